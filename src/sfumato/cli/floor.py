@@ -12,7 +12,8 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from sfumato.cli.parse import Job
     from sfumato.evaluation.links import LinkEvaluation
-    from sfumato.evaluation.request import Evaluation, Prepared
+    from sfumato.evaluation.outcome import Evaluation
+    from sfumato.evaluation.request import Prepared
 
 
 def released(job: Job, evaluation: Evaluation | LinkEvaluation) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def save(job: Job, prepared: Prepared, evaluation: Evaluation | LinkEvaluation) 
     if job.save_floor is None:
         return
     from sfumato.cli.scores import write_words
-    from sfumato.evaluation.request import Evaluation
+    from sfumato.evaluation.outcome import Evaluation
 
     outcome = getattr(evaluation, "controls", {}).get("floor")
     if outcome is None or outcome.first.plan.epsilon != 0 or outcome.first.plan.releases:

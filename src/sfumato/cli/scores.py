@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.cli.parse import Job
     from sfumato.evaluation.links import LinkEvaluation
-    from sfumato.evaluation.request import Evaluation
+    from sfumato.evaluation.outcome import Evaluation
     from sfumato.evaluation.scores import Summary
     from sfumato.record.certificate import Certificate
 

@@ -26,7 +26,8 @@ from sfumato.cli.stopped import PRIVATE, leaving
 
 if TYPE_CHECKING:
     from sfumato.evaluation.links import LinkEvaluation
-    from sfumato.evaluation.request import Evaluation, Prepared
+    from sfumato.evaluation.outcome import Evaluation
+    from sfumato.evaluation.request import Prepared
     from sfumato.method.contract import Progress
     from sfumato.method.plan import Fitted
     from sfumato.record.resume import FitState

@@ -32,7 +32,8 @@ from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.central.tuned import Tuned
-    from sfumato.evaluation.request import Evaluation, Prepared
+    from sfumato.evaluation.outcome import Evaluation
+    from sfumato.evaluation.request import Prepared
     from sfumato.method.plan import Fitted, Plan
 
 _METHODS = {word: FACES[name].summary for word, name in WORDS.items() if FACES[name].candidates}

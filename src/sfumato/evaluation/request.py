@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.catalog import WORDS, words_under
 from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
-from sfumato.evaluation.answers import Answers, alike_words, answers_of, mean_loss
-from sfumato.evaluation.controls import controls, names, repeats
+from sfumato.evaluation.answers import answers_of, mean_loss
+from sfumato.evaluation.controls import controls, repeats
 from sfumato.evaluation.detail import RUN, detail
+from sfumato.evaluation.outcome import Evaluation, Outcome
 from sfumato.evaluation.scores import (
     SCORES,
     UNBOUNDED,
     Summary,
     check_scorable,
-    graph_gain_recovered,
     scores_of,
     target_kind,
     without_information,
 )
-from sfumato.evaluation.verdict import verdict
 from sfumato.graph.declared import check_declared, with_public_degrees
 from sfumato.graph.targets import CLASS
 from sfumato.privacy.units import Declared, Unit, class_for, unit_named
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from sfumato.privacy._unit import Partition
     from sfumato.privacy.budget import Budget
 
-_ENDS = ("floor", "ceiling")
 _SHARPEST = "ceiling of the loss"  # of the candidates for the ceiling the one with the least loss
 KMEANS = "kmeans"
 """The word for cells that are clusters of the private images, which the unit takes for declared."""
@@ -104,94 +102,6 @@ class Request:
         if self.max_degree is None or self.unit not in class_for(self.unit).takes_promise:
             return graph
         return graph.changed(max_degree=self.max_degree)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Repeated fits of one method.
-
-    Args:
-        first: the first fit, which is kept.
-        scores: each score over all seeds, by its name in :data:`~sfumato.evaluation.scores.SCORES`.
-        seconds: the time of the first fit; 0 if it was given.
-        answers: what was said of the test nodes of each seed.
-        held_out: the mean loss and *the* score on validation nodes, by which candidates for a control are compared; on test
-            nodes if no validation node has a label.
-    """
-
-    first: Fitted
-    scores: dict[str, Summary]
-    seconds: float
-    answers: tuple[Answers, ...]
-    held_out: tuple[float, float]
-
-    @property
-    def score(self) -> Summary:
-        """*The* score, by which runs are compared: of classes, the accuracy."""
-        return next(iter(self.scores.values()))
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The scores of a plan beside its controls.
-
-    Args:
-        plan: the plan that was fitted.
-        outcome: the fits of the plan.
-        controls: the fits of the best candidate for each control, by its name.
-        left_out: why controls were not fitted, one sentence for each of them.
-        sharpest: of the candidates for the ceiling the one with the least loss; None without one.
-    """
-
-    plan: Plan
-    outcome: Outcome
-    controls: dict[str, Outcome]
-    left_out: tuple[str, ...] = ()
-    sharpest: Outcome | None = None
-
-    def to_dict(self, unit: str) -> dict[str, Any]:
-        """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
-        plan, outcome, beside = self.plan, self.outcome, self.controls
-        low, high = (beside[name].score.mean if name in beside else None for name in _ENDS)
-        shares, scores = plan.method.shares, {name: one.to_dict() for name, one in outcome.scores.items()}
-        low = None if "epsilon_y" in shares else low  # features that tell nothing still have the graph
-        return {
-            "method": plan.method.name,
-            "unit": unit,
-            "task": "node",
-            "target": plan.public.target or CLASS,
-            "score": next(iter(scores)),
-            "test_scores": scores,
-            "test_accuracy": scores.get("accuracy"),
-            "test_macro_f1": scores.get("macro_f1"),
-            **dict.fromkeys(("floor", "label_control", "ceiling")),
-            **{name: beside[name].score.to_dict() if name in beside else None for name in names(plan.method.name)},
-            "control_scores": {
-                name: {score: found.to_dict() for score, found in one.scores.items()} for name, one in beside.items()
-            },
-            **{f"{name}_method": beside[name].first.plan.method.name if name in beside else None for name in _ENDS},
-            "graph_gain_recovered": graph_gain_recovered(outcome.score.mean, low, high),
-            "unused": [*outcome.first.unused, *self._alike()],
-            "verdict": self._verdict(gain=low is not None),
-            "privacy": {
-                "unit": unit,
-                "relation": plan.unit.relation,
-                "epsilon": plan.epsilon,
-                "delta": plan.delta,
-                **shares,
-            },
-            "evaluation_private": False,
-        }
-
-    def _verdict(self, *, gain: bool) -> dict[str, Any] | None:
-        found = {name: one.answers for name, one in self.controls.items()}
-        ceilings = (found["ceiling"], self.sharpest.answers) if self.sharpest and gain else None
-        return verdict(self.outcome.answers, found.get("floor", ()), ceilings)
-
-    def _alike(self) -> tuple[str, ...]:
-        """Whether the fit that is kept tells all test nodes the same class, if it tells classes."""
-        one = self.outcome.answers[0]
-        return alike_words(one.told, one.chances, self.outcome.first.graph_key.classes) if one.kind == CLASS else ()
 
 
 @dataclass(frozen=True)
