@@ -1,12 +1,13 @@
 """The floor of a run is named by the command that releases it, and saved beside the run where it spends nothing."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 import sfumato as sf
 from sfumato.central import labels
+from sfumato.cli.options import _AGAIN, Options
 from sfumato.method.card import FLOORS
 from sfumato.record.release_folder import read_release
 
@@ -44,6 +45,7 @@ def test_a_saved_floor_is_what_its_own_command_gives(tables, sfumato, tmp_path):
     [
         (("--no-controls",), "with controls"),
         (("--unit", "node"), "Buy it, beside what this run spends: sfumato train linear --nodes"),
+        (("--unit", "node", "--assume-public"), "--assume-public"),
         (("--unit", "none"), "trusted curator"),
         (("--save-floor", "RUN/floor"), "apart from --out"),
     ],
@@ -74,3 +76,35 @@ def test_messages_that_were_dropped_are_told_wherever_the_run_is_shown(tables, s
     assert sfumato("report", run).code == 0
     page = (run / "reports" / "index.html").read_text()
     assert page.count(said) == 2  # beside the chart, and in the scope of the guarantee
+
+
+def test_every_option_of_graph_unit_and_budget_is_named_again():
+    """Other options are those of a method, of what is evaluated, of the run's own files, or stand in the ledger already."""
+    own = {
+        "method",
+        "epsilon_x",
+        "epsilon_y",
+        "preset",
+        "task",
+        "mechanism",
+        "hops",
+        "network",
+        "steps",
+        "augment",
+        "public_rows",
+    }
+    own |= {
+        "seeds",
+        "controls",
+        "save_floor",
+        "by",
+        "out",
+        "resumable",
+        "device",
+        "threads",
+        "sign_key",
+        "public_ids",
+        "deployment",
+    }
+    own |= {"arcs", "total_epsilon", "total_delta", "composition"}  # arcs are in the word of the unit
+    assert {field.name for field in fields(Options)} == own | {*_AGAIN}

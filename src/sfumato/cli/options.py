@@ -161,7 +161,7 @@ HOPS = words_with("hops")
 _PATHS = ("data_dir", "graph", "nodes", "edges", "schema", "ledger", "sign_key", "out", "save_floor")
 _AGAIN = ("dataset", "data_dir", "min_class_size", "graph", "nodes", "edges", "label", "schema", "directed", "drop",
           "edge_weight", "max_weight", "text", "text_features", "image_size", "unit", "epsilon", "delta", "max_degree",
-          "public_degrees", "split", "ledger")  # fmt: skip
+          "public_degrees", "assume_public", "subclasses", "partition", "split", "ledger")  # fmt: skip
 _ANY_TIME = ("resume", "as_json", "verbose")
 
 
