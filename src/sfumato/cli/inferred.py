@@ -42,7 +42,7 @@ def infer(
         other: in which words it is another one; None if its node ids are those of the run.
         source: where it was read from.
         out: the file of predictions.
-        writer: writes them.
+        writer: writes the predictions there.
         epsilon: the most that may be spent; None without privacy.
         delta: the same for delta.
         new_run: the folder of the release.
