@@ -2,11 +2,13 @@
 
 import io
 import json
+import shutil
 import stat
 
 import pytest
-from collect_fake import FakeServer
+from collect_fake import LABEL, FakeServer, schema_of
 
+from sfumato.collect.client import Device
 from sfumato.collect.keys import ServerKey
 from sfumato.collect.schema import Schema
 from sfumato.collect.wire import decode
@@ -329,3 +331,83 @@ def test_a_stop_says_how_to_go_on(folder, sfumato, served, monkeypatch):
         done = sfumato("collect", "report", served[0], *alone, "--code", code_of(folder, "u3"))
         assert (done.code, "goes on, without another charge" in done.err) == (130, True)
     assert sfumato("collect", "simulate", *about).code == 0
+
+
+class Meanwhile(io.StringIO):
+    """An answer "y", before which something happens."""
+
+    def __init__(self, happens):
+        super().__init__("y\n")
+        self.happens = happens
+
+    def readline(self, *size):
+        self.happens()
+        return super().readline(*size)
+
+
+def test_what_is_on_disk_after_the_question_is_what_the_server_gets(folder, sfumato, served, monkeypatch):
+    """Another process stores the device while its user is asked: it is no other key, and there are no keys on no disk."""
+    url, server = served
+    about = (
+        "--state",
+        "device",
+        "--values",
+        "values.toml",
+        "--user",
+        "u3",
+        "--cap",
+        "3",
+        "--code",
+        code_of(folder, "u3"),
+    )
+    monkeypatch.setattr("sys.stdin", Meanwhile(lambda: Device.create(folder / "device", "u3", 3.0)))
+    assert sfumato("collect", "report", url, *about).code == 0
+    kept = Device.open(folder / "device").keys
+    assert server.users == {"u3": (kept.sign_key, kept.agree_key)}
+
+
+def test_the_same_command_may_run_twice_at_once(folder, sfumato, served, monkeypatch):
+    about = (served[0], "--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3")
+    about = ("collect", "report", *about, "--code", code_of(folder, "u3"))
+    monkeypatch.setattr("sys.stdin", Meanwhile(lambda: sfumato(*about, "--yes")))
+    done = sfumato(*about)
+    assert (done.code, done.out.splitlines()[-1]) == (0, "The server had this report already.")
+    assert Device.open(folder / "device").spent() == (2.0, 0.0)
+
+
+@pytest.mark.parametrize("change", ["user", "cap", "charge", "gone"])
+def test_a_device_that_changed_while_its_user_was_asked_draws_and_sends_nothing(
+    folder, sfumato, served, monkeypatch, change
+):
+    url, server = served
+    state = folder / "device"
+
+    def happens():
+        if change == "gone":
+            shutil.rmtree(state)
+            return
+        device = Device.create(state, "u4" if change == "user" else "u3", 4.0 if change == "cap" else 3.0)
+        if change == "charge":
+            device.report(schema_of(label=LABEL), {"label": "crime"})
+
+    if change == "gone":
+        Device.create(state, "u3", 3.0)
+    about = (
+        "--state",
+        "device",
+        "--values",
+        "values.toml",
+        "--user",
+        "u3",
+        "--cap",
+        "3",
+        "--code",
+        code_of(folder, "u3"),
+    )
+    monkeypatch.setattr("sys.stdin", Meanwhile(happens))
+    done = sfumato("collect", "report", url, *about)
+    assert (done.code, server.users, server.reports) == (2, {}, {})
+    assert (
+        "Make one first" in done.err if change == "gone" else "Nothing was drawn or sent. Start the command" in done.err
+    )
+    assert change == "gone" or not Device.open(state).has_report(server.schema)

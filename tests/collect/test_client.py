@@ -453,3 +453,23 @@ def test_check_refuses_what_report_refuses(device, tmp_path):
     device.report(SCHEMA, VALUES)
     device.check(SCHEMA, {}, now=datetime(2200, 1, 1, tzinfo=UTC))
     assert device.has_report(SCHEMA)
+
+
+@pytest.mark.parametrize("how", ["gone", "another"])
+def test_nothing_is_drawn_or_sent_with_keys_that_are_on_no_disk(tmp_path, device, how):
+    server = FakeServer(SCHEMA)
+    device.report(SCHEMA, VALUES)
+    before = (device.folder / "ledger.jsonl").read_bytes()
+    if how == "another":
+        device = Device(device.folder, "ada", DeviceKeys.new(), 100.0)
+    else:
+        device.folder.rename(tmp_path / "elsewhere")
+    for use in (
+        lambda: device.report(schema_of(label=LABEL), {"label": "crime"}),
+        lambda: device.enrol(SCHEMA, server.connection(), KEY.code(SCHEMA, "ada")),
+        lambda: device.send(SCHEMA, server.connection()),
+    ):
+        with pytest.raises(InputError, match="Start the command again" if how == "another" else "Make one first"):
+            use()
+    assert server.requests == []
+    assert {path.read_bytes() for path in tmp_path.glob("*/ledger.jsonl")} == {before}

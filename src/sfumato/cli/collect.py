@@ -117,7 +117,6 @@ def report(
     as the middle of the range (for "collision" and "direction" as its low end). An unknown class counts as the first one. Before
     you agree, you alone are shown which of your values count as others.
     """
-    from sfumato.collect.client import Device
     from sfumato.collect.connection import Connection
     from sfumato.collect.drawing import oddities
     from sfumato.collect.roster import read_roster
@@ -134,8 +133,10 @@ def report(
             asked = Schema.from_json(connection.get("/schema").content)
     own, known = read_answers(values), read_roster(roster) if roster else ()
     with Connection(server or address or "", ca=ca, tell=_say) as connection:
+        new = not _exists(state)
         device = _device(state, user, cap)
-        typer.echo(device.statement(asked))
+        shown = device.statement(asked)
+        typer.echo(shown)
         device.check(asked, own, roster=known)
         drawn = device.has_report(asked)
         if not drawn:
@@ -149,8 +150,7 @@ def report(
         if not yes and not _agreed():
             typer.echo("Nothing was drawn, and nothing was sent.")
             raise typer.Exit(1)
-        if not _exists(state):
-            device = Device.create(state, device.user, device.epsilon_cap)
+        device = _agreed_upon(device, asked, shown, new=new)
         with _going_on("The same command goes on, without another charge."):
             try:
                 if code is not None:
@@ -169,6 +169,17 @@ def _agreed() -> bool:
         return input("Do you agree? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
+
+
+def _agreed_upon(device: Device, asked: Schema, shown: str, *, new: bool) -> Device:
+    """The device as it is on disk after the answer, unless it is no longer what its user was ``shown`` before."""
+    now = device.keep(new=new)
+    if now.statement(asked) != shown and not now.has_report(asked):
+        raise InputError(
+            f"Expected the device in {now.folder} as you were shown it, got one that was charged meanwhile. Nothing was drawn or "
+            "sent. Start the command again."
+        )
+    return now
 
 
 def _say(line: str) -> None:

@@ -18,37 +18,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._files import left_behind, make_folders, sync_folder, whole_file
 from sfumato._validate import check_real, fail
 from sfumato.collect.checks import moment
 from sfumato.collect.connection import JSON, Connection, RefusedError
-from sfumato.collect.journal import (
-    LEDGER,
-    LOCK,
-    append_entry,
-    found_entry,
-    locked,
-    read_entries,
-    spent,
-    synced_entries,
-)
+from sfumato.collect.folder import keep_code, read_codes, read_device, write_device
+from sfumato.collect.journal import append_entry, found_entry, locked, read_entries, spent, synced_entries
 from sfumato.collect.keys import DeviceKeys
 from sfumato.collect.roster import check_roster
 from sfumato.collect.wire import check_user
-from sfumato.errors import BudgetExceededError, InputError, LedgerError
+from sfumato.errors import BudgetExceededError, InputError
 
 if TYPE_CHECKING:
     from sfumato.collect.drawing import Values
     from sfumato.collect.schema import Schema
 
 DELTA_CAP = 1e-6
-_DEVICE, _CODES = "device.json", "codes.json"
 
 
 @dataclass(frozen=True)
@@ -96,20 +86,28 @@ class Device:
             OSError: folder or disk refuses it.
         """
         device = cls(folder, user, DeviceKeys.new(), epsilon_cap, delta_cap)
-        about = {"user": user, "epsilon_cap": float(epsilon_cap), "delta_cap": float(delta_cap)}
-        keys = {"signing": device.keys.signing.hex(), "agreeing": device.keys.agreeing.hex()}
-        _check_unused(folder)
-        made = make_folders(folder)
-        folder.chmod(0o700)
-        with locked(folder):
-            _check_unused(folder)
-            (folder / LEDGER).unlink(missing_ok=True)
-            append_entry(folder, [], {"kind": "device", **about})
-            with whole_file(folder / _DEVICE, 0o600) as file:
-                file.write(json.dumps({"format": 1, **about, **keys}, indent=1).encode() + b"\n")
-        for one in made:
-            sync_folder(one.parent)
+        write_device(folder, device._about, device.keys)
         return device
+
+    def keep(self, *, new: bool) -> Device:
+        """Return the device that is in the folder now, which is that of the same user with the same caps.
+
+        Whoever asks a question calls this after the answer, so that no key leaves that is on no disk.
+
+        Args:
+            new: whether this device was never stored; then it is stored now, unless another process stored one before.
+
+        Raises:
+            InputError: the folder holds something else, or the device of another user or with another cap.
+            LedgerError: the ledger of the device in the folder is damaged.
+            OSError: folder or disk refuses it.
+        """
+        if new:
+            write_device(self.folder, self._about, self.keys, unless_there=True)
+        found = Device.open(self.folder)
+        if replace(found, keys=self.keys) != self:
+            raise self._another(found)
+        return found
 
     @classmethod
     def open(cls, folder: Path) -> Device:
@@ -119,19 +117,11 @@ class Device:
             InputError: there is no device, or its file is damaged.
             LedgerError: its ledger is damaged or belongs to another device.
         """
+        about, keys = read_device(folder)
         try:
-            values = json.loads((folder / _DEVICE).read_bytes())
-            keys = DeviceKeys(bytes.fromhex(values["signing"]), bytes.fromhex(values["agreeing"]))
-            about = {"user": values["user"], "epsilon_cap": values["epsilon_cap"], "delta_cap": values["delta_cap"]}
-            device = cls(folder, keys=keys, **about)
-        except FileNotFoundError as error:
-            raise fail("state", str(folder), "to be the folder of a device", "Make one first.") from error
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"Expected {_DEVICE} to hold the keys of a device. Restore it.") from None
-        head = (read_entries(folder) or [{}])[0]
-        if any(head.get(name) != value for name, value in {"kind": "device", **about}.items()):
-            raise LedgerError(f"Expected {LEDGER} to be the ledger of this device, got another or none. Restore it.")
-        return device
+            return cls(folder, keys=keys, **about)
+        except InputError:
+            raise InputError("Expected device.json to hold the user and the caps of a device. Restore it.") from None
 
     def spent(self) -> tuple[float, float]:
         """Return epsilon and delta of all charges so far."""
@@ -153,7 +143,7 @@ class Device:
     @property
     def is_fresh(self) -> bool:
         """Whether nothing was charged, and no server knows the keys: to remove the folder loses nothing."""
-        return len(read_entries(self.folder)) == 1 and not self._codes()
+        return len(read_entries(self.folder)) == 1 and not read_codes(self.folder)
 
     def has_report(self, schema: Schema) -> bool:
         """Tell whether the report for a schema was drawn."""
@@ -211,6 +201,7 @@ class Device:
             LedgerError: the ledger is damaged.
         """
         with locked(self.folder):
+            self._check_stored()
             entries = synced_entries(self.folder)
             if found := found_entry(entries, "report", schema):
                 return bytes.fromhex(found["message"])
@@ -230,7 +221,7 @@ class Device:
         Raises:
             InputError: the file of the codes is damaged.
         """
-        return self._codes().get(schema.sha256)
+        return read_codes(self.folder).get(schema.sha256)
 
     def enrol(self, schema: Schema, server: Connection, code: str) -> None:
         """Tell the server the public keys, and keep the code for a server that loses them.
@@ -241,15 +232,13 @@ class Device:
             code: the user's enrolment code.
 
         Raises:
+            InputError: the folder no longer holds this device. Nothing was sent.
             RefusedError: the server refuses the code, or has other keys of this user.
             CollectionError: the server does not answer.
         """
+        self._check_stored()
         server.post("/users", json.dumps(enrolment(self.user, self.keys, code)).encode(), JSON)
-        with locked(self.folder):
-            codes = self._codes()
-            if codes.get(schema.sha256) != code:
-                with whole_file(self.folder / _CODES, 0o600) as file:
-                    file.write(json.dumps({**codes, schema.sha256: code}, indent=1).encode() + b"\n")
+        keep_code(self.folder, schema.sha256, code)
 
     def send(self, schema: Schema, server: Connection, code: str | None = None) -> bool:
         """Send the stored report; return whether the server had it already.
@@ -267,6 +256,7 @@ class Device:
             CollectionError: the server does not answer.
         """
         with locked(self.folder):
+            self._check_stored()
             found = found_entry(synced_entries(self.folder), "report", schema)
         if found is None:
             raise fail("schema", schema.sha256[:16], "to have a report on this device", "Draw it first.")
@@ -285,6 +275,21 @@ class Device:
                 raise
         self.enrol(schema, server, code)
         return server.post("/reports", signed).status_code == 200
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        return {"user": self.user, "epsilon_cap": float(self.epsilon_cap), "delta_cap": float(self.delta_cap)}
+
+    def _another(self, found: Device) -> InputError:
+        return InputError(
+            f"Expected {self.folder} to hold the device of {self.user} that this command began with, got that of {found.user} "
+            f"with a cap of {found.epsilon_cap:g}. Nothing was drawn or sent. Start the command again."
+        )
+
+    def _check_stored(self) -> None:
+        """Refuse to draw or send where the disk does not hold these keys: nobody could ever use them again."""
+        if (found := Device.open(self.folder)) != self:
+            raise self._another(found)
 
     def _checked(
         self,
@@ -326,18 +331,6 @@ class Device:
         }
         append_entry(self.folder, entries, charge)
 
-    def _codes(self) -> dict[str, str]:
-        """The code of each schema that this device enrolled for, by its SHA-256."""
-        try:
-            codes = json.loads((self.folder / _CODES).read_bytes())
-        except FileNotFoundError:
-            return {}
-        except (ValueError, RecursionError):
-            codes = None
-        if not isinstance(codes, dict) or not all(isinstance(code, str) for code in codes.values()):
-            raise InputError(f"Expected {_CODES} to hold enrolment codes. Remove it, and add --code CODE.")
-        return codes
-
 
 def enrolment(user: str, keys: DeviceKeys, code: str) -> dict[str, str]:
     """Return what a device sends to enrol: the id of its ``user``, its public ``keys``, and the ``code`` of this user."""
@@ -355,12 +348,3 @@ def check_open(schema: Schema, now: datetime | None = None) -> None:
         raise InputError(f"Expected an open collection, got one that opens at {schema.opens}. Answer it then.")
     if time >= moment("closes", schema.closes):
         raise InputError(f"Expected an open collection, got one that closed at {schema.closes}. Nothing was drawn.")
-
-
-def _check_unused(folder: Path) -> None:
-    """Refuse a folder that holds anything but what a process left that died while it made a device."""
-    if not folder.exists():
-        return
-    names = {path.name for path in folder.iterdir()} - {LOCK, LEDGER}
-    if any(not left_behind(name, _DEVICE) for name in names) or read_entries(folder)[1:]:
-        raise fail("state", str(folder), "to be a new or empty folder", "Name another one.")
