@@ -7,16 +7,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from sfumato._optional import lazily
+from sfumato._threads import let_waiting_threads_sleep
 
 __version__ = "0.1.0"
 
-# Threads of torch and numba that wait for each other must sleep, not spin: on a busy core, spinning holds up the one they
-# wait for. OpenMP reads this when it is loaded, so it is set before either is imported; what the user has set stays.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+let_waiting_threads_sleep()
 
 if TYPE_CHECKING:
     from sfumato import graph as graph

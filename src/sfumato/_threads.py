@@ -4,6 +4,92 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+_SPINNING: list[str] = []  # libraries that were imported before their waiting threads could be told to sleep
+_ASKED: list[int] = []  # the numbers of the blocks of computing() that are open, the innermost last
+
+
+def let_waiting_threads_sleep() -> None:
+    """Let threads that wait for each other sleep instead of spin, unless the user has said what they do.
+
+    On a busy core a thread that spins holds up the one it waits for. OpenMP reads this when it is loaded. Where Torch was
+    imported before, that is too late, and :func:`computing` takes one thread.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        _SPINNING.extend({"torch"} & sys.modules.keys())
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
+
+@contextmanager
+def computing(threads: int | None) -> Iterator[None]:
+    """Compute with so many threads of Torch and Numba in this block, and with as many as before after it.
+
+    None leaves their numbers as they are, except where Torch's waiting threads spin and nobody has said how many there are: one
+    is then far quicker on a busy machine, and about as quick on an idle one, since most steps of a fit are short.
+
+    Args:
+        threads: how many, at least 1, or None.
+
+    >>> with computing(1):
+    ...     default_threads()
+    1
+    """
+    if threads is not None:
+        with _all_at(threads):
+            yield
+    else:
+        with _torch_at(1 if _spins() else None):
+            yield
+
+
+def _spins() -> bool:
+    """Whether Torch's threads spin, and are as many as it takes by itself: one for each processor, or for two on one core."""
+    if not _SPINNING or os.environ.get("OMP_NUM_THREADS"):
+        return False
+    found = default_threads()
+    return sys.modules["torch"].get_num_threads() in (found, found // 2)
+
+
+@contextmanager
+def _all_at(threads: int) -> Iterator[None]:
+    """What is not loaded yet, reads the number when it is: Torch from its environment, Numba in :func:`numba_threads`."""
+    told, of_numba = os.environ.get("OMP_NUM_THREADS"), None
+    if "numba" in sys.modules:
+        with suppress(ImportError):  # the environment is too late once Numba has started the OpenMP that both share
+            import torch  # noqa: F401
+        of_numba = numba_threads()
+    loaded = "torch" in sys.modules
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    _ASKED.append(threads)
+    try:
+        with _torch_at(threads):
+            if of_numba is not None:
+                numba_threads()
+            yield
+    finally:
+        _ASKED.pop()
+        os.environ.pop("OMP_NUM_THREADS", None)
+        os.environ.update({} if told is None else {"OMP_NUM_THREADS": told})
+        if "numba" in sys.modules:
+            _set_numba(of_numba)
+        if not loaded and "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(default_threads())
+
+
+@contextmanager
+def _torch_at(threads: int | None) -> Iterator[None]:
+    torch = sys.modules.get("torch")
+    if torch is None or threads is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def set_threads(threads: int | None) -> int:
@@ -20,10 +106,7 @@ def set_threads(threads: int | None) -> int:
             os.environ["NUMBA_NUM_THREADS"] = str(threads)
         return threads
     numba_threads()
-    import numba
-    from numba.np.ufunc.parallel import get_thread_count
-
-    numba.set_num_threads(min(threads, get_thread_count()))
+    _set_numba(threads)
     torch.set_num_threads(threads)
     return threads
 
@@ -37,10 +120,20 @@ def numba_threads() -> int:
 
     torch = sys.modules.get("torch")
     before = None if torch is None else torch.get_num_threads()
+    if _ASKED:
+        _set_numba(_ASKED[-1])
     of_numba = int(numba.get_num_threads())
     if torch is not None and torch.get_num_threads() != before:
         torch.set_num_threads(before)
     return of_numba
+
+
+def _set_numba(threads: int | None) -> None:
+    """Compute with so many of Numba's threads; None takes all that it started."""
+    import numba
+    from numba.np.ufunc.parallel import get_thread_count
+
+    numba.set_num_threads(min(threads or get_thread_count(), get_thread_count()))
 
 
 def default_threads() -> int:

@@ -51,6 +51,7 @@ class PrivateGraphClassifier:
             they are.
         assume_public: whether classes, categories and ranges that nobody declared are taken for public where they are protected
             (:meth:`~sfumato.graph.graph.Graph.public_facts`).
+        threads: how many threads of Torch and Numba compute a fit; None as :meth:`sfumato.method.plan.Plan.fit` says.
 
     After ``fit`` there are ``classes_`` (array of the classes), ``certificate_`` and ``fitted_``
     (:class:`~sfumato.method.plan.Fitted`, which can be saved).
@@ -83,6 +84,7 @@ class PrivateGraphClassifier:
         seed: int = 0,
         class_weight: str | None = None,
         assume_public: bool = False,
+        threads: int | None = None,
     ) -> None:
         self.graph = graph
         self.method = method
@@ -95,6 +97,7 @@ class PrivateGraphClassifier:
         self.seed = seed
         self.class_weight = class_weight
         self.assume_public = assume_public
+        self.threads = threads
 
     def fit(self, nodes: Any, y: Any = None) -> PrivateGraphClassifier:
         """Train on some nodes and their arcs. This spends (epsilon, delta), again at every call.
@@ -129,7 +132,7 @@ class PrivateGraphClassifier:
         budget = Budget(self.epsilon, self.delta) if unit.private else None
         plan = method.calibrate(budget, unit, graph.public_facts(unit, assume_public=self.assume_public))
         ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon, self.total_delta)
-        self.fitted_ = plan.fit(graph, seed=self.seed, dataset_ledger=ledger)
+        self.fitted_ = plan.fit(graph, seed=self.seed, dataset_ledger=ledger, threads=self.threads)
         self.certificate_ = self.fitted_.certificate
         self.classes_, self._graph = classes, graph
         return self

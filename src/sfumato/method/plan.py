@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import __version__
+from sfumato._threads import computing
 from sfumato._validate import check_int, fail
 from sfumato.errors import LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
@@ -30,13 +30,13 @@ from sfumato.method.graph_key import GraphKey, id_lines
 from sfumato.method.identity import Identity
 from sfumato.method.opening import open_session
 from sfumato.method.shown import ShownFit, ShownPlan
+from sfumato.method.stated import statement
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.calibration import accountant
 from sfumato.privacy.events import SelectionEvent
 from sfumato.privacy.promises import Caveat, implausible
 from sfumato.privacy.units import Unit, unit_from_dict, unit_to_dict
-from sfumato.record.certificate import MOST_ORIGINS, Certificate, Statement, certify, round_up, total_draws
+from sfumato.record.certificate import MOST_ORIGINS, Certificate, certify, round_up, total_draws
 from sfumato.record.claims import new_run
 from sfumato.record.ledger import Ledger, Release
 from sfumato.record.release_folder import StoredRun, write_release
@@ -122,6 +122,7 @@ class Plan(ShownPlan, Planned):
         measure: bool = False,
         collected: Collected | None = None,
         deployment: Deployment | None = None,
+        threads: int | None = None,
     ) -> Fitted:
         """Train on private data, spending exactly this plan.
 
@@ -138,10 +139,12 @@ class Plan(ShownPlan, Planned):
                 true labels: evaluation outside the guarantee, on which neither model nor certificate depends.
             collected: reports that devices sent, to learn from in place of asking. The graph needs no value they tell of.
             deployment: who publishes the model, and why; its certificate says so.
+            threads: how many threads of Torch and Numba compute; None leaves their number as it is, but for a Torch that was
+                imported before Sfumato, whose threads spin: it takes one, unless the number was set.
 
         Raises:
-            InputError: the seed is no whole number from 0 to 2^32 - 1, accuracies cannot be measured, the record does not fit
-                the claim, or the plan was changed after it was calibrated.
+            InputError: the seed is no whole number from 0 to 2^32 - 1, or the number of threads none from 1 on; accuracies
+                cannot be measured, the record does not fit the claim, or the plan was changed after it was calibrated.
             DataError: the graph contradicts the plan's public facts.
             SfumatoError: training diverged. What it released is charged.
             BudgetExceededError: the data set's ledger has less left than the plan costs.
@@ -151,6 +154,7 @@ class Plan(ShownPlan, Planned):
         """
         graph = self.method.view(checks.check_graph(graph))
         seed = check_int(low=0, high=2**32 - 1, seed=seed)
+        threads = None if threads is None else check_int(low=1, threads=threads)
         checks.check_measured(graph, measure)
         if graph.roles is None:
             graph = graph.with_split(self.unit.split or DEFAULT_FRACTIONS, labeled="labels" in self.unit.public)
@@ -162,44 +166,24 @@ class Plan(ShownPlan, Planned):
         run = new_run() if state is None else state.run
         shared = None if dataset_ledger is None else dataset_ledger.path
         begun = state is not None and state.bound("plan")
-        with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
-            watch = Watch(progress, accuracies={} if measure else None)
-            session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, watch)
-        session = replace(session, reports=None if collected is None else collected.reports)
-        with noting_charges(ledger, shared, run):
-            outcome = self.method.run(self, graph, session)
-            checks.check_converged(outcome.weights, spent=bool(self.releases))
+        watch = Watch(progress, accuracies={} if measure else None)
+        with computing(threads):
+            with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
+                session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, watch)
+            session = replace(session, reports=None if collected is None else collected.reports)
+            with noting_charges(ledger, shared, run):
+                outcome = self.method.run(self, graph, session)
+                checks.check_converged(outcome.weights, spent=bool(self.releases))
         ran, origin = outcome.chosen or self, self.method.origin
         key = replace(GraphKey.of(graph), identity=Identity.of(graph, self.method.told_by(self.unit)))
         if origin is not None and not key.classes:
             key = replace(key, classes=origin.graph.classes)
-        stated = Statement(
-            session.ledger,
-            version=__version__,
-            settings=ran.method.settings,
-            unit=self.unit,
-            budget=asdict(self.budget) if self.budget else None,
-            accounting="none"
-            if self.epsilon is None
-            else accountant(self.unit.trust, [r.event for r in self.releases]),
-            public_facts={k: v for k, v in self.public.to_dict().items() if k != "assumed"},
-            assumed_public=self.public.assumed,
-            who_may_see=ran.method.who_may_see(self.unit),
-            builds_on=() if origin is None else origin.builds_on,
-            notes=(*ran.method.card.notes, *ran.method.unused(ran, outcome.weights, outcome.released)),
-            limits=ran.method.limits,
-            reads_links=ran.method.card.reads_links,
-            arrival=self.method.arrival,
-            candidates=[{"method": one.name, "settings": one.settings} for one in self.method.choices if self.releases],
-            collection=None if collected is None else collected.facts,
-            deployment=None if deployment is None else deployment.to_dict(),
-        )
         return Fitted(
             replace(self, method=ran.method),
             ran,
             outcome.weights,
             outcome.released,
-            certify(stated),
+            certify(statement(self, outcome, session.ledger, collected, deployment)),
             session.ledger,
             key,
             session.watch.curves,
