@@ -175,11 +175,15 @@ def test_of_too_many_known_the_older_half_is_forgotten_and_read_again(store, mon
     devices = [FakeDevice(f"user {place}", SCHEMA) for place in range(6)]
     store.enrol([device.enrolment for device in devices])
     intake = Intake(SCHEMA, store, SERVER_KEY)
+
+    def at_hand():
+        return [intake.report_at_hand(device.body(), device.user) is not None for device in devices]
+
     for device in devices[:4]:
-        intake.learn([device.user])
-    assert [intake.knows(device.user) for device in devices] == [True] * 4 + [False] * 2
-    intake.learn([devices[4].user])
-    assert [intake.knows(device.user) for device in devices] == [False] * 3 + [True] * 2 + [False]
+        assert intake.report(device.body(), device.user) == device.upload()
+    assert at_hand() == [True] * 4 + [False] * 2
+    intake.report(devices[4].body(), devices[4].user)
+    assert at_hand() == [False] * 3 + [True] * 2 + [False]
     found = intake.batch(devices[5].batch(*[device.coded() for device in devices[3:]]))
     assert len(found.uploads) == 3
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sfumato.collect import keys, wire
 from sfumato.collect.batch import MAGIC as BATCH_MAGIC
 from sfumato.collect.batch import MOST_REPORTS, Batch, decode_batch
+from sfumato.collect.keys import DeviceKeys
 from sfumato.collect.refusals import RefusalError
 from sfumato.collect.store import Enrolment, Keys, Store, Upload
 from sfumato.errors import InputError
@@ -30,6 +32,9 @@ _FIELDS = {"user", "sign_key", "agree_key", "code"}
 class Intake:
     """The checks of one collection. Threads may share it.
 
+    Who is enrolled is a secret. So where a signature or code is wrong, the answer is one and the same for a user who is not
+    enrolled, and so is the work: keys of nobody are checked then, the store is read, and keys are checked once more.
+
     Args:
         schema: the schema of the collection.
         store: knows who is enrolled.
@@ -40,6 +45,8 @@ class Intake:
         self._schema, self._store, self._server_key = schema, store, server_key
         self._known = _Recent()  # public keys of a user: 32 bytes to sign and 32 to agree
         self._derived = _Recent()  # to derive a secret takes longer than to check a report
+        nobody = DeviceKeys.new()
+        self._nobody = Keys(nobody.sign_key, nobody.agree_key)
 
     @property
     def most_bytes(self) -> int:
@@ -70,19 +77,38 @@ class Intake:
             raise RefusalError(422, str(error), user=user) from error
         return Enrolment(user, found)
 
+    def report_at_hand(self, body: bytes, user: str) -> Upload | None:
+        """Check the upload of one report by the keys at hand, without the store; None leaves it to :meth:`report`.
+
+        Args:
+            body: a message and its signature.
+            user: what :meth:`user_of` gave for this ``body``.
+
+        Raises:
+            RefusalError: 400 for a message that is not canonical.
+        """
+        message, signature = body[: -keys.SIGNATURE_BYTES], body[-keys.SIGNATURE_BYTES :]
+        if not keys.verify(self._at_hand(user).sign_key, message, signature):
+            return None
+        self._decode(message)
+        return Upload(user, message, signature)
+
     def report(self, body: bytes, user: str) -> Upload:
-        """Check the upload of one report; ``user`` is what :meth:`user_of` gave for this ``body``.
+        """Check the upload of one report by the keys in the store. This takes milliseconds.
+
+        Args:
+            body: a message and its signature.
+            user: what :meth:`user_of` gave for this ``body``.
 
         Raises:
             RefusalError: 403 for an unknown user or a wrong signature, 400 for a message that is not canonical.
+            StoreError: the store cannot be read.
         """
-        message, signature = body[: -keys.SIGNATURE_BYTES], body[-keys.SIGNATURE_BYTES :]
-        if not keys.verify(self._keys(user).sign_key, message, signature):
-            raise RefusalError(
-                403, "Expected the signature of this user's device, got another. Nothing was stored.", user=user
-            )
-        self._decode(message)
-        return Upload(user, message, signature)
+        self._read([user])
+        upload = self.report_at_hand(body, user)
+        if upload is None:
+            raise self._unproved("signature", user)
+        return upload
 
     def user_of(self, body: bytes) -> str:
         """Read which user an upload of one report claims to be from.
@@ -97,7 +123,7 @@ class Intake:
             raise RefusalError(400, str(error)) from error
 
     def batch(self, body: bytes) -> CheckedBatch:
-        """Check a batch and each of its reports. This reads the store, and takes milliseconds.
+        """Check a batch and each of its reports. This may read the store, and takes milliseconds.
 
         Raises:
             RefusalError: 404 for another schema, 400 for a malformed batch, 403 for an unknown sender or a wrong signature,
@@ -108,30 +134,15 @@ class Intake:
             found = decode_batch(self._schema, body)
         except wire.WireError as error:
             raise RefusalError(400, str(error)) from error
-        self.learn([found.sender])
-        if not keys.verify_batch(self._keys(found.sender).sign_key, found.signed, found.signature):
-            raise RefusalError(
-                403, "Expected the signature of the sender, got another. Nothing was stored.", user=found.sender
-            )
+        if not self._is_signed(found):
+            self._read([found.sender])
+            if not self._is_signed(found):
+                raise self._unproved("signature", found.sender)
         if len(found.reports) > MOST_REPORTS:
             raise RefusalError(
                 413, f"Expected at most {MOST_REPORTS} reports in a batch, got {len(found.reports)}. Send fewer."
             )
         return self._checked(found)
-
-    def knows(self, user: str) -> bool:
-        """Tell whether the keys of a user are at hand, without the store."""
-        return self._known.get(user.encode()) is not None
-
-    def learn(self, users: Collection[str]) -> None:
-        """Read the keys of users who are not known yet from the store; those who are not enrolled stay unknown.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        unknown = [user for user in users if not self.knows(user)]
-        if unknown:
-            self.remember(self._store.keys(unknown))
 
     def remember(self, found: Mapping[str, Keys]) -> None:
         """Keep the keys of enrolled users at hand; the older half is forgotten where these are too many."""
@@ -146,18 +157,40 @@ class Intake:
                 read.append((place, self._decode(message), message, code))
             except RefusalError as refusal:
                 refused.append((place, refusal))
-        self.learn({user for _, user, _, _ in read})
-        uploads = []
-        for place, user, message, code in read:
-            try:
-                if not keys.same(keys.mac(self._mac_key(self._keys(user).agree_key, user), message), code):
-                    raise RefusalError(
-                        403, "Expected the authentication code of this user's device, got another.", user=user
-                    )
+        uploads, unproved = [], []
+        for one in read:
+            place, user, message, code = one
+            own = self._at_hand(user)
+            if self._is_coded(self._derived.get(own.agree_key + user.encode()), message, code):
                 uploads.append((place, Upload(user, message, code)))
-            except RefusalError as refusal:
-                refused.append((place, refusal))
-        return CheckedBatch(found.sender, tuple(uploads), tuple(refused))
+            else:
+                unproved.append(one)
+        self._read({user for _, user, _, _ in unproved})
+        for place, user, message, code in unproved:
+            secret = self._server_key.mac_key(self._at_hand(user).agree_key, user)
+            if self._is_coded(secret, message, code):
+                self._derived.keep({self._at_hand(user).agree_key + user.encode(): secret})
+                uploads.append((place, Upload(user, message, code)))
+            else:
+                refused.append((place, self._unproved("authentication code", user)))
+        return CheckedBatch(found.sender, tuple(sorted(uploads, key=itemgetter(0))), tuple(refused))
+
+    def _is_signed(self, batch: Batch) -> bool:
+        return keys.verify_batch(self._at_hand(batch.sender).sign_key, batch.signed, batch.signature)
+
+    def _is_coded(self, secret: bytes | None, message: bytes, code: bytes) -> bool:
+        return keys.same(keys.mac(secret or self._nobody.sign_key, message), code)
+
+    def _unproved(self, what: str, user: str) -> RefusalError:
+        """The one answer to strangers and to whoever speaks for another."""
+        detail = f"Expected an enrolled user and the {what} of its device, got another. Nothing was stored. Enrol the device."
+        return RefusalError(403, detail, user=user)
+
+    def _read(self, users: Collection[str]) -> None:
+        """Read the keys of users from the store; those who are not enrolled are forgotten."""
+        found = self._store.keys(users) if users else {}
+        self._known.drop(user.encode() for user in users if user not in found)
+        self.remember(found)
 
     def _check_schema(self, body: bytes, magic: bytes) -> None:
         if body[:4] == magic and len(body) >= 37 and body[5:37] != self._schema.digest:
@@ -172,11 +205,10 @@ class Intake:
         except wire.WireError as error:
             raise RefusalError(400, str(error)) from error
 
-    def _keys(self, user: str) -> Keys:
+    def _at_hand(self, user: str) -> Keys:
+        """The keys of a user who is known, or those of nobody."""
         found = self._known.get(user.encode())
-        if found is None:
-            raise RefusalError(403, "Expected an enrolled user, got another. Enrol the device first.", user=user)
-        return Keys(found[: keys.KEY_BYTES], found[keys.KEY_BYTES :])
+        return self._nobody if found is None else Keys(found[: keys.KEY_BYTES], found[keys.KEY_BYTES :])
 
     def _mac_key(self, agree_key: bytes, user: str) -> bytes:
         name = agree_key + user.encode()
@@ -196,6 +228,11 @@ class _Recent:
 
     def get(self, name: bytes) -> bytes | None:
         return self._kept.get(name)
+
+    def drop(self, names: Iterable[bytes]) -> None:
+        with self._lock:
+            for name in names:
+                self._kept.pop(name, None)
 
     def keep(self, found: Mapping[bytes, bytes]) -> None:
         with self._lock:

@@ -167,9 +167,9 @@ class _Service:
         self._check_open()
         async with self._bodies.read(request, self._intake.most_bytes) as body:
             user = self._intake.user_of(body)
-            if not self._intake.knows(user):
-                await asyncio.to_thread(self._intake.learn, [user])
-            upload = self._intake.report(body, user)
+            upload = self._intake.report_at_hand(body, user)
+            if upload is None:
+                upload = await asyncio.to_thread(self._intake.report, body, user)
             self._take_turn(user)
             (answer,) = await self._write(self._reports, [upload])
         self._count([answer])
