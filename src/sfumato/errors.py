@@ -16,6 +16,7 @@
 
     SfumatoWarning               a promise that holds and yet says little (a UserWarning; nothing stops)
     ├── DroppedWarning           columns or attributes that are not read
+    ├── RepeatedFitWarning       fits of one graph that no ledger adds up
     └── TextWarning              a column with nearly one text a node
 
 Messages name the argument, its value, what was expected and what to do. They may reach whoever reads a log, so they never
@@ -41,6 +42,10 @@ class DroppedWarning(SfumatoWarning):
 
 class TextWarning(SfumatoWarning):
     """A column of a table holds nearly one text a node, such as names, and each of them is read as a category."""
+
+
+class RepeatedFitWarning(SfumatoWarning):
+    """A graph is fitted once more, and no ledger adds up what all fits cost."""
 
 
 class InputError(SfumatoError, ValueError):

@@ -17,6 +17,7 @@ from sfumato.graph.declared import CLASSES
 from sfumato.graph.unique import facts_of_classes
 from sfumato.method.choosing import balanced
 from sfumato.method.decisions import Decision
+from sfumato.method.repeated import warn_of_repeated
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, Unit, unit_named
 from sfumato.record.dataset_ledger import DatasetLedger
@@ -27,13 +28,19 @@ if TYPE_CHECKING:
     from sfumato.method.plan import Fitted
     from sfumato.record.certificate import Certificate
 
+_ADD_UP = (
+    "Cross-validation and searches fit once for every fold. Fit once, or set ledger and total_epsilon, so that a fit that would "
+    "cost more is refused."
+)
+
 
 class PrivateGraphClassifier:
     """A private graph classifier learns from the nodes that ``fit`` names, and predicts for any node of its graph.
 
     **Formal guarantee.** That of the method under the unit, at (epsilon, delta): ``certificate_`` states it. Every call of
     ``fit`` is a release of its own: two fits cost the sum of both, so that cross-validation with k folds costs k fits. With
-    ``ledger``, every fit is charged there, and one that would overspend is refused. Which nodes train is public, as roles are.
+    ``ledger``, every fit is charged there, and one that would overspend is refused; without it, a second fit on one graph
+    warns of what both cost. Which nodes train is public, as roles are.
 
     Methods of a trusted curator alone are meant: local methods state two epsilons.
 
@@ -132,6 +139,8 @@ class PrivateGraphClassifier:
         budget = Budget(self.epsilon, self.delta) if unit.private else None
         plan = method.calibrate(budget, unit, graph.public_facts(unit, assume_public=self.assume_public))
         ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon, self.total_delta)
+        if plan.epsilon and ledger is None:
+            warn_of_repeated(self.graph, type(self).__name__, plan.epsilon, _ADD_UP)
         self.fitted_ = plan.fit(graph, seed=self.seed, dataset_ledger=ledger, threads=self.threads)
         self.certificate_ = self.fitted_.certificate
         self.classes_, self._graph = classes, graph

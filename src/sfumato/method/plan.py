@@ -29,6 +29,7 @@ from sfumato.method.engine import PlanEntry
 from sfumato.method.graph_key import GraphKey, id_lines
 from sfumato.method.identity import Identity
 from sfumato.method.opening import open_session
+from sfumato.method.repeated import warn_of_repeated
 from sfumato.method.shown import ShownFit, ShownPlan
 from sfumato.method.stated import statement
 from sfumato.noise.rectangles import SAMPLER_TAU
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from sfumato.record.resume import FitState
 
 _CACHE = "cache/"
+_ADD_UP = "Fit once, or pass dataset_ledger=, so that a fit that would cost more is refused."
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,7 +134,7 @@ class Plan(ShownPlan, Planned):
             seed: public seed of initialization; noise and sampling coins always come from the operating system.
             ledger: a new file for the ledger, written as releases happen; None keeps it in memory until ``save``.
             progress: a function, called with (stage, done, total).
-            dataset_ledger: where the whole claim is reserved before the first release.
+            dataset_ledger: where the whole claim is reserved before the first release. Without it a second fit of a plan warns.
             state: makes the fit resumable: the same call with the state taken up again
                 (``FitState.open``) gives the same bits and is charged once.
             measure: gap, progap and mlp also keep the accuracy on training and validation nodes after every step. It reads
@@ -152,7 +154,8 @@ class Plan(ShownPlan, Planned):
 
         Whatever stops it carries a note (``__notes__``) of what the ledgers on disk are charged.
         """
-        graph = self.method.view(checks.check_graph(graph))
+        given = checks.check_graph(graph)
+        graph = self.method.view(given)
         seed = check_int(low=0, high=2**32 - 1, seed=seed)
         threads = None if threads is None else check_int(low=1, threads=threads)
         checks.check_measured(graph, measure)
@@ -166,6 +169,8 @@ class Plan(ShownPlan, Planned):
         run = new_run() if state is None else state.run
         shared = None if dataset_ledger is None else dataset_ledger.path
         begun = state is not None and state.bound("plan")
+        if self.epsilon and dataset_ledger is None and state is None and collected is None:
+            warn_of_repeated(given, self.entry.head, self.epsilon, _ADD_UP)
         watch = Watch(progress, accuracies={} if measure else None)
         with computing(threads):
             with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
