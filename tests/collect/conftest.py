@@ -1,5 +1,6 @@
 """A PostgreSQL server for the tests of the collection service."""
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -8,6 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy
+
+NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +38,20 @@ def postgres_url() -> Iterator[str]:
         run(*control, "--log=server.log", f"--options=-k {folder} -h ''", "start")
         yield f"postgresql+psycopg://sfumato@/postgres?host={folder}"
         run(*control, "--mode=fast", "stop")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request, tmp_path):
+    """A new place for a store."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "reports.sqlite")
+        return
+    url = sqlalchemy.make_url(request.getfixturevalue("postgres_url"))
+    name = f"collection_{next(NUMBERS)}"
+    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"create database {name}")
+    yield url.set(database=name).render_as_string(hide_password=False)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"drop database {name} with (force)")
+    engine.dispose()

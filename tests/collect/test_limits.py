@@ -155,7 +155,7 @@ def test_whoever_enrols_anew_locks_nobody_out(client, store):
     assert client.post("/reports", content=ADA.body(1)).json() == {"answer": "repeated"}
     assert client.post("/reports", content=ADA.message(1) + EVE.keys.sign(ADA.message(1))).status_code == 403
     started_again = Intake(SCHEMA, store, SERVER_KEY)
-    started_again.enrolment(other)
+    started_again.enrolments([other])
     assert len(started_again.batch(BOB.batch(ADA.coded())).uploads) == 1
 
 

@@ -1,6 +1,5 @@
 """One suite for every kind of store, and what SQLite does on a full, read-only or damaged disk."""
 
-import itertools
 import os
 import shutil
 import signal
@@ -21,24 +20,6 @@ from sfumato.collect.store import Store
 from sfumato.errors import DataError, InputError
 
 SCHEMA = label_schema()
-NUMBERS = itertools.count()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def where(request, tmp_path):
-    """A new place for a store."""
-    if request.param == "sqlite":
-        yield str(tmp_path / "reports.sqlite")
-        return
-    url = sqlalchemy.make_url(request.getfixturevalue("postgres_url"))
-    name = f"collection_{next(NUMBERS)}"
-    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"create database {name}")
-    yield url.set(database=name).render_as_string(hide_password=False)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"drop database {name} with (force)")
-    engine.dispose()
 
 
 @pytest.fixture

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato._files import whole_file
+from sfumato._optional import check_installed
+from sfumato._validate import fail
+from sfumato.cli.asking import agreed
 from sfumato.cli.collect_estimate import estimate
 from sfumato.cli.collect_server import close, export, serve
+from sfumato.cli.collect_users import revoke, users, withdraw
 from sfumato.cli.output import stage_bars
 from sfumato.errors import CollectionError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sfumato.collect.client import Device
     from sfumato.collect.drawing import Values
@@ -76,6 +80,11 @@ def codes(
     out: Path = typer.Option(
         "codes.csv", "--out", help="The table of codes to write (user, code), for your eyes only."
     ),
+    store: str | None = typer.Option(
+        None,
+        "--store",
+        help="The store, which knows whose code was revoked: of these the codes that count are written.",
+    ),
 ) -> None:
     """Write the enrolment code of every user. Hand each user its own code, and nobody else's."""
     from sfumato.collect.keys import ServerKey
@@ -83,9 +92,22 @@ def codes(
     from sfumato.collect.schema import Schema
     from sfumato.collect.tables import write_codes
 
-    known = read_roster(users)
-    write_codes(out, Schema.read(schema), ServerKey.read(server_key), known)
+    known, asked = read_roster(users), Schema.read(schema)
+    write_codes(out, asked, ServerKey.read(server_key), known, _generations(asked, store, known))
     typer.echo(f"The codes of {len(known):,} user{'s' * (len(known) != 1)} are in {out}.")
+
+
+def _generations(asked: Schema, where: str | None, known: Sequence[str]) -> dict[str, int]:
+    """How often the code of each user was revoked in a store, which must be that of the schema."""
+    if where is None:
+        return {}
+    check_installed("sqlalchemy")
+    from sfumato.collect.store import Store
+
+    store = Store.open(where)
+    if store.schema.digest != asked.digest:
+        raise fail("--store", where, "to be the store of this schema", "Name its own.")
+    return {user: one.generation for user, one in store.standing(known).items()}
 
 
 app.command()(serve)
@@ -147,7 +169,7 @@ def report(
                 raise InputError(
                     "Expected --code with a device that is not enrolled yet, got none. The operator has it."
                 )
-        if not yes and not _agreed():
+        if not yes and not agreed("Do you agree?"):
             typer.echo("Nothing was drawn, and nothing was sent.")
             raise typer.Exit(1)
         device = _agreed_upon(device, asked, shown, new=new)
@@ -162,13 +184,6 @@ def report(
             device.report(asked, own, roster=known)
             again = device.send(asked, connection)
     typer.echo("The server had this report already." if again else "The server has your report.")
-
-
-def _agreed() -> bool:
-    try:
-        return input("Do you agree? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
 
 
 def _agreed_upon(device: Device, asked: Schema, shown: str, *, new: bool) -> Device:
@@ -304,6 +319,9 @@ def _blocks(
     return read_links(edges, places, [user for user in places if user in known])
 
 
+app.command()(users)
+app.command()(revoke)
+app.command()(withdraw)
 app.command()(estimate)
 app.command()(close)
 app.command()(export)

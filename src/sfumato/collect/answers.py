@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from sfumato.collect.counting import Counts
     from sfumato.collect.schema import Schema
-    from sfumato.collect.store import Counts
 
 
 @dataclass(frozen=True)

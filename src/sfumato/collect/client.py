@@ -273,7 +273,12 @@ class Device:
             if code is None:
                 error.add_note("Add --code CODE, your enrolment code: the operator has it.")
                 raise
-        self.enrol(schema, server, code)
+        try:
+            self.enrol(schema, server, code)
+        except RefusedError as error:
+            if error.status == 403:
+                error.add_note("If your code was revoked, add --code CODE, the new one: the operator has it.")
+            raise
         return server.post("/reports", signed).status_code == 200
 
     @property

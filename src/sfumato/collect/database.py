@@ -37,6 +37,7 @@ USERS = sql.Table(
     sql.Column("sign_key", sql.LargeBinary, nullable=False),
     sql.Column("agree_key", sql.LargeBinary, nullable=False),
     sql.Column("enrolled_at", sql.Float, nullable=False),
+    sql.Column("generation", sql.Integer, nullable=False, server_default="0"),
 )
 REPORTS = sql.Table(
     "reports",
@@ -54,6 +55,15 @@ ALERTS = sql.Table(
     sql.Column("count", sql.Integer, nullable=False),
     sql.Column("first_at", sql.Float, nullable=False),
     sql.Column("last_at", sql.Float, nullable=False),
+)
+AUDIT = sql.Table(
+    "audit",
+    _TABLES,
+    sql.Column("number", sql.Integer, primary_key=True),
+    sql.Column("at", sql.Float, nullable=False),
+    sql.Column("act", sql.String(16), nullable=False),
+    sql.Column("by", sql.String(16), nullable=False),
+    sql.Column("user", _ID, nullable=False, index=True),
 )
 
 
@@ -154,6 +164,12 @@ class Database:
         if rows:
             connection.exec_driver_sql(self._inserts[table.name], list(rows))
 
+    def flush(self) -> None:
+        """Write the write-ahead log of SQLite into its file and empty it, as far as no other process reads it."""
+        if self._sqlite:
+            with self._explained(), self._engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def dispose(self) -> None:
         """Close the connections of this process to the database."""
         self._engine.dispose()
@@ -215,3 +231,4 @@ def _set_up(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # transactions begin where this module says so
     connection.execute(f"PRAGMA busy_timeout={_WAIT * 1000}")
     connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA secure_delete=ON")  # what is withdrawn leaves zeros

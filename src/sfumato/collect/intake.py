@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
@@ -20,6 +20,7 @@ from sfumato.collect.store import Enrolment, Keys, Store, Upload
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.collect.audit import Standing
     from sfumato.collect.keys import ServerKey
     from sfumato.collect.schema import Schema
 
@@ -53,29 +54,51 @@ class Intake:
         """The size of the largest upload of one report."""
         return wire.most_bytes(self._schema) + keys.SIGNATURE_BYTES
 
-    def enrolment(self, values: Any) -> Enrolment:
-        """Check the user, keys and code of one device.
+    def enrolments(self, asked: Sequence[Any]) -> list[Enrolment | RefusalError]:
+        """Check users, keys and codes of devices. This may read the store.
+
+        What is refused is 422 for what is malformed, 403 for a wrong code.
 
         Raises:
-            RefusalError: 422 for what is malformed, 403 for a wrong code.
+            StoreError: the store cannot be read.
         """
+        read = [self._form(values) for values in asked]
+        forms = [one for one in read if not isinstance(one, RefusalError)]
+        others = [one.user for one, code in forms if not self._is_code(one, code)]
+        again = self._store.standing(others) if others else {}
+        return [one if isinstance(one, RefusalError) else self._enrolment(*one, again) for one in read]
+
+    def _form(self, values: Any) -> tuple[Enrolment, object] | RefusalError:
+        """The user and keys of one device, and its code, which is to be checked."""
         if not isinstance(values, dict) or set(values) != _FIELDS:
-            raise RefusalError(422, "Expected an object with user, sign_key, agree_key and code. Update the client.")
+            return RefusalError(422, "Expected an object with user, sign_key, agree_key and code. Update the client.")
         user, sign_key, agree_key, code = (values[name] for name in ("user", "sign_key", "agree_key", "code"))
         if not all(isinstance(key, str) and _HEX.fullmatch(key) for key in (sign_key, agree_key)):
-            raise RefusalError(422, "Expected sign_key and agree_key as 64 hexadecimal digits in small letters each.")
+            return RefusalError(422, "Expected sign_key and agree_key as 64 hexadecimal digits in small letters each.")
         try:
-            wire.check_user(user)
+            return Enrolment(wire.check_user(user), Keys(bytes.fromhex(sign_key), bytes.fromhex(agree_key))), code
         except InputError as error:
-            raise RefusalError(422, str(error)) from error
-        if not isinstance(code, str) or not keys.same(self._server_key.code(self._schema, user), code):
-            raise RefusalError(403, "Expected the enrolment code of this user. Ask the operator for it.", user=user)
-        found = Keys(bytes.fromhex(sign_key), bytes.fromhex(agree_key))
+            return RefusalError(422, str(error))
+
+    def _enrolment(self, one: Enrolment, code: object, standings: Mapping[str, Standing]) -> Enrolment | RefusalError:
+        """The user with the keys, if the code is the one that counts; the store checks again that it does."""
+        if one.user in standings:
+            one = Enrolment(one.user, one.keys._replace(generation=standings[one.user].generation))
+        if not self._is_code(one, code):
+            return self.no_code(one.user)
         try:
-            self._mac_key(found.agree_key, user)
+            self._derive(one.keys, one.user)
         except InputError as error:
-            raise RefusalError(422, str(error), user=user) from error
-        return Enrolment(user, found)
+            return RefusalError(422, str(error), user=one.user)
+        return one
+
+    def _is_code(self, one: Enrolment, code: object) -> bool:
+        expected = self._server_key.code(self._schema, one.user, one.keys.generation)
+        return isinstance(code, str) and keys.same(expected, code)
+
+    def no_code(self, user: str) -> RefusalError:
+        """Build the answer to a code that is not the one of this ``user``, or does not count any more."""
+        return RefusalError(403, "Expected the enrolment code of this user. Ask the operator for it.", user=user)
 
     def report_at_hand(self, body: bytes, user: str) -> Upload | None:
         """Check the upload of one report by the keys at hand, without the store; None leaves it to :meth:`report`.
@@ -88,10 +111,11 @@ class Intake:
             RefusalError: 400 for a message that is not canonical.
         """
         message, signature = body[: -keys.SIGNATURE_BYTES], body[-keys.SIGNATURE_BYTES :]
-        if not keys.verify(self._at_hand(user).sign_key, message, signature):
+        own = self._at_hand(user)
+        if not keys.verify(own.sign_key, message, signature):
             return None
         self._decode(message)
-        return Upload(user, message, signature)
+        return Upload(user, message, signature, own.generation)
 
     def report(self, body: bytes, user: str) -> Upload:
         """Check the upload of one report by the keys in the store. This takes milliseconds.
@@ -107,7 +131,7 @@ class Intake:
         self._read([user])
         upload = self.report_at_hand(body, user)
         if upload is None:
-            raise self._unproved("signature", user)
+            raise self.unproved("signature", user)
         return upload
 
     def user_of(self, body: bytes) -> str:
@@ -137,7 +161,7 @@ class Intake:
         if not self._is_signed(found):
             self._read([found.sender])
             if not self._is_signed(found):
-                raise self._unproved("signature", found.sender)
+                raise self.unproved("signature", found.sender)
         if len(found.reports) > MOST_REPORTS:
             raise RefusalError(
                 413, f"Expected at most {MOST_REPORTS} reports in a batch, got {len(found.reports)}. Send fewer."
@@ -146,7 +170,12 @@ class Intake:
 
     def remember(self, found: Mapping[str, Keys]) -> None:
         """Keep the keys of enrolled users at hand; the older half is forgotten where these are too many."""
-        self._known.keep({user.encode(): b"".join(own) for user, own in found.items()})
+        self._known.keep(
+            {
+                user.encode(): own.sign_key + own.agree_key + own.generation.to_bytes(4, "big")
+                for user, own in found.items()
+            }
+        )
 
     def _checked(self, found: Batch) -> CheckedBatch:
         read: list[tuple[int, str, bytes, bytes]] = []
@@ -158,21 +187,21 @@ class Intake:
             except RefusalError as refusal:
                 refused.append((place, refusal))
         uploads, unproved = [], []
-        for one in read:
-            place, user, message, code = one
+        for place, user, message, code in read:
             own = self._at_hand(user)
             if self._is_coded(self._derived.get(own.agree_key + user.encode()), message, code):
-                uploads.append((place, Upload(user, message, code)))
+                uploads.append((place, Upload(user, message, code, own.generation)))
             else:
-                unproved.append(one)
+                unproved.append((place, user, message, code))
         self._read({user for _, user, _, _ in unproved})
         for place, user, message, code in unproved:
-            secret = self._server_key.mac_key(self._at_hand(user).agree_key, user)
+            own = self._at_hand(user)
+            secret = self._server_key.mac_key(own.agree_key, user)
             if self._is_coded(secret, message, code):
-                self._derived.keep({self._at_hand(user).agree_key + user.encode(): secret})
-                uploads.append((place, Upload(user, message, code)))
+                self._derived.keep({own.agree_key + user.encode(): secret})
+                uploads.append((place, Upload(user, message, code, own.generation)))
             else:
-                refused.append((place, self._unproved("authentication code", user)))
+                refused.append((place, self.unproved("authentication code", user)))
         return CheckedBatch(found.sender, tuple(sorted(uploads, key=itemgetter(0))), tuple(refused))
 
     def _is_signed(self, batch: Batch) -> bool:
@@ -181,8 +210,8 @@ class Intake:
     def _is_coded(self, secret: bytes | None, message: bytes, code: bytes) -> bool:
         return keys.same(keys.mac(secret or self._nobody.sign_key, message), code)
 
-    def _unproved(self, what: str, user: str) -> RefusalError:
-        """The one answer to strangers and to whoever speaks for another."""
+    def unproved(self, what: str, user: str) -> RefusalError:
+        """Build the one answer to strangers and to whoever speaks for another ``user`` without ``what`` proves it."""
         detail = f"Expected an enrolled user and the {what} of its device, got another. Nothing was stored. Enrol the device."
         return RefusalError(403, detail, user=user)
 
@@ -208,15 +237,18 @@ class Intake:
     def _at_hand(self, user: str) -> Keys:
         """The keys of a user who is known, or those of nobody."""
         found = self._known.get(user.encode())
-        return self._nobody if found is None else Keys(found[: keys.KEY_BYTES], found[keys.KEY_BYTES :])
-
-    def _mac_key(self, agree_key: bytes, user: str) -> bytes:
-        name = agree_key + user.encode()
-        found = self._derived.get(name)
         if found is None:
-            found = self._server_key.mac_key(agree_key, user)
-            self._derived.keep({name: found})
-        return found
+            return self._nobody
+        sign_key, agree_key, generation = (
+            found[start : start + keys.KEY_BYTES] for start in range(0, 96, keys.KEY_BYTES)
+        )
+        return Keys(sign_key, agree_key, int.from_bytes(generation, "big"))
+
+    def _derive(self, own: Keys, user: str) -> None:
+        """Keep the secret that is shared with a device at hand."""
+        name = own.agree_key + user.encode()
+        if self._derived.get(name) is None:
+            self._derived.keep({name: self._server_key.mac_key(own.agree_key, user)})
 
 
 class _Recent:

@@ -123,9 +123,16 @@ class ServerKey:
         """Derive the secret that the server shares with the device of this public key, 32 bytes."""
         return _shared(self.secret, agree_key, user)
 
-    def code(self, schema: Schema, user: str) -> str:
-        """Return the enrolment code of a user: 32 hexadecimal digits, which the operator hands to this user alone."""
-        return hmac.new(self._enrolling, schema.digest + user.encode(), hashlib.sha256).hexdigest()[:32]
+    def code(self, schema: Schema, user: str, generation: int = 0) -> str:
+        """Return an enrolment code: 32 hexadecimal digits, which the operator hands to one user alone.
+
+        Args:
+            schema: what the code is for.
+            user: the public id of the user.
+            generation: how often a code of this user was revoked for this schema.
+        """
+        text = schema.digest + user.encode() + (b"\0%d" % generation if generation else b"")  # no id holds a zero
+        return hmac.new(self._enrolling, text, hashlib.sha256).hexdigest()[:32]
 
     @cached_property
     def _enrolling(self) -> bytes:

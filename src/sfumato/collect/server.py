@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MOST_USERS_BYTES = 1 << 19
 _BLOCK = 1 << 16
+_GOOD = ("stored", "repeated")
 _BEARER, _BASIC = HTTPBearer(auto_error=False), HTTPBasic(auto_error=False)
 
 
@@ -148,10 +149,10 @@ class _Service:
         async with self._bodies.read(request, _MOST_USERS_BYTES) as body:
             values = read_users(body)
             alone = not isinstance(values, list)
-            checked = await self._checking(lambda: [self._enrolment(one) for one in ([values] if alone else values)])
+            checked = await self._checking(lambda: self._intake.enrolments([values] if alone else values))
             good = [one for one in checked if not isinstance(one, RefusalError)]
             answers = await self._write(self._users, good)
-        kept = {one.user: one.keys for one, answer in zip(good, answers, strict=True) if answer != "conflict"}
+        kept = {one.user: one.keys for one, answer in zip(good, answers, strict=True) if answer in _GOOD}
         self._intake.remember(kept)
         stored = iter(answers)
         outcomes = [one if isinstance(one, RefusalError) else self._enrolled(one, next(stored)) for one in checked]
@@ -173,7 +174,7 @@ class _Service:
             self._take_turn(user)
             (answer,) = await self._write(self._reports, [upload])
         self._count([answer])
-        return self._answer(self._conflict(user) if answer == "conflict" else answer)
+        return self._answer(answer if answer in _GOOD else self._not_taken(user, answer))
 
     async def batches(self, request: Request) -> Response:
         """Take reports of many devices, each with its code, signed by the device that sends them.
@@ -188,8 +189,8 @@ class _Service:
         self._count(answers)
         refused = list(batch.refused)
         for (place, upload), answer in zip(batch.uploads, answers, strict=True):
-            if answer == "conflict":
-                refused.append((place, self._conflict(upload.user)))
+            if answer not in _GOOD:
+                refused.append((place, self._not_taken(upload.user, answer)))
         for _, one in refused:
             self.refusals.note(one)
         places = [
@@ -271,15 +272,11 @@ class _Service:
         """Run what takes long in the one thread for it, so that single reports are not held up."""
         return await asyncio.get_running_loop().run_in_executor(self._checker, check)
 
-    def _enrolment(self, values: Any) -> Enrolment | RefusalError:
-        try:
-            return self._intake.enrolment(values)
-        except RefusalError as refusal:
-            return refusal
-
     def _enrolled(self, enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
-        if answer != "conflict":
+        if answer in _GOOD:
             return answer
+        if answer == "revoked":
+            return self._intake.no_code(enrolment.user)
         detail = "This user has other keys already, which stay. If it was not you, ask the operator."
         return RefusalError(409, detail, user=enrolment.user)
 
@@ -291,7 +288,11 @@ class _Service:
             self._is_closed = True
             raise self._gone()
 
-    def _conflict(self, user: str) -> RefusalError:
+    def _not_taken(self, user: str, answer: Answer) -> RefusalError:
+        if answer == "revoked":
+            return self._intake.unproved("signature", user)
+        if answer == "withdrawn":
+            return RefusalError(410, "The report of this user was withdrawn. None is taken any more.", user=user)
         detail = "Another report of this user is stored, and stays. This one was dropped, and an alert was written."
         return RefusalError(409, detail, user=user)
 

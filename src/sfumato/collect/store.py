@@ -1,45 +1,50 @@
 """The store of one collection: who is enrolled, every report once, and what was refused. SQLite by default, PostgreSQL by URL.
 
-Reports are only ever added. Whatever changes the store holds the collection's lock in one transaction, also across server
-processes, so a report that was answered as stored is in the closed collection, and none comes after it.
+Reports are added, and taken back where somebody asks for it. Whatever changes the store holds the collection's lock in one
+transaction, also across server processes. So a report that was answered as stored is in the closed collection, unless it was
+taken back before, and none comes after it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import sqlalchemy as sql
 
+from sfumato.collect.audit import Line, Listed, Standing, listed, look_up, read_lines, standings, write_line
 from sfumato.collect.closed import Closed
+from sfumato.collect.counting import Counts, counted
 from sfumato.collect.database import ALERTS, META, REPORTS, USERS, Database, count, rows_of
+from sfumato.collect.migrations import FORMAT, migrate
 from sfumato.collect.schema import Schema
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-FORMAT = 1
-Answer = Literal["stored", "repeated", "conflict", "closed"]
+Answer = Literal["stored", "repeated", "conflict", "closed", "revoked", "withdrawn"]
 T = TypeVar("T")
 
 
 class Keys(NamedTuple):
-    """The public keys of an enrolled device, 32 bytes each."""
+    """The public keys of an enrolled device, 32 bytes each, and how often codes of its user had been revoked before."""
 
     sign_key: bytes
     agree_key: bytes
+    generation: int = 0
 
 
 class Upload(NamedTuple):
-    """A checked report: the user id, the canonical message, and the signature or code that proves who sent it."""
+    """A checked report: the user id, the canonical message, what proves who sent it, and the generation of the keys."""
 
     user: str
     message: bytes
     proof: bytes
+    generation: int = 0
 
 
 class Enrolment(NamedTuple):
@@ -47,48 +52,6 @@ class Enrolment(NamedTuple):
 
     user: str
     keys: Keys
-
-
-@dataclass(frozen=True)
-class Alert:
-    """What a user was refused: "report" for another report than the stored one, "key" for another key.
-
-    Args:
-        kind: "report" or "key".
-        user: the public id of the user.
-        count: how often this happened.
-        first_at: when first, in seconds since 1970.
-        last_at: when last, in seconds since 1970.
-    """
-
-    kind: str
-    user: str
-    count: int
-    first_at: float
-    last_at: float
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How much a store holds.
-
-    Args:
-        users: the number of enrolled users.
-        reports: the number of reports.
-        hours: for each hour with reports its start, in seconds since 1970, and the number of its reports, ascending.
-        last_minute: the number of reports of the last 60 seconds.
-        second_reports: the number of users who sent another report than the stored one.
-        most_second: the most other reports that one user sent.
-        alerts: the latest alerts, the last one first.
-    """
-
-    users: int
-    reports: int
-    hours: tuple[tuple[int, int], ...]
-    last_minute: int
-    second_reports: int
-    most_second: int
-    alerts: tuple[Alert, ...]
 
 
 class Store:
@@ -106,8 +69,9 @@ class Store:
             database.check()
             with database.reading() as connection:
                 found = connection.execute(sql.select(META)).one()
-            if found.format != FORMAT:
+            if not 1 <= found.format <= FORMAT:
                 raise DataError(f"Expected {self.name} to have format {FORMAT}, got {found.format}. Update Sfumato.")
+            self._format = found.format
             self.schema = Schema.from_json(found.schema)
         except BaseException:
             self.dispose()
@@ -134,6 +98,9 @@ class Store:
                 f"Expected {store.name} to be the store of schema {schema.sha256[:16]}..., got that of "
                 f"{store.schema.sha256[:16]}... Use another store."
             )
+        if store._format < FORMAT:
+            with store._writing():
+                pass
         return store
 
     @classmethod
@@ -149,16 +116,20 @@ class Store:
     def enrol(self, enrolments: Sequence[Enrolment]) -> list[Answer]:
         """Add users in one transaction, and say of each what became of it.
 
-        "stored" and "repeated" mean that the user has these keys; "conflict" that it has others, which is an alert. Enrolling
-        does not end when the collection is closed.
+        "stored" and "repeated" mean that the user has these keys; "conflict" that it has others, which is an alert; "revoked"
+        that the code does not count any more. Enrolling does not end when the collection is closed.
 
         Raises:
             StoreError: nothing was stored.
         """
         now = time.time()
-        with self._database.writing() as connection:
-            kept = self._keys(connection, {one.user for one in enrolments})
-            answers = [_answer(kept, one.user, one.keys) for one in enrolments]
+        with self._writing() as connection:
+            users = {one.user for one in enrolments}
+            kept, own = self._keys(connection, users), standings(connection, users)
+            answers = [
+                _answer(kept, one.user, one.keys) if one.keys.generation == own[one.user].generation else "revoked"
+                for one in enrolments
+            ]
             rows = [
                 {"user": one.user.encode(), **one.keys._asdict(), "enrolled_at": now}
                 for one, answer in zip(enrolments, answers, strict=True)
@@ -186,23 +157,27 @@ class Store:
         newest = sql.select(USERS).order_by(USERS.c.enrolled_at.desc()).limit(most)
         with self._database.reading() as connection:
             rows = connection.execute(newest).all()
-        return {row.user.decode(): Keys(row.sign_key, row.agree_key) for row in reversed(rows)}
+        return {row.user.decode(): Keys(row.sign_key, row.agree_key, row.generation) for row in reversed(rows)}
 
     def add(self, uploads: Sequence[Upload]) -> list[Answer]:
         """Add reports in one transaction, and say of each what became of it; all of it is on disk when this returns.
 
         "stored" and "repeated" mean that this very message is the user's report; "conflict" that another one is, which is an
-        alert, and this one is dropped; "closed" that the collection takes no reports any more.
+        alert, and this one is dropped; "closed" that the collection takes no reports any more; "revoked" that the keys of this
+        user do not count any more, and "withdrawn" that its report was taken back.
 
         Raises:
             StoreError: nothing was stored.
         """
         now = time.time()
-        with self._database.writing() as connection:
+        with self._writing() as connection:
             if self._sha256(connection) is not None:
                 return ["closed"] * len(uploads)
-            kept = self._messages(connection, {upload.user for upload in uploads})
-            answers = [_answer(kept, upload.user, upload.message) for upload in uploads]
+            users = {upload.user for upload in uploads}
+            kept, own = self._messages(connection, users), standings(connection, users)
+            answers = [
+                _refused(own[one.user], one.generation) or _answer(kept, one.user, one.message) for one in uploads
+            ]
             rows = [
                 {"user": one.user.encode(), "message": one.message, "proof": one.proof, "received_at": now}
                 for one, answer in zip(uploads, answers, strict=True)
@@ -212,6 +187,80 @@ class Store:
             self._alert(connection, "report", [upload.user for upload in uploads], answers, now)
         return answers
 
+    def standing(self, users: Collection[str]) -> dict[str, Standing]:
+        """Return which code of each user counts, and whether its report was withdrawn.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            return standings(connection, users)
+
+    def seen(self, user: str) -> Listed:
+        """Return what the store knows about one user.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            return look_up(connection, user)
+
+    def users(self) -> Iterator[Listed]:
+        """Yield all users whom the store knows.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            yield from listed(connection)
+
+    def audit(self) -> Iterator[Line]:
+        """Yield what was taken back, the first line first.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            yield from read_lines(connection)
+
+    def revoke(self, user: str, seen: Listed) -> int:
+        """Take back code, enrolment and report of a user, and return how often that happened to this user.
+
+        The code of the next generation counts from then on. Whoever had a report here may send another one under it, so a report
+        that is deleted is an alert, and counts as spent.
+
+        Args:
+            user: the public id.
+            seen: what was known when somebody decided this.
+
+        Raises:
+            DataError: the collection is closed, or the user has changed since.
+            StoreError: nothing was changed.
+        """
+        with self._taking_back(user, seen) as connection:
+            connection.execute(sql.delete(USERS).where(USERS.c.user == user.encode()))
+            if seen.reported or seen.withdrawn:
+                self._alert(connection, "report", [user], ["conflict"], time.time())
+            write_line(connection, "revoked", "operator", user)
+        return seen.generation + 1
+
+    def withdraw(self, user: str, seen: Listed, by: str = "operator") -> None:
+        """Delete the report of a user. None is taken again, unless the code is revoked; the enrolment stays.
+
+        Args:
+            user: the public id.
+            seen: what was known when somebody decided this.
+            by: "operator" or "device".
+
+        Raises:
+            DataError: there is no report, the collection is closed, or the user has changed since.
+            StoreError: nothing was changed.
+        """
+        if not seen.reported:
+            raise DataError(f"Expected {user} to have a report, got none. Revoke the code, if no report is to come.")
+        with self._taking_back(user, seen) as connection:
+            write_line(connection, "withdrawn", by, user)
+
     def close(self) -> tuple[str, int]:
         """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed.
 
@@ -219,7 +268,7 @@ class Store:
             DataError: a stored report is damaged; then the collection stays open.
             StoreError: the store cannot be written.
         """
-        with self._database.writing() as connection:
+        with self._writing() as connection:
             sha256 = self._sha256(connection)
             if sha256 is None:
                 closed = self._collected(connection)
@@ -268,26 +317,36 @@ class Store:
         Raises:
             StoreError: the store cannot be read.
         """
-        hour = sql.cast(sql.func.floor(REPORTS.c.received_at / 3600), sql.Integer)
-        second = ALERTS.c.kind == "report"
-        recent = REPORTS.c.received_at > time.time() - 60
         with self._database.reading() as connection:
-            hours = connection.execute(sql.select(hour, sql.func.count()).group_by(hour).order_by(hour))
-            alerts = connection.execute(sql.select(ALERTS).order_by(ALERTS.c.last_at.desc()).limit(100))
-            most = connection.scalar(sql.select(sql.func.max(ALERTS.c.count)).where(second))
-            return Counts(
-                users=count(connection, USERS),
-                reports=count(connection, REPORTS),
-                hours=tuple((start * 3600, number) for start, number in hours),
-                last_minute=count(connection, REPORTS, recent),
-                second_reports=count(connection, ALERTS, second),
-                most_second=most or 0,
-                alerts=tuple(Alert(**{**row._asdict(), "user": row.user.decode()}) for row in alerts),
-            )
+            return counted(connection)
 
     def dispose(self) -> None:
         """Close the connections of this process to the database."""
         self._database.dispose()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._database.writing() as connection:
+            if self._format < FORMAT:
+                migrate(connection)
+            yield connection
+        self._format = FORMAT
+
+    @contextmanager
+    def _taking_back(self, user: str, seen: Listed) -> Iterator[Connection]:
+        """A transaction in which the report of a user is gone, also from the files of SQLite."""
+        with self._writing() as connection:
+            if self._sha256(connection) is not None:
+                raise DataError(
+                    f"Expected {self.name} to be open, got a closed collection. Its file has a name, and nothing leaves it."
+                )
+            if look_up(connection, user) != seen:
+                raise DataError(
+                    f"Expected {user} as before, got a user who changed meanwhile. Start the command again."
+                )
+            connection.execute(sql.delete(REPORTS).where(REPORTS.c.user == user.encode()))
+            yield connection
+        self._database.flush()
 
     def _sha256(self, connection: Connection) -> str | None:
         return connection.scalar(sql.select(META.c.sha256))
@@ -297,7 +356,7 @@ class Store:
         return Closed(self.schema, tuple(rows))
 
     def _keys(self, connection: Connection, users: Collection[str]) -> dict[str, Keys]:
-        return {user: Keys(*keys) for user, *keys in rows_of(connection, users, USERS, "sign_key", "agree_key")}
+        return {user: Keys(*keys) for user, *keys in rows_of(connection, users, USERS, *Keys._fields)}
 
     def _messages(self, connection: Connection, users: Collection[str]) -> dict[str, bytes]:
         return dict(rows_of(connection, users, REPORTS, "message"))
@@ -311,6 +370,11 @@ class Store:
             row = sql.update(ALERTS).where(ALERTS.c.kind == kind, ALERTS.c.user == key["user"])
             if not connection.execute(row.values(count=ALERTS.c.count + more, last_at=now)).rowcount:
                 self._database.insert(connection, ALERTS, [{**key, "count": more, "first_at": now, "last_at": now}])
+
+
+def _refused(standing: Standing, generation: int) -> Answer | None:
+    """Why no report of a user with keys of this generation is taken, if none is."""
+    return "revoked" if generation != standing.generation else "withdrawn" if standing.withdrawn else None
 
 
 def _answer(kept: dict[str, T], user: str, value: T) -> Answer:

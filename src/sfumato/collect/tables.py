@@ -26,7 +26,9 @@ _BLOCK, _MOST_NUMBERS = 2000, 1 << 21
 Rows = Iterator[list[str]]
 
 
-def write_codes(path: Path, schema: Schema, key: ServerKey, users: Sequence[str]) -> None:
+def write_codes(
+    path: Path, schema: Schema, key: ServerKey, users: Sequence[str], generations: Mapping[str, int] | None = None
+) -> None:
     """Write the enrolment code of every user as CSV, to a file that only its owner can read.
 
     Args:
@@ -34,6 +36,7 @@ def write_codes(path: Path, schema: Schema, key: ServerKey, users: Sequence[str]
         schema: the schema of the collection.
         key: the secret key of its server.
         users: the ids of the users.
+        generations: how often the code of a user was revoked; None stands for never.
 
     Raises:
         InputError: the key is not the one that the schema names.
@@ -44,8 +47,17 @@ def write_codes(path: Path, schema: Schema, key: ServerKey, users: Sequence[str]
     with whole_file(path, 0o600) as file:
         file.write(b"user,code\n")
         for user in users:
-            quoted = '"' + user.replace('"', '""') + '"' if set(user) & set('",') else user
-            file.write(f"{quoted},{key.code(schema, user)}\n".encode())
+            code = key.code(schema, user, (generations or {}).get(user, 0))
+            file.write(f"{quoted(user)},{code}\n".encode())
+
+
+def quoted(user: str) -> str:
+    """Return a user id as a cell of CSV.
+
+    >>> quoted('a "b", c')
+    '"a ""b"", c"'
+    """
+    return '"' + user.replace('"', '""') + '"' if set(user) & set('",') else user
 
 
 def read_codes(path: Path) -> dict[str, str]:

@@ -1,0 +1,285 @@
+"""What can be taken back: a code that leaked, with all that came under it, and a report before the collection is closed."""
+
+import sqlite3
+
+import numpy as np
+import pytest
+import sqlalchemy
+from collect_made import CLASSES, drawn, label, schema, write_tables
+from collect_made import GRAPH as KNOWN
+from collect_made import USERS as KNOWN_USERS
+from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+from starlette.testclient import TestClient
+
+from sfumato.collect.audit import Listed
+from sfumato.collect.estimate import estimate
+from sfumato.collect.graph import Tables
+from sfumato.collect.keys import DeviceKeys
+from sfumato.collect.reading import read_any
+from sfumato.collect.server import create_app
+from sfumato.collect.store import Enrolment, Keys, Store, Upload
+from sfumato.collect.training import prepare
+from sfumato.errors import DataError
+
+SCHEMA = label_schema()
+ADA, BOB, EVE = (FakeDevice(name, SCHEMA) for name in ("ada", "bob", "eve"))
+THIEF = DeviceKeys(bytes(range(32)), bytes(range(1, 33)))
+SECOND_CODE = {**ADA.code, "code": SERVER_KEY.code(SCHEMA, "ada", 1)}
+
+
+@pytest.fixture
+def store(where):
+    made = Store.create(where, SCHEMA)
+    yield made
+    made.dispose()
+
+
+def lines(store):
+    return [(line.act, line.by, line.user) for line in store.audit()]
+
+
+def test_a_withdrawn_report_is_gone_and_comes_never_back(store):
+    store.enrol([ADA.enrolment, BOB.enrolment])
+    store.add([ADA.upload(1), BOB.upload(2)])
+    store.withdraw("ada", store.seen("ada"))
+    assert store.messages() == (BOB.message(2),)
+    assert store.add([ADA.upload(1), ADA.upload(0), BOB.upload(2)]) == ["withdrawn", "withdrawn", "repeated"]
+    assert store.enrol([ADA.enrolment]) == ["repeated"], "an application tells its keys at each start"
+    assert lines(store) == [("withdrawn", "operator", "ada")]
+    assert store.close()[1] == 1
+    assert store.closed().messages == (BOB.message(2),)
+    assert store.counts().second_reports == 0
+
+
+def test_a_revoked_code_ends_enrolment_and_report(store):
+    thief = Enrolment("ada", Keys(THIEF.sign_key, THIEF.agree_key))
+    assert store.enrol([thief]) == ["stored"]
+    assert store.add([Upload("ada", ADA.message(3), THIEF.sign(ADA.message(3)))]) == ["stored"]
+    assert store.enrol([ADA.enrolment]) == ["conflict"]
+    assert store.revoke("ada", store.seen("ada")) == 1
+    assert (store.keys(["ada"]), store.messages()) == ({}, ())
+    assert store.enrol([thief, ADA.enrolment]) == ["revoked", "revoked"]
+    assert store.add([ADA.upload(3)]) == ["revoked"]
+    own = ADA.enrolment.keys._replace(generation=1)
+    assert store.enrol([Enrolment("ada", own)]) == ["stored"]
+    assert store.keys(["ada"]) == store.latest_keys(1) == {"ada": own}
+    assert store.add([ADA.upload(0)._replace(generation=1)]) == ["stored"]
+    assert lines(store) == [("revoked", "operator", "ada")]
+    assert (store.counts().second_reports, store.counts().most_second) == (1, 1), "somebody's report was seen before"
+
+
+def test_whoever_withdrew_may_be_invited_again(store):
+    store.enrol([ADA.enrolment])
+    store.add([ADA.upload(0)])
+    store.withdraw("ada", store.seen("ada"))
+    store.revoke("ada", store.seen("ada"))
+    assert store.add([ADA.upload(0)._replace(generation=1)]) == ["stored"]
+    assert store.counts().most_second == 1
+
+
+def test_a_code_that_nobody_used_can_be_revoked_more_than_once(store):
+    for number in (1, 2):
+        assert store.revoke("eve", store.seen("eve")) == number
+    assert store.seen("eve") == Listed("eve", 2, None, False, False)
+    assert store.counts().second_reports == 0
+    assert len({SERVER_KEY.code(SCHEMA, "eve", number) for number in range(3)}) == 3
+
+
+def test_what_a_store_knows_is_listed(store):
+    made = [FakeDevice(f"user {place}", SCHEMA) for place in range(5)]
+    store.enrol([one.enrolment for one in made])
+    store.add([one.upload() for one in made[:3]])
+    store.withdraw("user 1", store.seen("user 1"))
+    store.revoke("user 2", store.seen("user 2"))
+    found = {
+        one.user: (one.generation, one.enrolled_at is not None, one.reported, one.withdrawn) for one in store.users()
+    }
+    assert found == {
+        "user 0": (0, True, True, False),
+        "user 1": (0, True, False, True),
+        "user 2": (1, False, False, False),
+        "user 3": (0, True, False, False),
+        "user 4": (0, True, False, False),
+    }
+
+
+def test_nothing_leaves_a_closed_collection(store):
+    store.enrol([ADA.enrolment])
+    store.add([ADA.upload()])
+    store.close()
+    for change in (store.revoke, store.withdraw):
+        with pytest.raises(DataError, match="closed"):
+            change("ada", store.seen("ada"))
+    assert (store.closed().messages, lines(store)) == ((ADA.message(),), [])
+
+
+def test_what_was_asked_about_is_what_is_taken_back(store):
+    store.enrol([ADA.enrolment])
+    with pytest.raises(DataError, match="Expected ada to have a report"):
+        store.withdraw("ada", store.seen("ada"))
+    before = store.seen("ada")
+    store.add([ADA.upload()])
+    with pytest.raises(DataError, match="changed meanwhile"):
+        store.revoke("ada", before)
+    assert (store.messages(), lines(store)) == ((ADA.message(),), [])
+
+
+def test_nothing_of_a_withdrawn_report_is_on_disk(tmp_path):
+    store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
+    store.enrol([ADA.enrolment])
+    store.add([ADA.upload(1), BOB.upload(2)])
+    store.withdraw("ada", store.seen("ada"))
+    held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert BOB.message(2) in held
+    assert ADA.message(1) not in held
+    assert ADA.upload(1).proof not in held
+    store.dispose()
+
+
+def test_a_withdrawn_report_is_in_no_estimate_and_no_training(tmp_path):
+    asked = schema(label=label(epsilon=20.0))
+    messages = drawn(asked, KNOWN.x, KNOWN.y, KNOWN_USERS)
+    store = Store.create(str(tmp_path / "reports.sqlite"), asked)
+    store.add([Upload(user, message, b"") for user, message in messages.items()])
+    gone = [user for user, place in zip(KNOWN_USERS, KNOWN.y, strict=True) if place == 0]
+    for user in gone:
+        store.withdraw(user, store.seen(user))
+    shares = estimate(read_any(str(tmp_path / "reports.sqlite"))).answers["label"]
+    assert [one.name for one in shares] == CLASSES
+    assert shares[0].estimate < 0.05
+    store.close()
+    write_tables(tmp_path)
+    tables = Tables(str(tmp_path / "edges.csv"), None, None, None)
+    training = prepare(store.closed(), tables, "label-only", None)
+    rows = np.array([name in gone for name in KNOWN_USERS])
+    assert ((training.collected.reports["users"] < 0) == rows).all()
+    assert training.collected.facts["reports"] == len(KNOWN_USERS) - len(gone)
+    store.dispose()
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a server, and the same store as another process sees it."""
+    store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
+    other = Store.open(str(tmp_path / "reports.sqlite"))
+    with TestClient(create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN)) as client:
+        yield client, other
+    other.dispose()
+
+
+def test_a_thief_who_enrolled_first_shuts_nobody_out(client):
+    """A server that has the keys of the thief at hand refuses them from the moment of the revocation on."""
+    client, operator = client
+    stolen = {**ADA.code, "sign_key": THIEF.sign_key.hex(), "agree_key": THIEF.agree_key.hex()}
+    forged = ADA.message(1) + THIEF.sign(ADA.message(1))
+    assert client.post("/users", json=stolen).status_code == 201
+    assert client.post("/reports", content=forged).status_code == 201
+    assert client.post("/users", json=ADA.code).status_code == 409
+    operator.revoke("ada", operator.seen("ada"))
+    strange = client.post("/reports", content=EVE.body())
+    refused = client.post("/reports", content=forged)
+    assert (refused.status_code, refused.content) == (403, strange.content)
+    for code in (stolen, ADA.code):
+        assert client.post("/users", json=code).status_code == 403
+    assert client.post("/users", json=SECOND_CODE).status_code == 201
+    assert client.post("/reports", content=forged).status_code == 403
+    assert client.post("/reports", content=ADA.body(2)).status_code == 201
+    assert client.post("/batches", content=ADA.batch(ADA.coded(2))).json()["repeated"] == 1
+    assert operator.messages() == (ADA.message(2),)
+    assert client.get("/counts", headers=BEARER).json()["budget"]["users_who_spent_again"] == 1
+
+
+def test_a_server_takes_no_withdrawn_report_again(client):
+    client, operator = client
+    for one in (ADA, BOB):
+        client.post("/users", json=one.code)
+    client.post("/reports", content=ADA.body(2))
+    operator.withdraw("ada", operator.seen("ada"))
+    again = client.post("/reports", content=ADA.body(2))
+    assert (again.status_code, "withdrawn" in again.json()["detail"]) == (410, True)
+    answer = client.post("/batches", content=BOB.batch(ADA.coded(2), BOB.coded(1))).json()
+    assert (answer["stored"], [one["status"] for one in answer["refused"]]) == (1, [410])
+    assert client.post("/reports", content=ADA.message(2) + THIEF.sign(ADA.message(2))).status_code == 403
+
+
+FIRST_FORMAT = """
+create table meta (id integer not null primary key, format integer not null, schema text not null, closed_at float, sha256 text);
+create table users ("user" BLOB not null primary key, sign_key BLOB not null, agree_key BLOB not null,
+    enrolled_at float not null);
+create table reports ("user" BLOB not null primary key, message BLOB not null, proof BLOB not null, received_at float not null);
+create index ix_reports_received_at on reports (received_at);
+create table alerts (kind varchar(16) not null, "user" BLOB not null, count integer not null, first_at float not null,
+    last_at float not null, primary key (kind, "user"))
+"""
+"""The tables as the first release of the collection service made them."""
+
+
+@pytest.fixture
+def first(where):
+    """A place where a store of format 1 is, in which ada and bob have reported."""
+    types = {"BLOB": "bytea", "float": "double precision"} if "://" in where else {}
+    engine = sqlalchemy.create_engine(where if "://" in where else f"sqlite:///{where}")
+    with engine.begin() as connection:
+        for statement in FIRST_FORMAT.split(";"):
+            for name, other in types.items():
+                statement = statement.replace(name, other)
+            connection.exec_driver_sql(statement)
+        connection.execute(
+            sqlalchemy.text("insert into meta values (1, 1, :schema, null, null)"), {"schema": SCHEMA.text}
+        )
+        for one in (ADA, BOB):
+            row = {
+                "user": one.user.encode(),
+                **dict(zip("sap", (*one.enrolment.keys[:2], one.upload().proof), strict=True)),
+            }
+            connection.execute(sqlalchemy.text("insert into users values (:user, :s, :a, 7.0)"), row)
+            said = {**row, "m": one.message()}
+            connection.execute(sqlalchemy.text("insert into reports values (:user, :m, :p, 7.0)"), said)
+        connection.execute(sqlalchemy.text("insert into alerts values ('key', :user, 2, 7.0, 8.0)"), {"user": b"ada"})
+    engine.dispose()
+    return where
+
+
+def test_a_store_of_the_first_format_goes_on(first):
+    reader = Store.open(first)
+    assert reader.messages() == (ADA.message(), BOB.message())
+    store = Store.create(first, SCHEMA)
+    assert store.keys(["ada", "bob"]) == {one.user: one.enrolment.keys for one in (ADA, BOB)}
+    assert store.add([ADA.upload(), BOB.upload(2)]) == ["repeated", "conflict"]
+    assert reader.add([ADA.upload()]) == ["repeated"], "another process has brought it up to date"
+    assert {(one.kind, one.user, one.count) for one in store.counts().alerts} == {
+        ("key", "ada", 2),
+        ("report", "bob", 1),
+    }
+    store.revoke("ada", store.seen("ada"))
+    assert store.enrol([ADA.enrolment]) == ["revoked"]
+    assert store.messages() == (BOB.message(),)
+    for one in (reader, store):
+        one.dispose()
+
+
+def test_a_store_of_the_first_format_has_the_tables_of_a_new_one(first, where, tmp_path):
+    if "://" in where:
+        pytest.skip("the text of the tables is SQLite's")
+    Store.create(first, SCHEMA).dispose()
+    Store.create(str(tmp_path / "new.sqlite"), SCHEMA).dispose()
+
+    def columns(path):
+        with sqlite3.connect(path) as connection:
+            tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
+            found = {name: sorted(connection.execute(f"pragma table_info({name})")) for name in tables}
+        connection.close()
+        return {name: [(row[1], row[3], row[5] > 0) for row in rows] for name, rows in found.items()}, tables
+
+    old, new = columns(first), columns(str(tmp_path / "new.sqlite"))
+    assert old[0] == new[0]
+    with sqlite3.connect(first) as connection:
+        assert connection.execute("select format from meta").fetchone() == (2,)
+    connection.close()
+
+
+def test_a_closed_store_of_the_first_format_has_the_same_name(first):
+    reader = Store.open(first)
+    sha256, reports = reader.close()
+    assert (reports, reader.closed().sha256, reader.sha256) == (2, sha256, sha256)
+    reader.dispose()
