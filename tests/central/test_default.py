@@ -70,7 +70,7 @@ def test_the_pilot_gives_the_rest_to_features_where_links_are_noise():
     assert not fitted.released["aggregate/2"].any()
     assert fitted.unused == (piloted.FEATURES_CHOSEN,)
     assert fitted.certificate.values["notes"][-1] == piloted.FEATURES_CHOSEN
-    assert not fitted.weights["head.weight"][:, :3].any(), "weights of messages are noise that nobody needs"
+    assert not fitted.weights["last.weight"][1:].any(), "weights of messages are noise that nobody needs"
     assert accuracy > fit(Linear(), NODE, graph, 8.0)[1] - 0.04
 
 
@@ -144,13 +144,8 @@ def test_a_pilot_that_is_resumed_gives_the_same_bits_or_stops(resumable, monkeyp
     first, resumed = resumable(plan, graph), resumable(plan, graph)
     assert all(np.array_equal(first.weights[name], resumed.weights[name]) for name in first.weights)
     assert first.released["aggregate/2"].any() == links_tell
-    real, calls = piloted.train_charged, []
-
-    def other_at_last(*told):
-        calls.append(real(*told))
-        return calls[-1] if len(calls) == 1 else bytes(32)
-
-    monkeypatch.setattr(piloted, "train_charged", other_at_last)
+    real = piloted.learn_weights
+    monkeypatch.setattr(piloted, "learn_weights", lambda *told: (real(*told)[0], bytes(32)))
     with pytest.raises(LedgerError):
         resumable(plan, graph)
 
@@ -229,25 +224,27 @@ def test_rows_around_the_center_have_norm_1_and_no_common_part():
     assert np.linalg.norm(centered_rows(shifted, {}).mean(axis=0)) > 0.9
 
 
-def test_the_forecast_rises_with_what_it_reads():
-    rng, codes = np.random.default_rng(0), (np.eye(4) - 0.25) / np.sqrt(0.75)
+def test_the_forecast_falls_with_what_it_reads():
+    rng, codes, equal = np.random.default_rng(0), (np.eye(4) - 0.25) / np.sqrt(0.75), np.full(4, 0.25)
     y = rng.integers(0, 4, 3000)
     rows = 3 * codes[y] + 6 * rng.normal(size=(3000, 4))
     rows -= rows.mean(axis=1, keepdims=True)
-    told = [forecast(rows, 6.0, c, later_stddev=1.5, accuracy=0.25) for c in (0.02, 0.1, 0.2)]
+    alone = np.log(4)
+    told = [forecast(rows, 6.0, c, later_stddev=1.5, loss=alone, shares=equal) for c in (0.2, 0.1, 0.02)]
     assert told == sorted(told)
-    assert told[-1] > told[0] + 0.2
-    features = [forecast(rows, 6.0, 0.1, later_stddev=1.5, accuracy=a) for a in (0.25, 0.5, 0.9)]
+    assert told[-1] > told[0] + 0.3
+    features = [forecast(rows, 6.0, 0.1, later_stddev=1.5, loss=a, shares=equal) for a in (0.2, 0.9, alone)]
     assert features == sorted(features)
-    assert features[-1] >= 0.89
-    later = [forecast(rows, 6.0, 0.2, later_stddev=s, accuracy=0.25) for s in (6.0, 3.0, 1.0)]
+    assert features[0] <= 0.21
+    later = [forecast(rows, 6.0, 0.2, later_stddev=s, loss=alone, shares=equal) for s in (1.0, 3.0, 6.0)]
     assert later == sorted(later)
 
 
-def test_the_forecast_is_that_of_the_best_classifier_at_less_noise():
+@pytest.mark.parametrize("shares", [(1 / 3, 1 / 3, 1 / 3), (0.9, 0.07, 0.03)])
+def test_the_forecast_is_that_of_the_best_classifier_at_less_noise(shares):
     """The rows of its own model, at two noises: what the pilot foretells is what the best linear rule then reaches."""
-    rng, codes = np.random.default_rng(1), (np.eye(3) - 1 / 3) / np.sqrt(2 / 3)
-    y = rng.integers(0, 3, 20000)
+    rng, codes, shares = np.random.default_rng(1), (np.eye(3) - 1 / 3) / np.sqrt(2 / 3), np.array(shares)
+    y = rng.choice(3, 20000, p=shares)
     signal = 2.0 * codes[y] + 0.5 * rng.normal(size=(20000, 3))
     signal -= signal.mean(axis=1, keepdims=True)
 
@@ -256,6 +253,11 @@ def test_the_forecast_is_that_of_the_best_classifier_at_less_noise():
         return signal + noise - noise.mean(axis=1, keepdims=True)
 
     pilot, later = noisy(4.0), noisy(1.0)
-    seen = float(((pilot * codes[y]).sum(axis=1) / np.linalg.norm(pilot, axis=1)).mean())
-    reached = float(((later @ codes.T).argmax(axis=1) == y).mean())
-    assert forecast(pilot, 4.0, seen, later_stddev=1.0, accuracy=1 / 3) == pytest.approx(reached, abs=0.04)
+    around, mean = pilot - pilot.mean(axis=0), shares @ codes
+    seen = float(((around * (codes[y] - mean)).sum(axis=1) / np.linalg.norm(around, axis=1)).mean())
+    scores = 2.0 * later @ codes.T / (1.0**2 + 0.5**2) + np.log(shares)
+    reached = float((np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(20000), y]).mean())
+    entropy = -shares @ np.log(shares)
+    told = forecast(pilot, 4.0, seen, later_stddev=1.0, loss=entropy, shares=shares)
+    assert told == pytest.approx(reached, abs=0.05)
+    assert told < entropy - 0.1

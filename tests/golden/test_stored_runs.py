@@ -70,3 +70,20 @@ def test_a_kept_tuned_run_verifies_loads_and_lists_its_candidates(kept):
     fitted = sf.load(KEPT / kept)
     assert [one["settings"]["num_hops"] for one in fitted.certificate.values["candidates"]] == [1, 2]
     np.testing.assert_allclose(fitted.predict_proba(path_graph())[:, 1], TUNED[kept], atol=1e-5)
+
+
+BEFORE_LAST_STAGE = {
+    "piloted": [0.432139, 0.000421, 0.520344, 0.766533],
+    "tuned-piloted": [0.000255, 0.000079, 0.259008, 0.333564, 0.260065, 0.161627, 0.408337, 0.000335],
+}
+
+
+@pytest.mark.parametrize("kept", BEFORE_LAST_STAGE)
+def test_piloted_messages_without_the_last_stage_verify_load_and_predict_as_they_did(kept):
+    """Their head reads rows beside features, their test has three numbers, and the second hop had another part of the rest."""
+    run, expected = KEPT / "format-3" / kept, BEFORE_LAST_STAGE[kept]
+    assert verify(run).problems == ()
+    nodes = np.arange(len(expected))
+    path = Graph.from_edges(nodes[:-1], nodes[1:], len(nodes), directed=False, y=nodes % 2, x=np.eye(len(nodes)),
+                            classes=("no", "yes"), name="path")  # fmt: skip
+    np.testing.assert_allclose(sf.load(run).predict_proba(path)[:, 1], expected, atol=1e-5)

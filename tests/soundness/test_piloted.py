@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from soundness_neighbors import KEY, NODES
 from test_routing import OWNED, REPLACED, build, graph_of, neighbor
 
@@ -11,7 +12,7 @@ from sfumato.bounded.aggregation import neighborhood_sum, to_steps
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_sensitivity
-from sfumato.central import linear, piloted, shares
+from sfumato.central import linear, piloted, shares, weighing
 from sfumato.central._rows import normalized
 from sfumato.central.piloted import PilotedMessages
 from sfumato.errors import InputError, UnsupportedUnitError
@@ -36,18 +37,20 @@ class Seen:
     def group(self, rows, groups, num_groups, stddev, key):
         self.groups.append(noisy_group_sums(rows, groups, num_groups, 0.0, key))
         self.stddevs.append(stddev)
-        return self.fixed[len(self.groups), :1, :1] * np.ones_like(self.groups[-1])
+        return self.fixed[len(self.groups) % 4, :1, :1] * np.ones_like(self.groups[-1])
 
     def train_charged(self, settings, event, key, head, graph, rows, progress):
         self.events.append(event)
         self.rows.append(rows(np.arange(NODES)))
+        with torch.no_grad():
+            head.weight.copy_(torch.from_numpy(self.fixed[0, : head.weight.shape[0], :1] / UNIT))
         return b"\0" * 32
 
 
 def handed_over(monkeypatch, plan, graph, fixed, pays):
     seen = Seen(fixed, pays)
     monkeypatch.setattr(shares, "noisy_neighborhood_sum", seen.hop)
-    for home in (linear, piloted):
+    for home in (linear, piloted, weighing):
         monkeypatch.setattr(home, "noisy_group_sums", seen.group)
     monkeypatch.setattr(piloted, "train_charged", seen.train_charged)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: seen.pays)
@@ -72,7 +75,7 @@ def check(monkeypatch, unit, pays, draws=60):
         bounds = [group_sensitivity(unit), routed_sensitivity(unit), group_sensitivity(unit)]
         assert a.stddevs[:3] == pytest.approx([z * bound for z, bound in zip(charged, bounds, strict=True)], rel=1e-12)
         assert a.events[0] == plan.event("head")
-        assert (len(a.hops), len(a.groups), len(a.rows)) == (1 + pays, 2, 2)
+        assert (len(a.hops), len(a.groups), len(a.rows)) == (1 + pays, 2 + weighing.STEPS, 2 - pays)
         for what, bound in (("hop", routed_sensitivity(unit)), ("group", group_sensitivity(unit))):
             for one, two in zip(getattr(a, what + "s"), getattr(b, what + "s"), strict=True):
                 apart = np.linalg.norm(one - two) / UNIT
@@ -95,10 +98,27 @@ def test_sums_stay_within_what_is_charged(monkeypatch, unit, pays):
 
 
 def test_planted_fault_a_test_of_three_full_numbers(monkeypatch):
-    """Each number alone has sensitivity 1; the row of three has not."""
-    monkeypatch.setattr(piloted, "_weights", lambda: np.ones(3) * 0.9)
+    """Each number alone has sensitivity 1; the row of all has not."""
+    monkeypatch.setattr(piloted, "_weights", lambda classes: np.ones(3 + classes) * 0.9)
     with pytest.raises((AssertionError, InputError), match=r"is above|norm at most 1"):
         check(monkeypatch, OWNED, False)
+
+
+@pytest.mark.parametrize("fault", ["the longest row decides", "clipped a tenth too late", "a missing label counts"])
+def test_planted_fault_in_the_last_stage(monkeypatch, fault):
+    """Rows that are scaled by other nodes' rows, that are a little too long, or that are there for an empty record."""
+    real = weighing.gradient_rows
+
+    def rows(seen, y, numbers):
+        found = real(seen, np.maximum(y, 0) if fault == "a missing label counts" else y, numbers)
+        lengths = np.linalg.norm(found, axis=1)
+        if fault == "the longest row decides":
+            return (found / max(lengths.max(), 1e-9)).astype(np.float32) * (1 - 2**-20)
+        return (1.1 * found / np.maximum(lengths, 1e-9)[:, None]).astype(np.float32) if "late" in fault else found
+
+    monkeypatch.setattr(weighing, "gradient_rows", rows)
+    with pytest.raises((AssertionError, InputError), match=r"is above|norm at most 1"):
+        check(monkeypatch, OWNED, True, draws=200)
 
 
 def test_planted_fault_a_center_of_all_nodes_that_is_not_released(monkeypatch):
@@ -130,6 +150,13 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
         drawn.append(event.steps * (apart / event.noise_multiplier) ** 2)
         return b"\0" * 32
 
+    summed = weighing.noisy_group_sums
+
+    def last(rows, groups, number, stddev, key):
+        drawn.append((group_sensitivity(unit) / stddev) ** 2)
+        return summed(rows, groups, number, stddev, key)
+
+    monkeypatch.setattr(weighing, "noisy_group_sums", last)
     monkeypatch.setattr(piloted, "sum_hop", hop)
     monkeypatch.setattr(shares, "sum_hop", hop)
     monkeypatch.setattr(piloted, "train_charged", steps)
@@ -137,8 +164,9 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
     plan.fit(graph, seed=5)
     pilot, rest = (plan.event(f"aggregate/{k}").noise_multiplier for k in (1, 2))
     assert drawn.pop(1) == pytest.approx(1 / pilot**2, rel=1e-9)
-    assert len(drawn) == 2 + pays
-    assert sum(drawn[1:]) == pytest.approx(1 / rest**2, rel=1e-9)
+    assert len(drawn) == 2 + weighing.STEPS
+    assert drawn[1] == pytest.approx(1 / rest**2, rel=1e-9)
+    assert sum(drawn[2:]) == pytest.approx(1 / plan.event("last").noise_multiplier ** 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("unit", [OWNED, REPLACED], ids=str)

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -330,7 +330,7 @@ def _label_inference(fitted: Fitted) -> LabelInference | None:
     return found if isinstance(found, LabelInference) else None
 
 
-def softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def softmax(scores: NDArray[Any]) -> NDArray[Any]:
     """Turn scores into probabilities, row by row.
 
     >>> softmax(np.zeros((1, 4), np.float32)).tolist()

@@ -1,16 +1,17 @@
 r"""A forecast of what label messages would reach at less noise, from a noisy pilot; it reads releases alone.
 
-The model: in C - 1 dimensions the row of a node of class y is :math:`H = \lambda (b\, s_y + e) + \sigma Z`, with
-:math:`s_y` the corner of a simplex, e Gaussian, and :math:`\lambda` log-normal, since nodes differ in degree. Four numbers
-determine it:
+The model: in C - 1 dimensions the row of a node of class y, around the mean of all rows, is
+:math:`H = \lambda (b\, (s_y - \bar s) + e) + \sigma Z`, with :math:`s_y` the corner of a simplex, :math:`\bar s` the mean of
+the corners by the shares of the classes, e Gaussian, and :math:`\lambda` log-normal, since nodes differ in degree. Four
+numbers determine it:
 
 * the mean square and the mean fourth power of the rows' norms give the energy of the signal and the spread of
   :math:`\lambda`; the part of the noise is known and taken off;
-* the mean product of a row's direction with :math:`s_y` gives b. This one reads labels, so it is a release of its own;
-* features enter as an independent Gaussian channel of a given accuracy.
+* the mean product of a row's direction with :math:`s_y - \bar s` gives b. This one reads labels, so it is a release of its own;
+* features enter as an independent Gaussian channel of a given log-loss.
 
-Then nodes are drawn from the model at the noise to come, and classified by both channels. Classes are taken as equally
-frequent.
+Then nodes are drawn from the model at the noise to come, and the log-loss of both channels together is taken. Where one class
+is rare, accuracy would hardly move.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _DRAWS, _HALVINGS, _MOST_SPREAD, _MOST_STRENGTH = 4000, 25, 1.0, 8.0
+MOST_LOSS = 5.0
+"""Log-losses of single nodes count at most this much, so that their sum has a bounded sensitivity."""
 Floats = NDArray[np.floating]
 
 
@@ -35,47 +38,52 @@ class Draws(NamedTuple):
     features: Floats
 
     @classmethod
-    def of(cls, num_classes: int, seed: int) -> Draws:
-        """Draw for a number of classes, from a public seed."""
-        coins, dims = np.random.default_rng(seed), num_classes - 1
+    def of(cls, shares: Floats, seed: int) -> Draws:
+        """Draw from a public seed; every class has its share of the draws."""
+        coins, classes, dims = np.random.default_rng(seed), len(shares), len(shares) - 1
+        ends = np.round(_DRAWS * np.cumsum(shares))
         return cls(
-            coins.integers(0, num_classes, _DRAWS),
+            np.searchsorted(ends[:-1], np.arange(_DRAWS), side="right"),
             coins.normal(size=_DRAWS),
             coins.normal(size=(_DRAWS, dims)) / np.sqrt(dims),
             coins.normal(size=(_DRAWS, dims)),
-            coins.normal(size=(_DRAWS, num_classes)),
+            coins.normal(size=(_DRAWS, classes)),
         )
 
 
-def forecast(rows: Floats, stddev: float, correlation: float, *, later_stddev: float, accuracy: float) -> float:
-    """Estimate the accuracy that messages and features would reach together at another noise.
+def forecast(
+    rows: Floats, stddev: float, correlation: float, *, later_stddev: float, loss: float, shares: Floats
+) -> float:
+    """Estimate the log-loss that messages and features would reach together at another noise.
 
     Args:
         rows: released rows of a pilot, each with mean 0, [n, C] for C >= 2 classes.
         stddev: standard deviation of their noise.
-        correlation: mean product of a row's direction with the code of the node's class.
+        correlation: mean product of the direction of a row, around the mean row, with the code of the node's class around the
+            mean code.
         later_stddev: standard deviation of the noise to come.
-        accuracy: accuracy of features alone.
+        loss: log-loss of features alone.
+        shares: those of the classes.
 
     >>> coins = np.random.default_rng(0)
     >>> y, codes = coins.integers(0, 3, 4000), (np.eye(3) - 1 / 3) / np.sqrt(2 / 3)
     >>> rows = 4 * codes[y] + 5 * coins.normal(size=(4000, 3))
     >>> rows -= rows.mean(axis=1, keepdims=True)
     >>> seen = float((rows * codes[y]).sum(axis=1) @ (1 / np.linalg.norm(rows, axis=1))) / 4000
-    >>> round(forecast(rows, 5.0, seen, later_stddev=2.0, accuracy=1 / 3), 2)
-    0.93
+    >>> round(forecast(rows, 5.0, seen, later_stddev=2.0, loss=np.log(3), shares=np.ones(3) / 3), 1)
+    0.2
     """
-    classes = rows.shape[1]
-    codes, dims, draws = _codes(classes), classes - 1, Draws.of(classes, 0)
-    square = np.square(rows, dtype=np.float64).sum(axis=1)
+    dims, draws, codes = rows.shape[1] - 1, Draws.of(shares, 0), centered_codes(shares)
+    square = np.square(rows - rows.mean(axis=0), dtype=np.float64).sum(axis=1)
     energy = max(float(square.mean()) - dims * stddev**2, 1e-12 * stddev**2)
     fourth = float(np.square(square).mean()) - stddev**2 * (2 * dims + 4) * energy - (dims**2 + 2 * dims) * stddev**4
     excess = max(fourth / ((1 + 2 / dims) * energy**2), 1.0)
     spread = min(np.sqrt(np.log(excess)) / 2, _MOST_SPREAD)
     weight = np.exp(spread * draws.spread - spread**2)[:, None]
+    told = codes / np.sqrt(shares @ np.square(codes).sum(axis=1))
 
     def drawn(share: float, energy: float, noise: float) -> Floats:
-        signal = share * codes[draws.classes] + np.sqrt(1 - share**2) * draws.within
+        signal = share * told[draws.classes] + np.sqrt(1 - share**2) * draws.within
         return weight * np.sqrt(energy) * signal + noise * draws.noise
 
     def seen(share: float, energy: float) -> float:
@@ -85,25 +93,35 @@ def forecast(rows: Floats, stddev: float, correlation: float, *, later_stddev: f
     least = _solve(lambda length: seen(1.0, length**2), correlation, _MOST_STRENGTH * stddev) ** 2
     energy = max(energy, least)  # noise can hide the energy of rows whose direction does tell the class
     share = _solve(lambda part: seen(part, energy), correlation, 1.0)
-    later, mean = drawn(share, energy, later_stddev), share * np.sqrt(energy) * np.exp(-(spread**2) / 2)
-    within = later.T @ later / _DRAWS - mean**2 * codes.T @ codes / classes
-    says = mean * later @ np.linalg.solve(within, codes.T)
+    later, means = drawn(share, energy, later_stddev), share * np.sqrt(energy) * np.exp(-(spread**2) / 2) * told
+    within = later.T @ later / _DRAWS - means.T @ (shares[:, None] * means)
+    axes = np.linalg.solve(within, means.T)
+    says = later @ axes - (means * axes.T).sum(axis=1) / 2 + np.log(shares)
 
     def channel(strength: float) -> Floats:
-        return draws.features + strength * (np.arange(classes) == draws.classes[:, None])
+        return strength * (draws.features + strength * (np.arange(len(shares)) == draws.classes[:, None]))
 
-    def right(scores: Floats) -> float:
-        return float((scores.argmax(axis=1) == draws.classes).mean())
-
-    strength = _solve(lambda at: right(channel(at)), accuracy, _MOST_STRENGTH)
-    return right(says + strength * channel(strength))
+    strength = _solve(lambda at: -_loss(np.log(shares) + channel(at), draws.classes), -loss, _MOST_STRENGTH)
+    return _loss(says + channel(strength), draws.classes)
 
 
-def _codes(classes: int) -> Floats:
-    """Corners of a simplex in C - 1 dimensions, of norm 1."""
-    centered = np.eye(classes) - 1 / classes
-    plane: Floats = np.linalg.svd(centered)[0][:, : classes - 1] / np.linalg.norm(centered[0])
-    return plane
+def centered_codes(shares: Floats) -> Floats:
+    """Return the corners of a simplex in C - 1 dimensions, of norm 1, around their mean by the shares of the classes.
+
+    >>> centered_codes(np.array([0.9, 0.1])).round(3).ravel().tolist()
+    [0.2, -1.8]
+    """
+    centered = np.eye(len(shares)) - 1 / len(shares)
+    plane: Floats = np.linalg.svd(centered)[0][:, : len(shares) - 1] / np.linalg.norm(centered[0])
+    turned: Floats = plane * np.sign(plane[0, 0]) if len(shares) == 2 else plane
+    return turned - shares @ turned
+
+
+def _loss(scores: Floats, classes: NDArray[np.int64]) -> float:
+    """Mean log-loss of scores, cut at :data:`MOST_LOSS`."""
+    scores = scores - scores.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(classes)), classes]
+    return float(np.minimum(losses, MOST_LOSS).mean())
 
 
 def _solve(rises: Callable[[float], float], wanted: float, high: float) -> float:

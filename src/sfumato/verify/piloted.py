@@ -8,22 +8,24 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from .baselines import center, center_tensors
-from .central import OWN, no_arc_change
-from .kinds import Matrix, Network
+from .central import OWN, no_arc_change, sizes
+from .kinds import Matrix, Network, Weights
 from .labels import LabelMessages
 
 if TYPE_CHECKING:
     from .kinds import Planned
     from .rules import Certificate, Tensors
 
-_STEPS, _LAST_STEPS, _TESTED = 150, 50, 3
+_STEPS, _LAST_STEPS, _TESTED, _WEIGHTS = 150, 50, 3, 3
+_BEFORE = 4  # head, pilot hop, test and rest
 
 
 class PilotedMessages(LabelMessages):
     """The rules of method piloted-messages: features, a pilot hop, a test, and the rest for one of both.
 
     The rest is one Gaussian event, under the name of the second hop. A record touches the weights at each step, and the rows
-    of a second hop, whichever of the two the rest went to: ``affected`` counts both.
+    of a second hop, whichever of the two the rest went to: ``affected`` counts both. Runs that were made before the last stage
+    was there have a test of three numbers, without the counts of classes, and 50 steps of the head in its place.
     """
 
     audience: ClassVar = {
@@ -31,26 +33,42 @@ class PilotedMessages(LabelMessages):
     }
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the center, the head, the pilot hop, the test and the rest; the hop alone of another graph."""
+        """Return the center, the head, the pilot hop, the test, the rest and the last stage; the hop alone of another graph."""
         hops = [release for release in super().releases(certificate) if isinstance(release, Matrix)]
         if not hops or certificate["composition"]["builds_on"]:
             return list(hops)
+        (_, _, classes), early = sizes(certificate), _before_last_stage(certificate)
         pilot = replace(hops[0], name="aggregate/1")
-        size = sum(map(prod, super().networks(certificate).values()))
-        affected = (
-            None
-            if pilot.affected is None
-            else pilot.affected + max(certificate["settings"]["epochs"], _LAST_STEPS) * size
-        )
+        size = sum(prod(shape) for name, shape in self.networks(certificate).items() if name.startswith("head."))
+        epochs, tested = certificate["settings"]["epochs"], _TESTED + classes * (not early)
+        steps, last = max(epochs, _LAST_STEPS) if early else epochs, _WEIGHTS + classes
+        affected = None if pilot.affected is None else pilot.affected + steps * size
+        stage = Weights("last", [last], _LAST_STEPS * last, arc_change=no_arc_change(certificate))
         return [
             *center(certificate),
             Network("head", [size], size, 1.0, _STEPS, arc_change=no_arc_change(certificate)),
             pilot,
-            Matrix("test", [1, _TESTED], _TESTED, arc_change=no_arc_change(certificate)),
+            Matrix("test", [1, tested], tested, arc_change=no_arc_change(certificate)),
             replace(pilot, name="aggregate/2", affected=affected),
+            *([] if early else [stage]),
         ]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shapes of the head and, where there is one, of the center; without privacy those of label messages."""
+        """Return the shapes of head, last stage and, where there is one, center; without privacy those of label messages."""
         named = super().networks(certificate, found)
-        return named if certificate["unit"]["name"] == "none" else {**named, **center_tensors(certificate, found)}
+        if certificate["unit"]["name"] == "none":
+            return named
+        borrowed, (_, features, classes) = bool(certificate["composition"]["builds_on"]), sizes(certificate)
+        if "last.weight" in found if borrowed else not _before_last_stage(certificate):
+            named = {"head.weight": [classes, features], "head.bias": [classes]}
+            named |= {"last.weight": [_WEIGHTS], "last.bias": [classes]}
+        return {**named, **center_tensors(certificate, found)}
+
+
+def _before_last_stage(certificate: Certificate) -> bool:
+    """Return whether a run, or each trial of a selection, was made before the last stage was there, and did not release it."""
+    charged = certificate["releases"]
+    for one in charged:
+        if one["event"]["type"] == "selection":  # with the score, one event more than a run of then
+            return any(len(events) == _BEFORE + len(center(certificate)) + 1 for events in one["event"]["candidates"])
+    return bool(charged) and all(one["name"] != "last" for one in charged)

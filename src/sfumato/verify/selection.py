@@ -58,7 +58,7 @@ def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, 
         return
     draws, strange = 0, False
     for index, (candidate, events) in enumerate(zip(candidates, trials, strict=True)):
-        alone = {**certificate, "settings": candidate["settings"], "releases": []}
+        alone = {**certificate, "settings": candidate["settings"]}
         faults = list(_trial_faults(alone, rules, candidate["method"], events, certificate["settings"]))
         if not faults:
             alone["releases"] = _trial_releases(alone, rules, events)

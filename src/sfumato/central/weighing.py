@@ -1,0 +1,121 @@
+r"""The last stage of the default at node level: a few numbers weigh what features and messages say of a node's class.
+
+.. math:: s_c = t_1 l_c + t_2 r_c + t_3 d_c + b_c
+
+l are the log probabilities of a trained head, r the node's released row over the root mean square of all such rows, and d the
+direction of this row. Each has mean 0 over classes; l has norm at most 6, r at most 2. The 3 + C numbers start at (1, 1/4, 1/4)
+and, seen from the shares of the classes, at the head's own probabilities: so rows that say nothing never give large odds.
+They then make 50 steps of Adam on noisy sums of gradients of the log-loss, and are pulled to their start, more where noise is
+large. A matrix for each input would need C times as many numbers, and as much more noise.
+
+**Formal guarantee.** A step is a :func:`~sfumato.bounded.grouping.noisy_group_sums` of one group. The row of a node is its
+gradient, clipped to norm c and divided by c. It reads the node's own features and label, and earlier releases (the head, the
+node's row, the numbers so far), and a node without a label has a zero row. So a step has sensitivity 1 (2 if records are
+replaced), and 50 steps with noise :math:`z \sqrt{50}` are one Gaussian event with noise multiplier z, by composition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bounded.grouping import noisy_group_sums
+from sfumato.bounded.kernels import UNIT
+from sfumato.central.arrivals import softmax
+from sfumato.noise.keys import derive_key, operand_mac
+
+if TYPE_CHECKING:
+    from sfumato.method.contract import Arrays
+    from sfumato.noise.keys import Key
+
+Floats = NDArray[np.float64]
+STEPS, NUM_WEIGHTS = 50, 3
+_MOST_LOG, _MOST_ROW, _RATE, _SPREAD = 6.0, 2.0, 0.1, 0.5
+_CLIP = float(np.sqrt(2 * (1 + 9 + 4 + 1))) / 2  # half of the norm of a gradient where l has norm 3
+_START = (1.0, 0.25, 0.25)
+_SLACK = 1 - 2.0**-20
+
+
+def evidence(scores: NDArray[np.float32], rows: Floats, directions: Floats, receives: NDArray[np.bool_]) -> Floats:
+    """Return what the numbers weigh, float64 [num_nodes, C, 3].
+
+    Args:
+        scores: those of the head, [num_nodes, C].
+        rows: released rows of mean 0, [num_nodes, C]; zero where nothing was released.
+        directions: their directions, of norm at most 1.
+        receives: which nodes have a released row, public.
+
+    >>> told, rows, none = np.zeros((1, 2), np.float32), np.array([[3.0, -3.0]]), np.zeros((1, 2))
+    >>> evidence(told, rows, none, np.ones(1, bool))[0, :, 1].round(3).tolist()
+    [0.707, -0.707]
+    """
+    logs = np.log(np.maximum(softmax(scores.astype(np.float64)), 1e-9))
+    square = np.square(rows[receives]).sum(axis=1).mean() if receives.any() else 0.0
+    scaled = rows / np.sqrt(square) if square > 0 else np.zeros_like(rows)
+    parts = _capped(logs - logs.mean(axis=1, keepdims=True), _MOST_LOG), _capped(scaled, _MOST_ROW), directions
+    return np.stack(parts, axis=2)
+
+
+def weigh(weights: Arrays, seen: Floats) -> NDArray[np.float32]:
+    """Return scores float32 [num_nodes, C]; ``weights`` hold ``last.weight`` and ``last.bias``, ``seen`` is the evidence."""
+    return (seen @ weights["last.weight"].astype(np.float64) + weights["last.bias"]).astype(np.float32)
+
+
+def learn_weights(
+    seen: Floats, y: NDArray[np.int64], shares: Floats, noise_stddev: float, key: Key
+) -> tuple[Arrays, bytes]:
+    """Train the numbers by noisy steps that were charged; return them, and a secret MAC of what was read.
+
+    Args:
+        seen: evidence of the nodes that are read, whose roles are public, [n, C, 3].
+        y: their classes, -1 where there is none.
+        shares: released shares of the classes.
+        noise_stddev: standard deviation of the noise of one step, in units of a full row.
+        key: the key of this release.
+    """
+    logs = np.log(shares) - np.log(shares).mean()
+    around = seen - logs[:, None] * np.array([1.0, 0.0, 0.0])
+    numbers = start = np.concatenate([_START, logs])
+    error = noise_stddev / np.sqrt(STEPS) * _CLIP / max(len(y), 1)  # of the mean gradient of all steps
+    pull = error**2 / (_SPREAD**2 * max(float((shares * (1 - shares)).mean()), 1e-6))
+    mean, square, read = np.zeros_like(start), np.zeros_like(start), b""
+    for step in range(1, STEPS + 1):
+        rows = gradient_rows(around, y, numbers)
+        own = derive_key(key, f"step/{step}")
+        read = operand_mac(own, np.frombuffer(read, np.uint8), rows)
+        total = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise_stddev, own)[0] / UNIT
+        slope = total * (_CLIP / max(len(y), 1)) + pull * (numbers - start)
+        mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+        size = _RATE * (1 - (step - 1) / STEPS)
+        numbers = numbers - size * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+    found = numbers if len(y) else start
+    weight, bias = found[:NUM_WEIGHTS], found[NUM_WEIGHTS:] - found[0] * logs
+    return {"last.weight": weight.astype(np.float32), "last.bias": bias.astype(np.float32)}, read
+
+
+def gradient_rows(seen: Floats, y: NDArray[np.int64], numbers: Floats) -> NDArray[np.float32]:
+    """Return each node's gradient of its log-loss, clipped and scaled to norm at most 1; zero without a label, [n, 3 + C].
+
+    Args:
+        seen: evidence, [n, C, 3].
+        y: classes, -1 where there is none.
+        numbers: the three weights, and a bias for each class.
+
+    >>> far = 100 * np.ones((1, 2, 3)) * np.array([[1], [-1]])
+    >>> row = gradient_rows(far, np.array([1]), np.ones(5))
+    >>> bool(0.999 < np.linalg.norm(row) <= 1), gradient_rows(far, np.array([-1]), np.ones(5)).any()
+    (True, False)
+    """
+    slopes = softmax(seen @ numbers[:NUM_WEIGHTS] + numbers[NUM_WEIGHTS:])
+    slopes -= np.arange(slopes.shape[1]) == y[:, None]
+    rows = np.hstack([(slopes[:, :, None] * seen).sum(axis=1), slopes])
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows *= np.where(y >= 0, _SLACK / np.maximum(norms[:, 0], _CLIP), 0.0)[:, None]
+    return rows.astype(np.float32)
+
+
+def _capped(rows: Floats, most: float) -> Floats:
+    """Shorten rows to a norm."""
+    return rows * np.minimum(1, most / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
