@@ -43,11 +43,11 @@ from sfumato.attacks.regression import regress
 from sfumato.bounded.splits import unit_rows
 from sfumato.central._two_layers import hidden_rows
 from sfumato.central.dpar import DPAR
-from sfumato.evaluation.scores import score
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel, NoPrivacy
 from sfumato.report.drawing import MARKERS, PALETTE, finish, style
+from sfumato.scoring.scores import score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

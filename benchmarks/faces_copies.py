@@ -31,7 +31,6 @@ import torch
 from torch import Tensor
 
 from sfumato._threads import set_threads
-from sfumato.evaluation.scores import Summary
 from sfumato.experiments.pages import stamped
 from sfumato.graph.images import load_images
 from sfumato.nn.augmentation import Copies
@@ -39,6 +38,7 @@ from sfumato.privacy import accounting
 from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.report.markdown import to_markdown
 from sfumato.report.page import Code, Items, Page, Section, Table
+from sfumato.scoring.scores import Summary
 
 HEIGHT, WIDTH, PEOPLE, IMAGES, TRAIN, COPIES = 70, 60, 40, 220, 190, 22
 DRAWN, BATCH, RATE, DELTA = 0.33, 256, 0.1, 1e-4

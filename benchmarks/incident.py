@@ -28,12 +28,12 @@ from kept import add_options, finished
 from scipy.special import stdtrit
 
 from sfumato.catalog import method_named
-from sfumato.evaluation.scores import Summary, score
 from sfumato.graph import load_dataset
 from sfumato.graph.bounds import most_arcs
 from sfumato.graph.declared import with_public_degrees
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel
+from sfumato.scoring.scores import Summary, score
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph

@@ -21,12 +21,12 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from sfumato.evaluation.scores import Summary
 from sfumato.graph.datasets import load_dataset
 from sfumato.local.blink import Blink, _Task
 from sfumato.local.collection import topology
 from sfumato.local.denoising import denoise
 from sfumato.noise.coins import SecretWords
+from sfumato.scoring.scores import Summary
 
 if TYPE_CHECKING:
     from sfumato.randomizers.links import LinkReports

@@ -29,10 +29,10 @@ from sfumato.attacks.influence import Influence
 from sfumato.attacks.links import FEATURES, Links
 from sfumato.attacks.pairs import DISTANCES
 from sfumato.catalog import method_named
-from sfumato.evaluation.scores import Summary, score
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NoPrivacy
+from sfumato.scoring.scores import Summary, score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.evaluation.scores import Summary
 from sfumato.graph import Graph, load_dataset
 from sfumato.local.lpgnn import LPGNN
 from sfumato.local.presets import PRESETS, preset
+from sfumato.scoring.scores import Summary
 
 
 def main() -> None:

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.catalog import method_named
-from sfumato.evaluation.scores import SCORES, score, target_kind, without_information
 from sfumato.graph import Targets, load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy
+from sfumato.scoring.scores import SCORES, score, target_kind, without_information
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph

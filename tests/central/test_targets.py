@@ -16,6 +16,7 @@ from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.graph.targets import Targets
 from sfumato.method.checks import LEARNERS, check_target
 from sfumato.privacy.units import NoPrivacy, RecordLevel
+from sfumato.scoring.scores import SCORES
 from sfumato.verify import verify
 
 BASE = stochastic_block_model(300, 3, mean_degree=25, homophily=0.9, num_features=6, seed=1)
@@ -58,6 +59,9 @@ def test_every_method_that_says_so_learns_them_and_its_release_verifies(tmp_path
     assert found.valid, found.problems
     answer = again.predict(graph)
     assert np.array_equal(answer, model.predict(graph))
+    assert again.classes_.tolist() == list(graph.classes)
+    assert tuple(again.evaluate(graph)["test_scores"]) == SCORES[kind]
+    assert len(again.predictions(graph).frame()) == graph.num_nodes
     stated = json.loads((tmp_path / "run/release/certificate.json").read_text())["public_facts"]
     assert stated["target"] == kind
     if kind == "number":

@@ -86,7 +86,7 @@ def tables(tmp_path_factory):
 
 FORKS = """
 import json, os, signal, sys
-import numba, torch, sfumato.central.tuned, sfumato.cli, sfumato.evaluation.scores, sfumato.pate.run
+import numba, torch, sfumato.central.tuned, sfumato.cli, sfumato.scoring.scores, sfumato.pate.run
 
 for line in sys.stdin:
     child = os.fork()

@@ -29,6 +29,9 @@ def test_a_saved_floor_is_what_its_own_command_gives(tables, sfumato, tmp_path):
     assert f"The floor is saved in {floor}." in told.out
     assert "VALID" in sfumato("verify", floor).out
     assert sfumato("predict", floor).code == sfumato("evaluate", floor).code == 0
+    beside = json.loads(sfumato("evaluate", run, "--json").out)
+    assert beside["control_scores"]["floor"] == json.loads(sfumato("evaluate", floor, "--json").out)["test_scores"]
+    assert f"Its floor, in {floor}: accuracy" in sfumato("evaluate", run).out
     release = json.loads((run / "evaluation" / "metrics.json").read_text())["floor_release"]
     assert (release["epsilon"], release["saved"]) == (0.0, str(floor))
     command = release["command"].split()[1:]
@@ -38,6 +41,8 @@ def test_a_saved_floor_is_what_its_own_command_gives(tables, sfumato, tmp_path):
     assert saved.certificate["claim"] == bought.certificate["claim"] == {"epsilon": 0.0, "delta": 0.0}
     assert saved.certificate["releases"] == []
     assert all((bought.weights[name] == array).all() for name, array in saved.weights.items())
+    floor.rename(tmp_path / "elsewhere")
+    assert json.loads(sfumato("evaluate", run, "--json").out)["control_scores"] == {}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.scores import _cell, _short, price_line
-from sfumato.evaluation.scores import Summary
 from sfumato.method.card import FLOORS
+from sfumato.scoring.scores import Summary
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6")
 

@@ -11,7 +11,7 @@ import torch
 import sfumato as sf
 from sfumato import verify
 from sfumato.catalog import METHODS as EVERY_METHOD
-from sfumato.catalog import method_named
+from sfumato.catalog import PAIR_METHODS, method_named
 from sfumato.central.set_calibration import SetCalibration
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
@@ -125,6 +125,22 @@ class TestEveryMethod:
         assert fitted.certificate.values["who_may_see"]["never"] == ["everything in this run"]
         with pytest.raises(InputError, match="budget"):
             method_named(name).calibrate(BUDGET, UNITS["none"], GRAPH.public_facts(UNITS["none"]))
+
+    def test_answers_with_names_and_scores_itself(self, name):
+        fitted = fitted_of(name, "none")
+        assert fitted.classes_.tolist() == list(GRAPH.classes)
+        if name in PAIR_METHODS:
+            for refused in (fitted.predictions, fitted.evaluate):
+                with pytest.raises(InputError, match="task to be link"):
+                    refused(GRAPH)
+            return
+        frame = fitted.predictions(GRAPH).frame()
+        assert frame["node"].tolist() == list(range(GRAPH.num_nodes))
+        model = frame[frame["source"] == "model"]
+        assert (model["predicted"] == fitted.classes_[fitted.predict(GRAPH)[model.index]]).all()
+        np.testing.assert_array_equal(frame[[f"p({one})" for one in GRAPH.classes]], fitted.predict_proba(GRAPH))
+        right = (fitted.predict(GRAPH) == GRAPH.y)[GRAPH.test_mask]
+        assert fitted.evaluate(GRAPH)["test_scores"]["accuracy"] == pytest.approx(right.mean())
 
 
 @pytest.mark.parametrize(("name", "unit"), PRIVATE)

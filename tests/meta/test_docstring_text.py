@@ -27,7 +27,7 @@ Definition = Function | ast.ClassDef
 FULL = (
     "attacks", "audit", "bounded", "catalog", "central", "classlevel", "cli", "collect", "distributed", "errors", "estimator",
     "evaluation", "experiments", "graph", "local", "method", "nn", "noise", "pate", "privacy", "randomizers", "record", "report",
-    "serving", "students", "verify", "web",
+    "scoring", "serving", "students", "verify", "web",
 )  # fmt: skip
 LEAST_WORDS, LEAST_IN_ARGS, MANY_PARAMETERS = 4, 3, 3
 CHECKS = ("check_real", "check_int", "check_choice")

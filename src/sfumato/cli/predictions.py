@@ -42,8 +42,8 @@ class Writer:
 
     def __call__(self, out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
         """Write predictions of a ``graph`` by a ``fitted`` model to ``out``; ``table`` has probabilities of another predictor."""
-        from sfumato.evaluation.answers import alike_words
         from sfumato.method.answers import predictions_of
+        from sfumato.scoring.answers import alike_words
 
         found = predictions_of(fitted, graph, table, self.decision, self.calibration)
         self.facts, self.notes = found.facts, found.notes

@@ -85,9 +85,9 @@ def _with_graph(folder: Path, run: Run) -> Run:
     if run.validation is not None:
         return run  # nobody has true labels
     from sfumato.catalog import load
-    from sfumato.evaluation.answers import answers_of
-    from sfumato.evaluation.detail import RUN as OWN
-    from sfumato.evaluation.detail import detail
+    from sfumato.scoring.answers import answers_of
+    from sfumato.scoring.detail import RUN as OWN
+    from sfumato.scoring.detail import detail
 
     fitted = load(folder)
     try:

@@ -19,17 +19,13 @@ JSON = typer.Option(False, "--json", help="Print one JSON object on standard out
 
 
 def evaluate(run: Path = RUN, by: str | None = options.BY, as_json: bool = JSON) -> None:
-    """Score a run on its test nodes again.
+    """Score a run on its test nodes again, beside the floor that `train --save-floor` saved with it.
 
-    This reads true labels, so the scores are outside the guarantee.
+    This reads true labels, so the scores are outside the guarantee. In Python, fitted.evaluate(graph) returns the same.
     """
     check_installed(*LIGHT)
     from sfumato.catalog import load
-    from sfumato.evaluation.answers import answers_of
-    from sfumato.evaluation.detail import RUN as OWN
-    from sfumato.evaluation.detail import detail
     from sfumato.evaluation.groups import groups_of
-    from sfumato.evaluation.scores import TITLES, scores_of, target_kind, without_information
 
     fitted = load(run)
     if fitted.collection is not None:
@@ -37,32 +33,36 @@ def evaluate(run: Path = RUN, by: str | None = options.BY, as_json: bool = JSON)
             f"Expected a run with true labels to score it by, got one on a collection. {run / 'evaluation' / 'validation.json'} "
             "holds its validation accuracy, from reports alone."
         )
-    source = Source.of_run(run)
+    source, kept = Source.of_run(run), _saved_floor(run)
     loaded = source.load()
-    graph, groups = source.with_roles_of(loaded, fitted), None if by is None else groups_of(source, loaded, by)
-    answers = answers_of(fitted, graph, graph.test_mask)
-    scores, nothing = scores_of(answers, graph), without_information(graph)
-    parts = detail(graph, {OWN: [answers]}, groups) if graph.targets is None else None
-    result = {
-        "method": fitted.plan.method.name,
-        "target": target_kind(graph),
-        "test_scores": scores,
-        "test_accuracy": scores.get("accuracy"),
-        "test_macro_f1": scores.get("macro_f1"),
-        "majority": nothing.get("accuracy"),
-        "without_information": nothing,
-        "unused": list(fitted.unused),
-        "detail": parts,
-        "evaluation_private": False,
-    }
+    groups, graph = None if by is None else groups_of(source, loaded, by), source.with_roles_of(loaded, fitted)
+    result = fitted.evaluate(graph, by=groups, floor=None if kept is None else load(kept))
     if as_json:
         typer.echo(json.dumps(result))
-    else:
-        told = ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in scores.items())
-        beside = ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in nothing.items())
-        typer.echo(f"On test nodes: {told} (the same answer for all nodes: {beside}). Not covered by the guarantee.")
-        for note in (*fitted.unused, *([] if parts is None else _of_groups(parts))):
-            typer.echo(note)
+        return
+    told, beside = _words(result["test_scores"]), _words(result["without_information"])
+    typer.echo(f"On test nodes: {told} (the same answer for all nodes: {beside}). Not covered by the guarantee.")
+    for name, scores in result["control_scores"].items():
+        typer.echo(f"Its {name}, in {kept}: {_words(scores)}.")
+    parts = result["detail"] or {"groups": None, "warnings": ()}
+    for note in (*fitted.unused, *parts["warnings"], *_of_groups(parts)):
+        typer.echo(note)
+
+
+def _saved_floor(run: Path) -> Path | None:
+    """The folder that `train --save-floor` saved the floor of a run in, if it is still there."""
+    metrics = run / "evaluation" / "metrics.json"
+    if not metrics.exists():
+        return None
+    saved = (json.loads(metrics.read_text()).get("floor_release") or {}).get("saved")
+    return Path(saved) if saved and Path(saved).is_dir() else None
+
+
+def _words(scores: dict[str, float]) -> str:
+    """Scores in a sentence."""
+    from sfumato.scoring.scores import TITLES
+
+    return ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in scores.items())
 
 
 def _of_groups(found: dict[str, Any]) -> list[str]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sfumato.cli.parse import Job
     from sfumato.evaluation.links import LinkEvaluation
     from sfumato.evaluation.outcome import Evaluation
-    from sfumato.evaluation.scores import Summary
     from sfumato.record.certificate import Certificate
+    from sfumato.scoring.scores import Summary
 
 
 def note_uncharged(job: Job) -> None:
@@ -81,7 +81,7 @@ def _table(result: dict[str, Any], evaluation: Evaluation) -> Table:
     from rich.table import Table
 
     from sfumato.evaluation.controls import titles
-    from sfumato.evaluation.scores import SHORT, TITLES, Summary
+    from sfumato.scoring.scores import SHORT, TITLES, Summary
 
     outcome = evaluation.outcome
     names = [name for name in outcome.scores if len(outcome.scores) < 5 or name not in _LEFT_OUT]
@@ -109,7 +109,7 @@ def shown(name: str, value: float) -> str:
     >>> shown("accuracy", 0.7), shown("mae", 0.7)
     ('70.0 %', '0.7')
     """
-    from sfumato.evaluation.scores import ERRORS
+    from sfumato.scoring.scores import ERRORS
 
     return f"{value:.4g}" if name in ERRORS else f"{100 * value:.1f} %"
 
@@ -131,7 +131,7 @@ def _short(title: str) -> str:
 
 
 def _cell(name: str, one: Summary) -> str:
-    from sfumato.evaluation.scores import ERRORS
+    from sfumato.scoring.scores import ERRORS
 
     scale, form = (1, "#.4g" if name in _AS_THEY_ARE else ".3f") if name in ERRORS else (100, ".1f")
     half = "" if one.low is None or one.high is None else f"\n±{scale * (one.high - one.low) / 2:{form}}"
@@ -150,7 +150,7 @@ def price_line(result: dict[str, Any]) -> Text:
     """
     from rich.text import Text
 
-    from sfumato.evaluation.scores import TITLES
+    from sfumato.scoring.scores import TITLES
 
     name, kept = result["score"], result["graph_gain_recovered"]
     found = {"floor": result["floor"], "this run": result["test_scores"][name], "ceiling": result["ceiling"]}

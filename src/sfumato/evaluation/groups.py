@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
+from sfumato.scoring.groups import MISSING, Groups, many
 
 if TYPE_CHECKING:
     from sfumato.evaluation.source import Source
     from sfumato.graph.graph import Graph
-
-_MOST, _PARTS = 20, 4
-_MISSING, _OTHERS = "(missing)", "(others)"
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Which group each node is in.
-
-    Args:
-        column: the column that says it.
-        names: the names of the groups.
-        codes: the number of each node's group, int64 [num_nodes].
-    """
-
-    column: str
-    names: tuple[str, ...]
-    codes: NDArray[np.int64]
 
 
 def groups_of(source: Source, graph: Graph, column: str) -> Groups:
@@ -61,25 +42,20 @@ def groups_of(source: Source, graph: Graph, column: str) -> Groups:
 
     cells = read_column(source.nodes, column)
     values = numbers(cells)
-    if values is not None and len(np.unique(values[~np.isnan(values)])) > _MOST:
-        return _ranges(column, values)
-    return _words(
-        column, np.array([_MISSING if one is None else one for one in words(column, cells).to_pylist()], object)
-    )
+    if values is not None and many(values):
+        return Groups.of(column, values)
+    return Groups.of(column, words(column, cells).to_pylist())
 
 
 def _of_features(graph: Graph, column: str) -> Groups:
     names = [str(name) for name in graph.feature_names]
     parts = {name.removeprefix(f"{column}="): at for at, name in enumerate(names) if name.startswith(f"{column}=")}
     if column in names:
-        values = _dense(graph, [names.index(column)])[:, 0].astype(np.float64)
-        if len(np.unique(values)) > _MOST:
-            return _ranges(column, values)
-        return _words(column, np.array([f"{value:g}" for value in values.tolist()], object))
+        return Groups.of(column, _dense(graph, [names.index(column)])[:, 0].astype(np.float64))
     if parts:
         rows = _dense(graph, list(parts.values()))
-        told = np.array([*parts, _MISSING], object)
-        return _words(column, told[np.where(rows.any(axis=1), rows.argmax(axis=1), len(parts))])
+        told = np.array([*parts, MISSING], object)
+        return Groups.of(column, told[np.where(rows.any(axis=1), rows.argmax(axis=1), len(parts))])
     known = sorted({name.partition("=")[0] for name in names})
     near = get_close_matches(column, known, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(known[:8]) or 'no named features'}."
@@ -89,22 +65,3 @@ def _of_features(graph: Graph, column: str) -> Groups:
 def _dense(graph: Graph, columns: list[int]) -> NDArray[np.floating]:
     rows = graph.x[:, columns]  # type: ignore[index]
     return np.asarray(rows.todense() if hasattr(rows, "todense") else rows)
-
-
-def _words(column: str, values: NDArray[np.object_]) -> Groups:
-    names, codes, counts = np.unique(values.astype(str), return_inverse=True, return_counts=True)
-    if len(names) > _MOST:
-        kept = np.sort(np.argsort(-counts, kind="stable")[: _MOST - 1])
-        place = np.full(len(names), len(kept))
-        place[kept] = np.arange(len(kept))
-        names, codes = np.array([*names[kept], _OTHERS]), place[codes]
-    return Groups(column, tuple(names.tolist()), codes.astype(np.int64))
-
-
-def _ranges(column: str, values: NDArray[np.float64]) -> Groups:
-    known = ~np.isnan(values)
-    ends = np.unique(np.quantile(values[known], np.linspace(0, 1, _PARTS + 1)))
-    codes = np.full(len(values), len(ends) - 1)
-    codes[known] = np.clip(np.searchsorted(ends, values[known], side="left") - 1, 0, len(ends) - 2)
-    names = [f"{low:.6g} to {high:.6g}" for low, high in pairwise(ends.tolist())]
-    return Groups(column, (*names, *((_MISSING,) * (not known.all()))), codes.astype(np.int64))

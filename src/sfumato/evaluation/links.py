@@ -18,12 +18,12 @@ from sfumato._validate import fail
 from sfumato.bounded.pairs import public_draws
 from sfumato.central.evidence import cosines, public_rows
 from sfumato.evaluation.request import on_graph
-from sfumato.evaluation.scores import Summary, graph_gain_recovered
 from sfumato.evaluation.verdict import Ranked, verdict_on_pairs
 from sfumato.graph.arcs import owners
 from sfumato.graph.subgraph import adjacency
 from sfumato.nn.metrics import area_by_row
 from sfumato.privacy.units import NoPrivacy
+from sfumato.scoring.scores import Summary, graph_gain_recovered
 
 if TYPE_CHECKING:
     from sfumato.evaluation.request import Prepared

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.evaluation.answers import Answers, alike_words
 from sfumato.evaluation.controls import names
-from sfumato.evaluation.scores import Summary, graph_gain_recovered
 from sfumato.evaluation.verdict import verdict
 from sfumato.graph.targets import CLASS
+from sfumato.scoring.answers import Answers, alike_words
+from sfumato.scoring.scores import Summary, graph_gain_recovered
 
 if TYPE_CHECKING:
     from sfumato.method.plan import Fitted, Plan
@@ -23,7 +23,7 @@ class Outcome:
 
     Args:
         first: the first fit, which is kept.
-        scores: each score over all seeds, by its name in :data:`~sfumato.evaluation.scores.SCORES`.
+        scores: each score over all seeds, by its name in :data:`~sfumato.scoring.scores.SCORES`.
         seconds: the time of the first fit; 0 if it was given.
         answers: what was said of the test nodes of each seed.
         held_out: the mean loss and *the* score on validation nodes, by which candidates for a control are compared; on test

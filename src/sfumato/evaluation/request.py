@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.catalog import WORDS, words_under
 from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
-from sfumato.evaluation.answers import answers_of, mean_loss
 from sfumato.evaluation.controls import controls, repeats
-from sfumato.evaluation.detail import RUN, detail
 from sfumato.evaluation.outcome import Evaluation, Outcome
-from sfumato.evaluation.scores import (
+from sfumato.graph.declared import check_declared, with_public_degrees
+from sfumato.graph.targets import CLASS
+from sfumato.privacy.units import Declared, Unit, class_for, unit_named
+from sfumato.scoring.answers import answers_of, mean_loss
+from sfumato.scoring.detail import RUN, detail
+from sfumato.scoring.scores import (
     SCORES,
     UNBOUNDED,
     Summary,
@@ -25,18 +28,15 @@ from sfumato.evaluation.scores import (
     target_kind,
     without_information,
 )
-from sfumato.graph.declared import check_declared, with_public_degrees
-from sfumato.graph.targets import CLASS
-from sfumato.privacy.units import Declared, Unit, class_for, unit_named
 
 if TYPE_CHECKING:
-    from sfumato.evaluation.groups import Groups
     from sfumato.evaluation.source import Source
     from sfumato.graph.graph import Graph
     from sfumato.method.contract import Listed, Progress
     from sfumato.method.plan import Fitted, Plan
     from sfumato.privacy._unit import Partition
     from sfumato.privacy.budget import Budget
+    from sfumato.scoring.groups import Groups
 
 _SHARPEST = "ceiling of the loss"  # of the candidates for the ceiling the one with the least loss
 KMEANS = "kmeans"

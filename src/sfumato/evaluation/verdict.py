@@ -1,6 +1,6 @@
 """The verdict on a run: better or worse than its floor, or no difference that its test nodes could show; and what is kept.
 
-Both come from paired comparisons (:mod:`sfumato.evaluation.paired`), never from the difference of two means.
+Both come from paired comparisons (:mod:`sfumato.scoring.paired`), never from the difference of two means.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.evaluation.answers import LOSSES, Answers
-from sfumato.evaluation.paired import LEVEL, Difference, Part, difference, holm, kept_share
 from sfumato.record.shown import round_up
+from sfumato.scoring.answers import LOSSES, Answers
+from sfumato.scoring.paired import LEVEL, Difference, Part, difference, holm, kept_share
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
 BETTER, WORSE, MIXED, NONE = "better", "worse", "mixed", "none"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import DataError
-from sfumato.evaluation.scores import Summary
+from sfumato.scoring.scores import Summary
 
 if TYPE_CHECKING:
     from sfumato.experiments.cells import Row

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import InputError
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.graph.targets import MULTILABEL, NUMBER
 from sfumato.method.deciding import decide
 from sfumato.method.decisions import Decision
 from sfumato.method.predictions import Predictions
 from sfumato.method.rows import ReleasedRows
+from sfumato.scoring.detail import RUN
+from sfumato.scoring.evaluated import evaluated
+from sfumato.scoring.groups import Groups
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -24,7 +29,10 @@ class Answers(ReleasedRows):
     """Answers of a fitted model, with ids and labels in place of numbers."""
 
     if TYPE_CHECKING:
+        collection: bytes | None
 
+        @property
+        def unused(self) -> tuple[str, ...]: ...
         def predict(self, graph: Graph) -> NDArray[Any]: ...
         def predict_proba(self, graph: Graph) -> NDArray[np.float32]: ...
 
@@ -56,13 +64,68 @@ class Answers(ReleasedRows):
             InputError: the graph is another, or the run cannot decide what is asked.
         """
         decision = Decision(**asked)
-        if graph.roles is None:
-            found = self.as_fitted(graph)
-            split = self.plan.unit.split or DEFAULT_FRACTIONS
-            roles = found.graph.with_split(split, labeled="labels" in self.plan.unit.public).roles
-            assert roles is not None
-            graph = graph.with_roles(found.back(roles))
+        graph = self._with_roles(graph)
         return predictions_of(self, graph, None, decision, calibration)
+
+    def evaluate(
+        self,
+        graph: Graph,
+        *,
+        by: Sequence[Any] | NDArray[Any] | Groups | None = None,
+        floor: Answers | None = None,
+    ) -> dict[str, Any]:
+        """Score the test nodes, as ``sfumato evaluate --json`` does.
+
+        It reads true labels, and ``detail`` reads degrees. So it is evaluation, outside the guarantee, except for the scores of a
+        unit that leaves labels public. Nothing of a release depends on it, and nothing is charged.
+
+        Args:
+            graph: the one that was fitted, with its labels and roles; without roles it is split as ``fit`` does.
+            by: the group of each node, such as a column of the table of nodes: ``detail`` then has scores by group.
+            floor: a model without the graph, such as one that ``sfumato train --save-floor`` saved, to stand beside.
+
+        Returns:
+            ``test_scores`` by name, ``without_information`` (those of one answer for all), ``control_scores`` (of the floor), of
+            classes ``detail`` (scores by class and degree, confusion, reliability, lift), ``unused``, ``method`` and ``target``.
+
+        Raises:
+            InputError: the graph is another, ``by`` is no value for each node, or the run learned from reports alone.
+            DataError: no test node has a label.
+
+        >>> from sfumato.central.labels import LabelMessages
+        >>> from sfumato.graph.synthetic import campus
+        >>> from sfumato.privacy.budget import Budget
+        >>> from sfumato.privacy.units import EdgeLevel
+        >>> graph, unit = campus(200), EdgeLevel(directed=False)
+        >>> plan = LabelMessages().calibrate(Budget(4.0, 1e-6), unit, graph.public_facts(unit))
+        >>> found = plan.fit(graph).evaluate(graph)
+        >>> found["test_scores"]["accuracy"] > found["without_information"]["accuracy"]
+        True
+        """
+        if self.collection is not None and graph.y is None:
+            raise InputError(
+                "Expected a run with true labels to score it by, got one on a collection, whose reports alone are known."
+            )
+        graph = self._with_roles(graph)
+        if by is not None and not isinstance(by, Groups):
+            by = Groups.of(str(getattr(by, "name", None) or "group"), np.asarray(by))
+        beside: dict[str, Answers] = {} if floor is None else {"floor": floor}
+        return {
+            "method": self.plan.method.name,
+            **evaluated({RUN: self, **beside}, graph, by),
+            "unused": list(self.unused),
+            "evaluation_private": False,
+        }
+
+    def _with_roles(self, graph: Graph) -> Graph:
+        """The graph with its own roles, or with those that ``fit`` gives it."""
+        if graph.roles is not None:
+            return graph
+        found = self.as_fitted(graph)
+        split = self.plan.unit.split or DEFAULT_FRACTIONS
+        roles = found.graph.with_split(split, labeled="labels" in self.plan.unit.public).roles
+        assert roles is not None
+        return graph.with_roles(found.back(roles))
 
 
 def predictions_of(

@@ -18,6 +18,7 @@ _OF_A_FIT = {
     "predict",
     "predict_proba",
     "predictions",
+    "evaluate",
     "classes_",
     "score_pairs",
     "best_pairs",

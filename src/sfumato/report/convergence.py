@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.evaluation.scores import Summary
 from sfumato.report.drawing import PALETTE, Figure, canvas, finish, ink, legend, style
 from sfumato.report.page import Section, Table
 from sfumato.report.words import interval, percent, plain
+from sfumato.scoring.scores import Summary
 
 if TYPE_CHECKING:
     from sfumato.experiments.cells import Row

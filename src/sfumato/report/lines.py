@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sfumato.evaluation.scores import graph_gain_recovered
 from sfumato.privacy.units import class_for
+from sfumato.scoring.scores import graph_gain_recovered
 
 if TYPE_CHECKING:
     from sfumato.experiments.results import Line

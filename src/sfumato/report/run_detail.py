@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.evaluation.detail import RUN
 from sfumato.report.detail_figures import (
     MODELS,
     class_figure,
@@ -17,6 +16,7 @@ from sfumato.report.detail_figures import (
 )
 from sfumato.report.page import Items, Part, Section, Table
 from sfumato.report.words import capital, interval, percent
+from sfumato.scoring.detail import RUN
 
 _SEED = "test nodes of the first split"
 _OF_CLASSES = {

@@ -13,7 +13,7 @@ from sfumato._optional import require
 from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, ink, legend, style
 
 if TYPE_CHECKING:
-    from sfumato.evaluation.scores import Summary
+    from sfumato.scoring.scores import Summary
 
 MOST_NODES = 2000
 THIS_RUN = "This run"

@@ -7,12 +7,12 @@ from typing import Any
 
 from sfumato.catalog import METHODS
 from sfumato.evaluation.controls import titles
-from sfumato.evaluation.scores import ERRORS, TITLES, Summary
 from sfumato.evaluation.verdict import floor_words, kept_words, verdict_words
 from sfumato.report.detail_figures import MODELS
 from sfumato.report.page import Facts, Part, Section, Table
 from sfumato.report.run_figures import THIS_RUN, price_figure
 from sfumato.report.words import capital, interval, percent
+from sfumato.scoring.scores import ERRORS, TITLES, Summary
 
 PAIRED = (
     "Differences are taken node by node, between models that answer the same test nodes; brackets are 95 % intervals. The test "

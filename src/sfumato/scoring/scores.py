@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import DataError
-from sfumato.evaluation.answers import Answers, Predictor, answers_of
 from sfumato.graph.facts import labeled_mask
 from sfumato.graph.targets import CLASS, MULTILABEL, NUMBER
 from sfumato.nn.metrics import accuracy, class_scores, label_scores, macro_f1, number_scores
+from sfumato.scoring.answers import Answers, Predictor, answers_of
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph

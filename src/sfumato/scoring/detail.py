@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.evaluation.answers import LEAST_CHANCE, Answers
-from sfumato.evaluation.paired import LEVEL, Difference, Part, difference, holm
 from sfumato.nn.metrics import one_against_rest, shared
+from sfumato.scoring.answers import LEAST_CHANCE, Answers
+from sfumato.scoring.paired import LEVEL, Difference, Part, difference, holm
 
 if TYPE_CHECKING:
-    from sfumato.evaluation.groups import Groups
     from sfumato.graph.graph import Graph
+    from sfumato.scoring.groups import Groups
 
 RUN = "run"
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
