@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._optional import require
-from sfumato._validate import check_choice, fail
+from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.catalog import method_for
 from sfumato.errors import InputError, NotFittedError
 from sfumato.graph.declared import CLASSES
@@ -58,6 +58,8 @@ class PrivateGraphClassifier:
             they are.
         assume_public: whether classes, categories and ranges that nobody declared are taken for public where they are protected
             (:meth:`~sfumato.graph.graph.Graph.public_facts`).
+        validation_fraction: share of the nodes of ``fit`` that choose and calibrate where labels are public, drawn by ``seed``;
+            elsewhere none do.
         threads: how many threads of Torch and Numba compute a fit; None as :meth:`sfumato.method.plan.Plan.fit` says.
 
     After ``fit`` there are ``classes_`` (array of the classes), ``certificate_`` and ``fitted_``
@@ -92,6 +94,7 @@ class PrivateGraphClassifier:
         class_weight: str | None = None,
         assume_public: bool = False,
         threads: int | None = None,
+        validation_fraction: float = 0.1,
     ) -> None:
         self.graph = graph
         self.method = method
@@ -105,6 +108,7 @@ class PrivateGraphClassifier:
         self.class_weight = class_weight
         self.assume_public = assume_public
         self.threads = threads
+        self.validation_fraction = validation_fraction
 
     def fit(self, nodes: Any, y: Any = None) -> PrivateGraphClassifier:
         """Train on some nodes and their arcs. This spends (epsilon, delta), again at every call.
@@ -113,7 +117,8 @@ class PrivateGraphClassifier:
 
         Args:
             nodes: ids of the training nodes, each once: [num_train] or [num_train, 1].
-            y: their labels [num_train]; None takes those of the graph. Other labels of the graph are then not read.
+            y: their labels [num_train], by name or by the number in ``graph.y``, as ``classes_`` then are; None takes those of
+                the graph. With ``y`` the other labels of the graph are not read.
 
         Raises:
             InputError: an id is not in the graph or stands twice, a label is of no class, or a parameter does not fit.
@@ -127,12 +132,10 @@ class PrivateGraphClassifier:
         if len(set(rows.tolist())) < len(rows):
             raise InputError("Expected every training node once, got one twice. Remove the second.")
         graph, classes = (self.graph, np.array(self.graph.classes)) if y is None else self._labeled(rows, y)
-        roles = np.full(graph.num_nodes, 3, dtype=np.uint8)
-        roles[rows] = 0
-        graph = graph.with_roles(roles)
         unit, method = self.unit, self.method
         if isinstance(unit, str):
             unit = unit_named(unit, Declared(graph.directed, graph.max_degree))
+        graph = graph.with_roles(self._roles(rows, unit))
         if isinstance(method, str):
             method = method_for(method, {})
         Decision(class_weight=self.class_weight).check(unit, None, tuple(classes))
@@ -165,13 +168,18 @@ class PrivateGraphClassifier:
 
         It is the most probable one, or with ``class_weight`` the one that would be if all classes were equally many.
         """
-        found = self.predict_proba(nodes)
-        best = found.argmax(axis=1)
-        if self.class_weight is not None:
-            assert self._graph.y is not None
-            best = balanced(found, self._graph.y[self._graph.train_mask & (self._graph.y >= 0)])
+        best = self._best(nodes)
         classes: NDArray[Any] = self.classes_[best]
         return classes
+
+    def _best(self, nodes: Any) -> NDArray[np.int64]:
+        """The number of the class that each node is told."""
+        found = self.predict_proba(nodes)
+        if self.class_weight is None:
+            best: NDArray[np.int64] = found.argmax(axis=1)
+            return best
+        assert self._graph.y is not None
+        return balanced(found, self._graph.y[self._graph.train_mask & (self._graph.y >= 0)])
 
     def score(self, nodes: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of right predictions. It reads true labels, so it is outside the guarantee.
@@ -192,13 +200,24 @@ class PrivateGraphClassifier:
 
     def _right(self, nodes: Any, y: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which predictions are right, and which have a label beside them."""
-        predicted = self.predict(nodes)
+        best = self._best(nodes)
         if y is not None:
-            return predicted == np.asarray(y), np.ones(len(predicted), dtype=bool)
+            return self.classes_[best] == np.asarray(y), np.ones(len(best), dtype=bool)
         if self.graph.y is None:
             raise InputError("Expected labels to score by, got none in the graph. Pass y.")
         known = self.graph.y[_rows(nodes, self.graph)]
-        return predicted.astype(str) == np.array(self.graph.classes)[known], known >= 0
+        return np.array(self._graph.classes)[best] == np.array(self.graph.classes)[known], known >= 0
+
+    def _roles(self, rows: NDArray[np.int64], unit: Unit) -> NDArray[np.uint8]:
+        """The roles of all nodes: some of the named ones are validation nodes where labels are public."""
+        share = check_real(low=0, high=1, open_high=True, validation_fraction=self.validation_fraction)
+        seed = check_int(low=0, high=2**32 - 1, seed=self.seed)
+        roles = np.full(self.graph.num_nodes, 3, dtype=np.uint8)
+        roles[rows] = 0
+        if "labels" in unit.public:
+            held = int(share * len(rows))
+            roles[np.random.default_rng(seed).choice(np.sort(rows), held, replace=False)] = 1
+        return roles
 
     def _labeled(self, rows: NDArray[np.int64], y: Any) -> tuple[Graph, NDArray[Any]]:
         """The graph with these labels alone, and its classes, as numbers if the labels are."""
@@ -208,14 +227,19 @@ class PrivateGraphClassifier:
                 "y", y.shape, f"to be one label for each node, shape {rows.shape}", "Pass as many labels as nodes."
             )
         declared = self.graph.classes
-        classes = np.array(declared) if declared else np.unique(y)
-        if not np.isin(y.astype(str), classes.astype(str)).all():
-            raise InputError(f"Expected y to hold classes of the graph ({', '.join(declared)}), got others. Correct y.")
-        if declared and y.dtype.kind in "iu" and all(name.lstrip("-").isdigit() for name in declared):
-            classes = classes.astype(y.dtype)
-        names = classes.astype(str).tolist()
+        names = list(declared) or np.unique(y).astype(str).tolist()
+        classes, told = np.array(declared) if declared else np.unique(y), y.astype(str)
+        if declared and y.dtype.kind in "iu":
+            numbers = np.arange(len(names)).astype(str)
+            if set(told) <= set(numbers.tolist()) and not set(names) & set(numbers.tolist()):
+                classes, told = np.arange(len(names)), np.array(names)[y]
+            elif all(name.lstrip("-").isdigit() for name in names):
+                classes = classes.astype(y.dtype)
+        if not set(told) <= set(names):
+            remedy = "Pass their names, or the numbers in graph.y, which no name may be."
+            raise InputError(f"Expected y to hold classes of the graph ({', '.join(names)}), got others. {remedy}")
         labels = np.full(self.graph.num_nodes, -1)
-        labels[rows] = [names.index(name) for name in y.astype(str)]
+        labels[rows] = [names.index(name) for name in told]
         read = () if declared else facts_of_classes(names, np.bincount(labels[rows]).tolist())
         assumed = (*self.graph.assumed_public, *read)
         fields = {"y": labels, "classes": tuple(names), "assumed_public": assumed}
