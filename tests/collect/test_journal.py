@@ -7,6 +7,7 @@ from collect_fake import LABEL, schema_of
 
 from sfumato.collect.journal import LEDGER, append_entry, found_entry, locked, read_entries, spent, synced_entries
 from sfumato.errors import InputError, LedgerError
+from sfumato.record.ledger import chained
 
 ONE, OTHER = schema_of(), schema_of(label=LABEL)
 
@@ -51,3 +52,17 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path, monkeypatch):
         pass
     with locked(tmp_path):
         pass
+
+
+def test_a_line_is_hashed_once_and_again_when_it_changed(tmp_path, monkeypatch):
+    hashed = []
+    monkeypatch.setattr("sfumato.record.ledger.chained", lambda *given: hashed.append(1) or chained(*given))
+    entries = filled(tmp_path)
+    for _ in range(20):
+        append_entry(tmp_path, entries, {"kind": "charge", "schema": ONE.sha256, "epsilon": 0.1, "delta": 0.0})
+        assert read_entries(tmp_path) == entries
+    assert len(hashed) == 23
+    path = tmp_path / LEDGER
+    path.write_bytes(path.read_bytes().replace(b'"epsilon":0.1', b'"epsilon":0.0', 1))
+    with pytest.raises(LedgerError, match="line 2"):
+        read_entries(tmp_path)

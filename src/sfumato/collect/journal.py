@@ -12,10 +12,12 @@ from filelock import FileLock, Timeout
 
 from sfumato._files import append_line, cut_file
 from sfumato.errors import InputError, LedgerError
-from sfumato.record.ledger import Chain, canonical_json, chained
+from sfumato.record.ledger import canonical_json, chained
+from sfumato.record.ledger_file import read_chain
 
 if TYPE_CHECKING:
     from sfumato.collect.schema import Schema
+    from sfumato.record.ledger import Chain
 
 LEDGER, LOCK = "ledger.jsonl", ".lock"
 _WAIT_SECONDS = 60.0
@@ -92,8 +94,7 @@ def spent(entries: Sequence[Mapping[str, Any]]) -> tuple[Fraction, Fraction]:
 
 
 def _chain(folder: Path) -> Chain:
-    path = folder / LEDGER
-    chain = Chain.parse(path.read_bytes() if path.exists() else b"")
+    chain = read_chain(folder / LEDGER)
     if chain.problem:
         raise LedgerError(f"{LEDGER}: {chain.problem}. Nothing was drawn. Restore a copy made after the last report.")
     return chain

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ class Claim:
         mu = gaussian_mu([release.event for release in releases])
         return cls(run, method, epsilon, delta, mu, sum(release.draws for release in releases), plan)
 
-    @property
+    @cached_property
     def charge(self) -> Charge:
         """What a filter counts for this claim."""
         return Charge(self.epsilon, self.delta, self.mu, self.draws)

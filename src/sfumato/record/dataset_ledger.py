@@ -32,34 +32,32 @@ who lacks the key, which is removed with the run.
 (:mod:`sfumato.central.arrivals`). So the run's claim covers it, and it adds a line and no cost: :meth:`DatasetLedger.cover`
 refuses it if it costs more than the claim, or if a node arrives twice after one run.
 
-**Damage.** ``FILE.head`` names the last whole entry. So a file that lost entries (a cut, an old copy) differs from a file
-whose last line was being written by a process that died. That line is dropped, because its run had drawn nothing yet.
+**Damage.** ``FILE.head`` names the last whole entry, and is there before the first line is. So a file that lost entries (a cut,
+an old copy) differs from a file whose last line was being written by a process that died: that line is dropped, because its run
+had drawn nothing yet. And a file beside which there is no ``.head`` is never taken for a new ledger, whatever it holds.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from sfumato._files import append_line, cut_file, whole_file
 from sfumato._validate import check_choice, check_real, fail
 from sfumato.errors import InputError, LedgerError
 from sfumato.privacy.units import class_named
 from sfumato.record.arrivals import Arrival
 from sfumato.record.claims import FIRST_NOISE, Account, Claim
-from sfumato.record.ledger import Chain, canonical_json, chained
+from sfumato.record.ledger import canonical_json
+from sfumato.record.ledger_file import append, begin, begun, head_problem, locked, read_chain
 
 RULES = ("basic", "gdp")
-_WAIT_SECONDS = 60.0
 _FORMATS = (1, 2)  # 1: runs did not mark what they spent
+_claim = lru_cache(1 << 14, typed=True)(Claim)  # to check a claim takes longer than to read its line
 _HEADER = {"format", "unit", "dataset", "total_epsilon", "total_delta", "composition"}
 
 
@@ -101,7 +99,7 @@ class DatasetLedger:
             raise InputError(
                 f"Expected the folder of the ledger to exist, got {str(self.path.parent)!r}. Make it, or check the path."
             )
-        if self.total_epsilon is None and not _begun(self.path):
+        if self.total_epsilon is None and not begun(self.path):
             raise InputError(
                 f"Expected a ledger at {str(self.path)!r}, got none. To start one, say what all runs on this data set "
                 "together may spend: --total-epsilon E (total_epsilon)."
@@ -123,8 +121,8 @@ class DatasetLedger:
             InputError: the ledger is another data set's, has another unit, or contradicts an option.
             LedgerError: the file is damaged, the claim is spent, or another process keeps the file locked.
         """
-        with _locked(self.path):
-            exists = _begun(self.path)
+        with locked(self.path):
+            exists = begun(self.path)
             account = self._sound() if exists else self._opened(claim, unit, dataset)
             self._agree(account.header, unit, dataset)
             known = next((old for old in account.claims if old.run == claim.run), None)
@@ -135,8 +133,9 @@ class DatasetLedger:
                 raise LedgerError(f"Run {claim.run} is in the ledger {self.path} with another claim. Start a new run.")
             account.check(claim, self.path)
             if not exists:
-                _append(self.path, {"kind": "header", "header": account.header})
-            _append(self.path, {"kind": "run", "claim": asdict(claim)})
+                begin(self.path)
+                append(self.path, {"kind": "header", "header": account.header})
+            append(self.path, {"kind": "run", "claim": asdict(claim)})
 
     def look(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
         """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written.
@@ -148,7 +147,7 @@ class DatasetLedger:
             InputError: the ledger is another data set's, has another unit, or contradicts an option.
             LedgerError: the file is damaged.
         """
-        account = self._sound() if _begun(self.path) else self._opened(claim, unit, dataset)
+        account = self._sound() if begun(self.path) else self._opened(claim, unit, dataset)
         self._agree(account.header, unit, dataset)
         account.check(claim, self.path)
         return account
@@ -164,7 +163,7 @@ class DatasetLedger:
         Raises:
             LedgerError: the run has another mark or no claim here, or the file is damaged or stays locked. Do not draw.
         """
-        with _locked(self.path):
+        with locked(self.path):
             account = self._sound()
             if all(claim.run != run for claim in account.claims):
                 raise LedgerError(
@@ -172,7 +171,7 @@ class DatasetLedger:
                     "place. Nothing was drawn. Restore the newest ledger with its .head file."
                 )
             if not account.marked(run, what, mark, self.path):
-                _append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark})
+                append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark})
 
     def cover(self, claim: Claim, arrival: Arrival, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
         """Record that a run's claim covers nodes that arrive after it: 0 more is charged. It is on disk before this returns.
@@ -187,11 +186,11 @@ class DatasetLedger:
             InputError: the ledger is another data set's, has another unit, or contradicts an option.
             LedgerError: the run has no claim here, it does not cover this, a node arrived before, or the file is damaged.
         """
-        with _locked(self.path):
+        with locked(self.path):
             account = self._sound()
             self._agree(account.header, unit, dataset)
             account.check_arrival(claim, arrival, self.path)
-            _append(self.path, {"kind": "arrival", "arrival": arrival.to_dict(), "claim": asdict(claim)})
+            append(self.path, {"kind": "arrival", "arrival": arrival.to_dict(), "claim": asdict(claim)})
 
     def _sound(self) -> Account:
         account = read_account(self.path)
@@ -266,7 +265,7 @@ def read_account(path: Path) -> Account:
             f"Expected {str(path)!r} to be the ledger of a data set, which is one file, got a folder. Name the file; the "
             "ledger of a single run is RUN/release/ledger.jsonl, and `sfumato verify` reads it."
         )
-    head, chain = _read_head(path), _read_chain(path)
+    chain = read_chain(path)
     header: Any = chain.entries[0].get("header") if chain.entries else None
     if not _is_header(header):
         found = "its first line is not the header that --ledger writes" if path.stat().st_size else "the file is empty"
@@ -274,7 +273,7 @@ def read_account(path: Path) -> Account:
             f"Expected {str(path)!r} to be the ledger of a data set, but {found}. Check the path. If this was the ledger, "
             "restore it from a backup: what it held is still spent."
         )
-    problem = chain.problem or _head_problem(path, chain, head)
+    problem = chain.problem or head_problem(path, chain)
     claims: list[Claim] = []
     marks: dict[str, dict[str, str]] = {}
     arrivals: list[tuple[Arrival, Claim]] = []
@@ -285,37 +284,14 @@ def read_account(path: Path) -> Account:
                 if own.setdefault(what, entry["mark"]) != entry["mark"] or not isinstance(entry["mark"], str):
                     raise TypeError("a second mark")
             elif entry["kind"] == "arrival":
-                arrivals.append((Arrival.from_dict(entry["arrival"]), Claim(**entry["claim"])))
+                arrivals.append((Arrival.from_dict(entry["arrival"]), _claim(**entry["claim"])))
             else:
-                claims.append(Claim(**entry["claim"]))
+                claims.append(_claim(**entry["claim"]))
                 marks.setdefault(claims[-1].run, {})
         except (KeyError, TypeError, InputError):
             problem = f"line {number} is not the claim of a run, nor its mark, nor an arrival"
             break
     return Account(header, tuple(claims), problem, marks, tuple(arrivals))
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    try:
-        with FileLock(path.with_name(path.name + ".lock"), timeout=_WAIT_SECONDS):
-            yield
-    except Timeout as error:
-        raise LedgerError(
-            f"The ledger {path} stayed locked by another process for {_WAIT_SECONDS:g} s. Nothing was released or charged. "
-            "Let the other run start, and try again."
-        ) from error
-
-
-def _append(path: Path, body: dict[str, Any]) -> None:
-    """Append one entry, then note it as the last; the caller holds the lock and has read the account as sound."""
-    chain = _read_chain(path) if path.exists() else Chain()
-    if chain.torn:
-        cut_file(path, chain.size)
-    entry = chained(chain.entries, body)
-    append_line(path, canonical_json(entry), new=not path.exists())
-    with whole_file(_head_path(path)) as head:
-        head.write((canonical_json({"entries": entry["index"] + 1, "hash": entry["hash"]}) + "\n").encode())
 
 
 def _is_header(header: Any) -> bool:
@@ -329,46 +305,3 @@ def _is_header(header: Any) -> bool:
 
 def _followed(path: Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
-
-
-def _begun(path: Path) -> bool:
-    """Return whether there is a ledger. There is none if a process died while it wrote the first line."""
-    if _head_path(path).exists() or not path.exists():
-        return _head_path(path).exists()
-    content = path.read_bytes()
-    return bool(content) and (b"\n" in content or not content.startswith(b'{"hash":"'))
-
-
-def _head_path(path: Path) -> Path:
-    return path.with_name(path.name + ".head")
-
-
-def _read_chain(path: Path) -> Chain:
-    return Chain.parse(path.read_bytes()) if path.exists() else Chain()
-
-
-def _read_head(path: Path) -> tuple[int, str] | None:
-    """Return the number of entries and the last hash that were noted, or None if nothing was noted yet."""
-    head = _head_path(path)
-    if not head.exists():
-        return None
-    try:
-        values = json.loads(head.read_bytes())
-        return int(values["entries"]), str(values["hash"])
-    except (ValueError, KeyError, TypeError):
-        return -1, ""
-
-
-def _head_problem(path: Path, chain: Chain, head: tuple[int, str] | None) -> str | None:
-    """Return why the entries are not those that were noted. More entries than noted are sound, since each of them counts."""
-    name = _head_path(path).name
-    if head is None:
-        return None if len(chain.entries) <= 1 else f"{name}, which names its last line, is missing; restore it"
-    entries, last = head
-    if entries < 1:
-        return f"{name} is damaged; restore it"
-    if len(chain.entries) < entries:
-        return f"line {len(chain.entries) + 1} is missing: {name} counts {entries} lines; restore the whole file"
-    if chain.entries[entries - 1]["hash"] != last:
-        return f"line {entries} is not the one that {name} names; restore both files"
-    return None

@@ -114,12 +114,16 @@ class Chain:
     problem: str | None = None
 
     @classmethod
-    def parse(cls, content: bytes) -> Chain:
-        """Read a file's bytes up to the first line that is not the canonical next entry of the chain."""
-        entries: list[dict[str, Any]] = []
-        size = 0
-        *lines, rest = content.split(b"\n")
-        for number, line in enumerate(lines, start=1):
+    def parse(cls, content: bytes, after: Chain | None = None) -> Chain:
+        """Read a file's bytes up to the first line that is not the canonical next entry of the chain.
+
+        Args:
+            content: all bytes of the file.
+            after: what the first ``after.size`` bytes were found to hold, which are not checked again; None checks all.
+        """
+        entries, size = ([], 0) if after is None else (list(after.entries), after.size)
+        *lines, rest = content[size:].split(b"\n")
+        for number, line in enumerate(lines, start=len(entries) + 1):
             problem = _line_problem(line, entries)
             if problem:
                 return cls(tuple(entries), size, problem=f"line {number} {problem}")

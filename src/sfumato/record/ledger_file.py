@@ -1,0 +1,156 @@
+"""The file of a ledger that many runs share: its lock, its lines, and ``FILE.head`` beside it, which names the last line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sfumato._files import append_line, cut_file, whole_file
+from sfumato.errors import LedgerError
+from sfumato.record.ledger import GENESIS, Chain, canonical_json, chained
+
+_WAIT_SECONDS = 60.0
+_MOST_KNOWN = 8
+_known: dict[str, tuple[bytes, Chain]] = {}
+"""Of each file that this process read, the bytes that were sound, and what they say."""
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the ledger at a ``path`` for this process alone.
+
+    Raises:
+        LedgerError: another process holds it for a minute.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / "ledger.jsonl"):
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['ledger.jsonl.lock']
+    """
+    try:
+        with FileLock(path.with_name(path.name + ".lock"), timeout=_WAIT_SECONDS):
+            yield
+    except Timeout as error:
+        raise LedgerError(
+            f"The ledger {path} stayed locked by another process for {_WAIT_SECONDS:g} s. Nothing was released or charged. "
+            "Let the other run start, and try again."
+        ) from error
+
+
+def begun(path: Path) -> bool:
+    """Return whether a ``path`` is taken for a ledger. It is not if nothing is there, or a process died in its first line.
+
+    >>> begun(Path("no-such-ledger.jsonl"))
+    False
+    """
+    if _read_head(path) == (0, GENESIS):
+        return bool(read_chain(path).entries)
+    return _head_path(path).exists() or path.exists()
+
+
+def begin(path: Path) -> None:
+    """Write the head of a ledger without lines, so that from now on a missing head is damage; ``path`` names the ledger.
+
+    Raises:
+        OSError: folder or disk refuses it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     begin(Path(folder) / "ledger.jsonl")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['ledger.jsonl.head']
+    """
+    _write_head(path, 0, GENESIS)
+
+
+def append(path: Path, body: dict[str, Any]) -> None:
+    """Append one entry, then note it as the last; the caller holds the lock and has found the file sound.
+
+    Args:
+        path: the ledger, beside which its head is.
+        body: what the entry says.
+
+    Raises:
+        OSError: folder or disk refuses it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     append(Path(folder) / "ledger.jsonl", {"kind": "header"})
+    ...     chain = read_chain(Path(folder) / "ledger.jsonl")
+    ...     chain.entries[0]["kind"], head_problem(Path(folder) / "ledger.jsonl", chain)
+    ('header', None)
+    """
+    chain = read_chain(path)
+    if chain.torn:
+        cut_file(path, chain.size)
+    entry = chained(chain.entries, body)
+    append_line(path, canonical_json(entry), new=not path.exists())
+    _write_head(path, entry["index"] + 1, entry["hash"])
+
+
+def read_chain(path: Path) -> Chain:
+    """Read the lines of a ledger; an absent ``path`` has none.
+
+    Lines that this process has checked before are not checked again where the file still begins with these very bytes.
+
+    >>> read_chain(Path("no-such-ledger.jsonl")).entries
+    ()
+    """
+    name = str(path.absolute())
+    content = path.read_bytes() if path.exists() else b""
+    sound, before = _known.get(name, (b"", Chain()))
+    chain = Chain.parse(content, after=before if content.startswith(sound) else Chain())
+    _known.pop(name, None)
+    _known[name] = content[: chain.size], chain
+    if len(_known) > _MOST_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    return chain
+
+
+def head_problem(path: Path, chain: Chain) -> str | None:
+    """Return why the entries are not those that were noted. More entries than noted are sound, since each of them counts.
+
+    Args:
+        path: the ledger, beside which its head is.
+        chain: the lines that it holds.
+
+    >>> head_problem(Path("no-such-ledger.jsonl"), Chain())
+    'no-such-ledger.jsonl.head, which names its last line, is missing; restore it'
+    """
+    name, head = _head_path(path).name, _read_head(path)
+    if head is None:
+        return f"{name}, which names its last line, is missing; restore it"
+    entries, last = head
+    if entries < 0 or (entries == 0 and last != GENESIS):
+        return f"{name} is damaged; restore it"
+    if len(chain.entries) < entries:
+        return f"line {len(chain.entries) + 1} is missing: {name} counts {entries} lines; restore the whole file"
+    if entries and chain.entries[entries - 1]["hash"] != last:
+        return f"line {entries} is not the one that {name} names; restore both files"
+    return None
+
+
+def _head_path(path: Path) -> Path:
+    return path.with_name(path.name + ".head")
+
+
+def _write_head(path: Path, entries: int, last: str) -> None:
+    with whole_file(_head_path(path)) as head:
+        head.write((canonical_json({"entries": entries, "hash": last}) + "\n").encode())
+
+
+def _read_head(path: Path) -> tuple[int, str] | None:
+    """The number of entries and the last hash that were noted; None if nothing was noted, and -1 if the file is damaged."""
+    head = _head_path(path)
+    if not head.exists():
+        return None
+    try:
+        values = json.loads(head.read_bytes())
+        return int(values["entries"]), str(values["hash"])
+    except (ValueError, KeyError, TypeError):
+        return -1, ""
