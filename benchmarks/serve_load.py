@@ -22,7 +22,7 @@ import numpy as np
 from sfumato.method.predictions import Predictions
 from sfumato.serving.app import create_app
 from sfumato.serving.served import Served, token_of
-from sfumato.web.http import configured, run
+from sfumato.web.http import WebServer
 
 KEY, CLASSES, CONNECTIONS, MANY = bytes(32), 8, 8, 1000
 
@@ -39,7 +39,7 @@ def served(nodes: int, *, public: bool) -> Served:
 def serve(nodes: int, public: bool, listener: socket.socket) -> None:
     """Serve in a process of its own."""
     key = None if public else KEY
-    run(configured(lambda: create_app(lambda: served(nodes, public=public), key)), listener)
+    WebServer(lambda: create_app(lambda: served(nodes, public=public), key)).run([listener])
 
 
 def request(node: str) -> bytes:

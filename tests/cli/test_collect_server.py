@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -35,11 +36,12 @@ def folder(tmp_path, monkeypatch):
 SERVE = ("collect", "serve", "schema.json")
 
 
-def started(folder, *options):
+def started(folder, *options, descriptors=1024):
     """Start a server on a free port; return the process and its address, which it prints."""
     log = folder / "server.log"
     with log.open("wb") as file:
-        process = subprocess.Popen([sys.executable, "-m", "sfumato", *SERVE, "--port", "0", *options], stderr=file)
+        command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", sys.executable, "-m", "sfumato"]
+        process = subprocess.Popen([*command, *SERVE, "--port", "0", *options], stderr=file)
     deadline = time.monotonic() + PATIENCE
     while "Ctrl-C" not in log.read_text():
         assert process.poll() is None, log.read_text()
@@ -90,28 +92,34 @@ def test_the_same_store_and_token_are_used_again(folder):
         assert (folder / "admin.token").read_text() == token
 
 
-def test_tls(folder):
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    names = [
-        "-keyout",
-        "tls.key",
-        "-out",
-        "tls.pem",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=x",
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-    ]
-    subprocess.run([*command, *names], check=True, capture_output=True)
-    process, url = started(folder, "--certificate", "tls.pem", "--key", "tls.key")
+@pytest.fixture
+def tls(folder):
+    """Options with a certificate for this machine."""
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout tls.key -out tls.pem -days 2"
+    )
+    names = ("-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    return "--certificate", "tls.pem", "--key", "tls.key"
+
+
+def test_silent_connections_beyond_the_descriptors_stop_no_report(folder, tls):
+    process, url = started(folder, *tls, descriptors=200)
+    trusted = ssl.create_default_context(cafile="tls.pem")
+    before = (folder / "server.log").stat().st_size
     try:
         assert url.startswith("https://")
-        trusted = ssl.create_default_context(cafile="tls.pem")
-        assert httpx.get(f"{url}/status", verify=trusted).json()["state"] == "open"
+        address = ("127.0.0.1", int(url.rsplit(":", 1)[1]))
+        with ExitStack() as stack:
+            for _ in range(300):
+                stack.enter_context(socket.create_connection(address, PATIENCE))
+            assert httpx.post(f"{url}/users", json=ADA.code, verify=trusted, timeout=5).status_code == 201
+            assert httpx.post(f"{url}/reports", content=ADA.body(2), verify=trusted, timeout=5).status_code == 201
     finally:
         assert stopped(process) == 0
+    lines = (folder / "server.log").read_bytes()[before:].decode().splitlines()
+    assert {json.loads(line)["event"] for line in lines[:-1]} == {"connection refused"}
+    assert len(lines) < 100
 
 
 @pytest.mark.parametrize(
@@ -124,6 +132,7 @@ def test_tls(folder):
         (("--certificate", "server.key", "--key", "nope.pem"), "Expected --key to be a file, got 'nope.pem'"),
         (("--certificate", "server.key", "--key", "schema.json"), "got 'server.key and schema.json'"),
         (("--host", "256.0.0.1"), "to be free"),
+        (("--trusted-proxy", "10.0.0.300"), "Expected --trusted-proxy to be an IP address or a network"),
         (("--port", "70000"), "65535"),
         (("--store", "nosuch://x"), "URL"),
         (("--store", "no/folder/reports.sqlite"), "Check the path"),

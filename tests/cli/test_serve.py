@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -44,11 +45,12 @@ def taken():
         yield "--port", listener.getsockname()[1]
 
 
-def started(folder, *options):
+def started(folder, *options, descriptors=1024):
     """Start a server on a free port; return the process and its address, which it prints."""
     log = folder / "server.log"
     with log.open("wb") as file:
-        command = [sys.executable, "-m", "sfumato", "serve", *map(str, options), "--port", "0"]
+        limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"]
+        command = [*limited, sys.executable, "-m", "sfumato", "serve", *map(str, options), "--port", "0"]
         process = subprocess.Popen(command, stderr=file)
     deadline = time.monotonic() + PATIENCE
     while "Ctrl-C" not in log.read_text():
@@ -215,6 +217,21 @@ def test_requests_that_are_no_http_write_no_log(trained, tmp_path):
     finally:
         assert stopped(process) == 0
     assert (tmp_path / "server.log").read_text() == before
+
+
+def test_silent_connections_beyond_the_descriptors_stop_no_answer(trained, tmp_path):
+    process, url = started(tmp_path, trained / "edge", descriptors=200)
+    before = (tmp_path / "server.log").stat().st_size
+    try:
+        with ExitStack() as stack:
+            for _ in range(300):
+                stack.enter_context(socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), PATIENCE))
+            assert httpx.get(f"{url}/run", timeout=5).status_code == 200
+    finally:
+        assert stopped(process) == 0
+    lines = (tmp_path / "server.log").read_bytes()[before:].decode().splitlines()
+    assert {json.loads(line)["event"] for line in lines} == {"connection refused"}
+    assert len(lines) < 100
 
 
 def forged(run, change):

@@ -15,10 +15,10 @@ from sfumato.collect import intake as intake_module
 from sfumato.collect import keys
 from sfumato.collect.bodies import Bodies
 from sfumato.collect.intake import Intake
-from sfumato.collect.limits import Buckets
 from sfumato.collect.refusals import RefusalError
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Enrolment, Keys, Store
+from sfumato.web.limits import Buckets
 
 SCHEMA = label_schema()
 ADA, BOB, EVE = (FakeDevice(name, SCHEMA) for name in ("ada", "bob", "eve"))

@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 from sfumato.collect.closed import Closed
 from sfumato.collect.database import StoreError
 from sfumato.collect.keys import ServerKey
-from sfumato.collect.observe import JsonLines
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Store
 from sfumato.collect.writer import BusyError, Writer
 from sfumato.errors import InputError
+from sfumato.web.logs import JsonLines
 
 SCHEMA = label_schema()
 ADA, BOB, EVE = (FakeDevice(name, SCHEMA) for name in ("ada", "bob", "eve"))
@@ -374,7 +374,7 @@ def test_a_flood_of_refusals_does_not_flood_the_log(client, caplog):
     caplog.set_level(logging.INFO, "sfumato.collect")
     for _ in range(400):
         client.post("/reports", content=b"x")
-    assert 100 <= len(caplog.records) < 250
+    assert 50 <= len(caplog.records) < 100
 
 
 def test_pages_load_nothing(client):

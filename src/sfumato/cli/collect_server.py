@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import sys
 from functools import partial
@@ -15,7 +14,7 @@ import typer
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
-from sfumato.cli.listening import address_of, check_tls, listening, load_tls, warn_of_plain_text
+from sfumato.cli import listening
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ def serve(
     port: int = typer.Option(8765, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
+    trusted_proxy: list[str] = listening.TRUSTED_PROXY,
 ) -> None:
     """Take reports until Ctrl-C, and show a status page.
 
@@ -51,23 +51,25 @@ def serve(
     check_installed("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")
     from sfumato.collect.keys import ServerKey
     from sfumato.collect.schema import Schema
-    from sfumato.web.http import configured, run
+    from sfumato.web.http import WebServer
+    from sfumato.web.logs import log_as_json
 
-    check_tls(certificate, key)
+    listening.check_tls(certificate, key)
+    door = listening.door_for(trusted_proxy)
     read, secret = Schema.read(schema), ServerKey.read(server_key)
     if secret.public.hex() != read.server_key:
         raise fail("--server-key", str(server_key), "to be the key of this schema", "Name the file of `collect init`.")
-    config = configured(partial(_app, read, secret, store, admin_token_file), certificate=certificate, key=key)
-    with listening(host, port) as listener:
-        load_tls(config)
-        warn_of_plain_text(host, certificate, "codes and the admin token")
-        _log_lines()
+    server = WebServer(partial(_app, read, secret, store, admin_token_file), None, door, certificate, key)
+    with listening.bind(host, port) as listener:
+        listening.load_tls(server.config)
+        listening.warn_of_plain_text(host, certificate, "codes and the admin token")
+        log_as_json()
         print(
-            f"Collection {read.collection} at {address_of(host, listener, certificate)}/ (Ctrl-C stops the server)",
+            f"Collection {read.collection} at {listening.address_of(host, listener, certificate)}/ (Ctrl-C stops the server)",
             file=sys.stderr,
             flush=True,
         )
-        run(config, listener)
+        server.run([listener])
     print("Stopped. All acknowledged reports are in the store.", file=sys.stderr)
 
 
@@ -128,15 +130,3 @@ def _token(path: Path) -> str:
             f"Expected {path.name} to hold a token of {_LEAST_TOKEN} characters or more. Remove the file to get a new one."
         )
     return token
-
-
-def _log_lines() -> None:
-    from sfumato.collect.observe import JsonLines
-
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
-    for name, level in (("sfumato.collect", logging.INFO), ("uvicorn.error", logging.ERROR)):
-        logger = logging.getLogger(name)
-        logger.addHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = False

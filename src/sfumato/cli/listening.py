@@ -8,22 +8,33 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from sfumato._validate import fail
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     import uvicorn
 
+    from sfumato.web.door import Door
 
-def listening(host: str, port: int) -> socket.socket:
-    """Bind an address, and listen there.
+_BACKLOG = 1024  # who wait to be accepted; the server takes them at once, and limits how many it keeps
+TRUSTED_PROXY = typer.Option(
+    ["127.0.0.0/8", "::1"],
+    "--trusted-proxy",
+    help="An address or network of a reverse proxy, which limits addresses itself: this server then does not limit its.",
+)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Open an address, and listen there.
 
     Raises:
         InputError: the address is not free.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         # Connections inherit it. Without it each answer waits some 40 ms for an acknowledgement of its header.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
@@ -62,6 +73,17 @@ def load_tls(config: uvicorn.Config) -> None:
     except ssl.SSLError as error:
         given = f"{config.ssl_certfile} and {config.ssl_keyfile}"
         raise fail("--certificate and --key", given, "to be a chain and its private key, as PEM") from error
+
+
+def door_for(proxies: list[str]) -> Door:
+    """Build the door of a server, before anything else is done, from what ``--trusted-proxy`` says.
+
+    Raises:
+        InputError: that is no address, or this process may open too few files.
+    """
+    from sfumato.web.door import Door, networks
+
+    return Door(trusted=networks("--trusted-proxy", tuple(proxies)))
 
 
 def warn_of_plain_text(host: str, certificate: Path | None, what: str) -> None:

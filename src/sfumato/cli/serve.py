@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import logging
 import secrets
 import signal
 import sys
@@ -18,9 +17,8 @@ from filelock import FileLock
 from sfumato._files import whole_file
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
-from sfumato.cli import decided
+from sfumato.cli import decided, listening
 from sfumato.cli.calibrating import stored_counts
-from sfumato.cli.listening import address_of, check_tls, listening, load_tls, warn_of_plain_text
 from sfumato.cli.verified import verified
 from sfumato.errors import InputError
 from sfumato.method.decisions import Decision
@@ -56,6 +54,7 @@ def serve(
     class_weight: str | None = decided.CLASS_WEIGHT,
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
+    trusted_proxy: list[str] = listening.TRUSTED_PROXY,
 ) -> None:
     """Give predictions of a run over HTTP until Ctrl-C. This spends nothing.
 
@@ -65,26 +64,25 @@ def serve(
     reads the run folder again, without a gap. A run that `sfumato verify` refuses is not served.
     """
     check_installed(*LIGHT, "fastapi", "uvicorn", "httptools")
-    from sfumato.web.http import Limits, configured
-    from sfumato.web.http import run as listen
+    from sfumato.web.http import Limits, WebServer
+    from sfumato.web.logs import log_as_json
 
-    check_tls(certificate, key)
+    listening.check_tls(certificate, key)
+    door = listening.door_for(trusted_proxy)
     decision = Decision(coverage, each_class, positive, threshold, class_weight=class_weight)
     served = _read(run, decision)
     if tokens is not None:
         _check_tokens(tokens, token_key, served)
     app = partial(_app, run, decision, served, token_key, tokens)
-    config = configured(app, Limits(body_bytes=_MOST_BYTES), certificate, key)
-    with listening(host, port) as bound:
-        load_tls(config)
-        logging.basicConfig(stream=sys.stderr, format="%(message)s")
-        for name, level in (("sfumato.serving", logging.INFO), ("uvicorn.error", logging.ERROR)):
-            logging.getLogger(name).setLevel(level)
-        warn_of_plain_text(host, certificate, "predictions and tokens")
+    server = WebServer(app, Limits(body_bytes=_MOST_BYTES), door, certificate, key)
+    with listening.bind(host, port) as bound:
+        listening.load_tls(server.config)
+        log_as_json()
+        listening.warn_of_plain_text(host, certificate, "predictions and tokens")
         who = "anyone" if served.is_public else "each node, with its token"
-        address = address_of(host, bound, certificate)
+        address = listening.address_of(host, bound, certificate)
         print(f"Predictions for {who} at {address}/predictions/NODE (Ctrl-C stops)", file=sys.stderr, flush=True)
-        listen(config, bound)
+        server.run([bound])
 
 
 def _app(run: Path, decision: Decision, first: Served, token_key: Path, tokens: Path | None) -> FastAPI:

@@ -15,8 +15,9 @@ from sfumato.collect.wire import public_id
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
-    from sfumato.collect.observe import Log, Metrics
+    from sfumato.collect.observe import Metrics
     from sfumato.collect.schema import Schema
+    from sfumato.web.logs import Log
 
 
 class RefusalError(Exception):

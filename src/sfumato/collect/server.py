@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,12 +29,13 @@ from sfumato.collect.batch import MOST_BYTES
 from sfumato.collect.bodies import Bodies
 from sfumato.collect.checks import moment
 from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
-from sfumato.collect.limits import Buckets
-from sfumato.collect.observe import Log, Metrics
+from sfumato.collect.observe import Metrics
 from sfumato.collect.page import status_page
 from sfumato.collect.refusals import RefusalError, Refusals
 from sfumato.collect.writer import BusyError, Writer
 from sfumato.errors import InputError
+from sfumato.web.limits import Buckets
+from sfumato.web.logs import Log
 from sfumato.web.pages import ONLY_OURS, PAGE_HEADERS, docs_page
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from sfumato.collect.store import Answer, Enrolment, Store, Upload
 
 T = TypeVar("T")
+_LOGGER = logging.getLogger("sfumato.collect")
 _MOST_USERS_BYTES = 1 << 19
 _BLOCK = 1 << 16
 _GOOD = ("stored", "repeated")
@@ -130,7 +133,7 @@ class _Service:
         self._reports: Writer[Upload] = Writer(self._commit)
         self._users: Writer[Enrolment] = Writer(store.enrol)
         self._checker = ThreadPoolExecutor(1, thread_name_prefix="sfumato-checker")
-        self._metrics, self._log = Metrics(lambda: self._reports.waiting), Log()
+        self._metrics, self._log = Metrics(lambda: self._reports.waiting), Log(_LOGGER)
         self.refusals = Refusals(schema, self._metrics, self._log)
 
     async def schema(self, _request: Request) -> Response:

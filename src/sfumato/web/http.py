@@ -1,11 +1,13 @@
-"""The connections of a server, with limits that uvicorn does not have: on time and size of requests, and on their number."""
+"""The HTTP of a server: that of uvicorn, with limits that it has no settings for, on time, size and form of requests."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,7 +17,11 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from sfumato.web.door import Door, DoorLoop, Guest
+
 if TYPE_CHECKING:
+    from types import FrameType
+
     from fastapi import FastAPI
 
 _LINGER = 2.0
@@ -25,7 +31,7 @@ _GRACE = 10
 
 @dataclass(frozen=True)
 class Limits:
-    """What one connection may take, and how many there may be.
+    """What one request may take.
 
     Args:
         header_seconds: from the first byte of a request, or the connection, to the end of its headers.
@@ -33,7 +39,6 @@ class Limits:
         answer_seconds: from there until the client has read the answer.
         header_bytes: size of the request line and headers; also of what may follow the chunks of a body.
         body_bytes: size of a body, also of one in chunks.
-        connections: how many connections are open at once.
     """
 
     header_seconds: float = 10.0
@@ -41,13 +46,13 @@ class Limits:
     answer_seconds: float = 300.0
     header_bytes: int = 1 << 14
     body_bytes: int = 1 << 23
-    connections: int = 1000
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """A connection that answers 408, 413, 431 or 503 and ends where a request exceeds the limits."""
+    """A connection that answers 400, 408, 413 or 431 and ends where a request exceeds the limits."""
 
     limits: ClassVar[Limits] = Limits()
+    guest: Guest
     _timer: asyncio.TimerHandle | None = None
     _deadline: float | None = None
     _refused = False
@@ -59,18 +64,17 @@ class LimitedProtocol(HttpToolsProtocol):
     _body_size = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection, and wait for its first request."""
+        """Let a connection wait for its first request."""
         super().connection_made(cast("asyncio.Transport", transport))
-        if len(self.connections) > self.limits.connections:
-            self._refuse(503, "Too many connections are open. Send the same bytes again later.")
-        else:
-            self._wait(self.limits.header_seconds)
+        self.guest.transport = transport
+        self._wait(self.limits.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and its time limit."""
         self._stop_waiting()
         self._set_timer()
         super().connection_lost(exc)
+        self.guest.leave()
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, unless the connection was refused."""
@@ -109,6 +113,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_headers, self._has_headers = False, True
         if self._refused:
             return
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() != "1.0"):
+            self._refuse(400, "Expected one Host header, got none or more. Send one.")
+            return
         length = next((value for name, value in self.headers if name == b"content-length"), b"0")
         if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > self.limits.header_bytes:
             self._refuse_headers()
@@ -132,14 +140,20 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Set the time limit for the answer, or for the next request if it was given already."""
         self._in_headers, self._is_whole = False, True
-        if not self._refused:
-            self._wait(_KEEP_ALIVE if self.cycle.response_complete else self.limits.answer_seconds)
-            super().on_message_complete()
+        if self._refused:
+            return
+        if self.cycle.response_complete:
+            self._wait(_KEEP_ALIVE)
+        else:
+            self._wait(self.limits.answer_seconds)
+            self.guest.work()
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Let a client that does not read its answer not hold the connection for ever."""
         if self._is_whole:
             self._stop_waiting()
+        self.guest.wait()
         super().on_response_complete()
         if self.transport.is_closing():
             self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
@@ -186,6 +200,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
+        self.guest.turned_away(str(status))
         self._stop_waiting()
         self._unset_keepalive_if_required()
         if self.cycle is not None and not self.cycle.response_complete:
@@ -194,68 +209,75 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
             self.transport.write(_answer(status, detail))
         self.flow.resume_reading()
-        if status != 503 and self.transport.can_write_eof():
+        if self.transport.can_write_eof():
             self.transport.write_eof()  # to close at once could take the answer away from a client that still sends
             self.loop.call_later(_LINGER, self.transport.abort)
         else:
             self.transport.close()
 
 
-def configured(
-    app: Callable[[], FastAPI], limits: Limits | None = None, certificate: Path | None = None, key: Path | None = None
-) -> uvicorn.Config:
-    """Build the settings of a server process.
+class WebServer(uvicorn.Server):
+    """A process that serves an application until SIGINT or SIGTERM, and then answers what is under way.
 
     Args:
         app: builds the application, once all settings are known to be good.
-        limits: of each connection; None takes the usual ones.
+        limits: of each request; None takes the usual ones.
+        door: limits connections; None takes the usual one.
         certificate: the chain of TLS certificates, or None for no TLS.
         key: the private key of the certificate.
     """
-    protocol = type("Protocol", (LimitedProtocol,), {"limits": limits or Limits()})
-    files = {name: None if path is None else str(path) for name, path in (("certfile", certificate), ("keyfile", key))}
-    return uvicorn.Config(
-        app,
-        factory=True,
-        http=protocol,
-        ws="none",
-        loop="asyncio",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=_GRACE,
-        ssl_certfile=files["certfile"],
-        ssl_keyfile=files["keyfile"],
-    )
 
+    def __init__(
+        self,
+        app: Callable[[], FastAPI],
+        limits: Limits | None = None,
+        door: Door | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
+        self.door = door or Door()
+        super().__init__(
+            uvicorn.Config(
+                app,
+                factory=True,
+                http=type("Protocol", (LimitedProtocol,), {"limits": limits or Limits()}),
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=_GRACE,
+                ssl_certfile=None if certificate is None else str(certificate),
+                ssl_keyfile=None if key is None else str(key),
+            )
+        )
 
-def run(config: uvicorn.Config, listener: socket.socket) -> None:
-    """Take requests until SIGINT or SIGTERM, and then answer what is under way. The signals are what they were after that.
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take requests from ``sockets`` that listen. The signals are what they were after that."""
+        before = {}
+        if threading.current_thread() is threading.main_thread():
+            before = {one: signal.signal(one, self._stop) for one in (signal.SIGINT, signal.SIGTERM)}
+        gc.collect()
+        gc.freeze()  # objects of ended connections are in circles, which are found sooner where little else is looked at
+        gc.collect()
+        try:
+            with asyncio.Runner(loop_factory=lambda: DoorLoop(self.door)) as runner:
+                runner.run(self.serve(sockets))
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
 
-    ``config`` holds the settings and ``listener`` is the bound socket.
-    """
-    server, signals = uvicorn.Server(config), (signal.SIGINT, signal.SIGTERM)
-
-    def stop(*_: object) -> None:
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
         """Obey a signal that comes before uvicorn listens for it; uvicorn raises all again at its end."""
-        server.should_exit = True
-
-    before = {one: signal.signal(one, stop) for one in signals}
-    try:
-        server.run([listener])
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        self.should_exit = True
 
 
 def _answer(status: int, detail: str) -> bytes:
     body = json.dumps({"detail": detail}).encode()
-    again = "retry-after: 1\r\n" * (status == 503)
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(body)}\r\n{again}connection: close\r\n\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -1,0 +1,209 @@
+"""Connections are counted at the door: who holds many, with TLS or without, keeps nobody out and fills no log."""
+
+import asyncio
+import http.client
+import logging
+import socket
+import ssl
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from fastapi import FastAPI
+from test_http import PATIENCE, served, talk
+
+from sfumato.errors import InputError
+from sfumato.web.door import Door, most_connections, networks, site_of
+
+NOBODY = networks("", ())
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """Files of a certificate and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key -out chain -subj /CN=x"
+    )
+    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+    return folder / "chain", folder / "key"
+
+
+@pytest.fixture(params=["plain", "tls"])
+def tls(request, certificate):
+    return certificate if request.param == "tls" else ()
+
+
+def application():
+    app = FastAPI()
+
+    @app.get("/")
+    async def page():
+        return {}
+
+    @app.post("/")
+    async def take(body: dict):
+        return {}
+
+    return app
+
+
+def asked(address, tls=(), timeout=PATIENCE):
+    """The status of an honest request."""
+    if tls:
+        made = http.client.HTTPSConnection(*address, timeout=timeout, context=ssl._create_unverified_context())
+    else:
+        made = http.client.HTTPConnection(*address, timeout=timeout)
+    made.request("GET", "/")
+    status = made.getresponse().status
+    made.close()
+    return status
+
+
+@contextmanager
+def held(address, count, said=b"", source="127.0.0.1"):
+    """Connections that send so much and no more."""
+    with ExitStack() as stack:
+        opened = []
+        for _ in range(count):
+            opened.append(stack.enter_context(socket.create_connection(address, PATIENCE, (source, 0))))
+            opened[-1].sendall(said)
+        yield opened
+
+
+def ended(connection):
+    try:
+        while connection.recv(1 << 12):
+            pass
+        return True
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"])
+def test_those_who_are_waited_for_longest_go_when_all_places_are_taken(tls, said):
+    door = Door(10)
+    with served(application(), door, tls) as address, held(address, 30, said) as opened:
+        start = time.monotonic()
+        assert asked(address, tls) == 200
+        assert time.monotonic() - start < PATIENCE / 4
+        assert all(ended(one) for one in opened[:20])
+        assert sum(door.refused.values()) >= 20  # who speaks another protocol is gone at once
+        assert door.count <= 10
+
+
+def test_a_silent_connection_ends_after_the_handshake_time(certificate):
+    door = Door(10, handshake_seconds=0.2)
+    with served(application(), door, certificate) as address:
+        for said in (b"", b"\x16\x03\x01"):
+            with held(address, 1, said) as (one,):
+                start = time.monotonic()
+                assert ended(one)
+                assert 0.1 < time.monotonic() - start < PATIENCE / 4
+        assert door.refused["handshake"] == 2
+
+
+def test_one_address_gets_a_share_of_the_places(tls):
+    door = Door(16, 1 / 4, NOBODY)
+    with served(application(), door, tls) as address, held(address, 8, source="127.0.0.2") as opened:
+        assert all(ended(one) for one in opened[4:])
+        assert (door.refused["address"], door.count) == (4, 4)
+        assert asked(address, tls) == 200
+        opened[0].close()
+        deadline = time.monotonic() + PATIENCE
+        while door.count > 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with held(address, 1, source="127.0.0.2") as (one,):
+            one.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                one.recv(1)
+
+
+def test_a_proxy_that_is_trusted_takes_all_places(certificate):
+    door = Door(16, 1 / 4, networks("", ("127.0.0.0/30",)))
+    with served(application(), door, certificate) as address, held(address, 12, source="127.0.0.2"):
+        assert asked(address, certificate) == 200
+        assert not door.refused
+
+
+def test_a_request_under_way_keeps_its_place():
+    app = application()
+
+    @app.get("/slow")
+    async def slow():
+        await asyncio.sleep(0.5)
+        return {}
+
+    with served(app, Door(4)) as address, held(address, 1, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n") as (busy,):
+        time.sleep(0.1)
+        with held(address, 20):
+            assert busy.recv(1 << 12).startswith(b"HTTP/1.1 200")
+
+
+def test_no_place_is_left_when_all_are_under_way():
+    app = application()
+
+    @app.get("/slow")
+    async def slow():
+        await asyncio.sleep(0.5)
+        return {}
+
+    door = Door(4)
+    with served(app, door) as address, held(address, 4, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n") as busy:
+        time.sleep(0.1)
+        assert talk(address) == b""
+        assert door.refused == {"full": 1}
+        assert all(one.recv(1 << 12).startswith(b"HTTP/1.1 200") for one in busy)
+
+
+def test_a_connection_that_is_used_is_not_the_first_to_go():
+    with served(application(), Door(10)) as address:
+        made = http.client.HTTPConnection(*address, timeout=PATIENCE)
+        with held(address, 0):
+            for _ in range(8):
+                made.request("GET", "/")
+                first = made.sock
+                assert made.getresponse().read() == b"{}"
+                with held(address, 5):
+                    pass
+            assert made.sock is first
+        made.close()
+
+
+def test_descriptors_that_run_out_write_a_line_and_not_a_traceback(caplog, monkeypatch):
+    """The kernel's refusal is made up: to use up the descriptors of the process of the tests would fail other tests."""
+    failing = [OSError(24, "Too many open files")] * 3
+    accept = socket.socket.accept
+
+    def refusing(listener):
+        if failing:
+            raise failing.pop()
+        return accept(listener)
+
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(socket.socket, "accept", refusing)
+    door = Door(10)
+    with served(application(), door) as address:
+        assert asked(address) == 200
+    assert door.refused["descriptors"] == 3
+    assert {record.facts["reason"] for record in caplog.records} == {"descriptors"}
+    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_places_follow_from_descriptors(monkeypatch):
+    import resource
+
+    for allowed, places in ((1024, 864), (200, 40), (10**6, 1000), (resource.RLIM_INFINITY, 1000)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, allowed=allowed: (allowed, allowed))
+        assert most_connections() == places
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
+    with pytest.raises(InputError, match=r"192 open files or more, got 100. Raise it"):
+        most_connections()
+
+
+def test_addresses_of_one_holder_are_one_site():
+    assert site_of("2001:db8::1") == site_of("2001:db8::ffff:2") != site_of("2001:db8:0:1::1")
+    assert site_of("fe80::1%eth0") == "fe80::"
+    with pytest.raises(InputError, match=r"Expected --x to be an IP address or a network, got '10\.0\.0\.300'"):
+        networks("--x", ("10.0.0.300",))
