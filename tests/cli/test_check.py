@@ -91,6 +91,14 @@ def test_wrong_options_are_told_beside_what_the_tables_hold(files, sfumato, tmp_
     assert sfumato("check", *files).code == 2
 
 
+@pytest.mark.parametrize("epsilon", [(), ("--epsilon", "-1")])
+def test_a_wrong_delta_is_told_beside_an_epsilon_that_is_wrong_or_missing(files, sfumato, epsilon):
+    asked = (*files, "--drop", "joined", "--drop", "mixed", "--unit", "edge", *epsilon, "--delta", "2")
+    said = sfumato("check", "gap", *asked).out.split("Problems: 2\n")[1]
+    assert "epsilon" in said
+    assert "Expected delta to be a finite number >= 0 and < 1, got 2.0" in said
+
+
 def test_edges_that_cannot_be_read_hide_no_other_problem(files, sfumato):
     files[3].write_text("from,to\nc0,nobody\n")
     done = sfumato("check", "auto", *files, "--unit", "node", *BUDGET, "--drop", "joined", "--drop", "mixed")

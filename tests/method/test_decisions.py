@@ -13,7 +13,7 @@ from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.method.answers import predictions_of
 from sfumato.method.deciding import decide
 from sfumato.method.decisions import Decision
-from sfumato.method.predictions import Predictions
+from sfumato.method.predictions import Predictions, joined
 
 GRAPH = outcomes(600, 1, positive=0.3, mean_degree=12, unlabeled=0.4)
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel()
@@ -88,7 +88,7 @@ def test_sets_hold_known_labels_of_training_nodes_and_calibrate_on_validation_no
 
 def test_one_class_in_all_sets_is_said(fitted):
     found = fitted.predictions(GRAPH, coverage=0.97, each_class=True)
-    assert "too few validation nodes to go by and are in every set: no, yes." in found.notes[-1]
+    assert "too few validation nodes to go by and are in every set: no; yes." in found.notes[-1]
     with pytest.raises(
         InputError, match=r"Expected 199 validation nodes with a known label, or more, for a coverage of 0\.995"
     ):
@@ -135,6 +135,26 @@ def test_the_top_ranks_nodes_without_a_known_label_and_a_public_order_of_ids_bre
 ])  # fmt: skip
 def test_a_share_is_rounded_down_to_one_node_at_least(asked, chosen):
     assert decide(answered(), Decision(positive="yes", **asked)).chosen.sum() == chosen
+
+
+def test_more_than_there_are_and_a_class_of_no_validation_node_are_said():
+    found = decide(answered(known=("no",) * 4 + ("",) * 6), Decision(positive="yes", top_count=1000))
+    (note,) = found.notes
+    assert "Chosen: 6 of the 6 nodes without a known label (1,000 were asked for): those" in note
+    assert note.endswith("No validation node is of class 'yes', so that nothing says whom this finds.")
+    assert "asked for" not in decide(answered(), Decision(positive="yes", top_count=6)).notes[0]
+
+
+def test_names_that_hold_what_parts_them_are_quoted_in_a_cell():
+    assert joined(["a", "no, thanks", 'b; "c"']) == 'a; no, thanks; "b; ""c"""'
+    sets = np.ones((10, 2), np.bool_)
+    assert set(answered(classes=("a; b", "c"), sets=sets).columns()["set"]) == {'"a; b"; c'}
+    few = decide(answered(classes=("no, thanks", "yes; now"), known=("yes; now", "no, thanks") * 2 + ("",) * 6),
+                 Decision(coverage=0.5, each_class=True))  # fmt: skip
+    assert not any("in every set" in note for note in few.notes)
+    few = decide(answered(classes=("no, thanks", "yes; now"), known=("yes; now", "no, thanks", *("yes; now",) * 2) + ("",) * 6),
+                 Decision(coverage=0.5, each_class=True))  # fmt: skip
+    assert few.notes[-1].endswith("are in every set: no, thanks.")
 
 
 def test_where_all_labels_are_known_all_that_did_not_train_are_ranked():

@@ -150,6 +150,7 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
     yield partial(local.check if options.method in local.WORDS else local.refuse, options)
     yield partial(images.check, options)
     yield partial(_budget, options)
+    yield partial(_check_delta, options)
     yield partial(_check_degrees, options)
     yield partial(_ledger, options)
     yield partial(_check_scores, options)
@@ -160,6 +161,12 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
 def _check_hops(options: Options) -> None:
     if options.hops is not None and options.method not in HOPS:
         raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {options.method!r}. Drop it.")
+
+
+def _check_delta(options: Options) -> None:
+    """Refuse a delta that is wrong where epsilon is missing or wrong, of which alone the budget tells."""
+    if options.delta is not None and not (options.epsilon or 0) > 0:
+        Budget(1.0, options.delta)
 
 
 def _check_degrees(options: Options) -> None:

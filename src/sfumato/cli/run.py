@@ -68,12 +68,13 @@ def _words(scores: dict[str, float]) -> str:
 def _of_groups(found: dict[str, Any]) -> list[str]:
     """A line for each declared group."""
     groups = found["groups"] or {"rows": []}
-    told = [(row, row["scores"]["run"]) for row in groups["rows"]]
-    return [
-        f"{groups['column']} = {row['name']}: {row['nodes']:,} test nodes, accuracy {shown('accuracy', own['accuracy'])}, "
-        f"log-loss {shown('log_loss', own['log_loss'])}"
-        for row, own in told
-    ]
+    return [_of_group(groups["column"], row) for row in groups["rows"]]
+
+
+def _of_group(column: str, row: dict[str, Any]) -> str:
+    own, nodes = row["scores"]["run"], row["nodes"]
+    scores = f"accuracy {shown('accuracy', own['accuracy'])}, log-loss {shown('log_loss', own['log_loss'])}"
+    return f"{column} = {row['name']}: {nodes:,} test node{'s' * (nodes != 1)}, {scores}"
 
 
 def verify(

@@ -13,7 +13,7 @@ from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.graph.targets import MULTILABEL, NUMBER
 from sfumato.method.deciding import decide
 from sfumato.method.decisions import Decision
-from sfumato.method.predictions import Predictions
+from sfumato.method.predictions import Predictions, joined
 from sfumato.method.rows import ReleasedRows
 from sfumato.scoring.detail import RUN
 from sfumato.scoring.evaluated import evaluated
@@ -189,4 +189,4 @@ def predictions_of(
 
 def _joined(labels: tuple[str, ...], there: NDArray[np.bool_]) -> str:
     """The labels that a node has, in one cell of a table."""
-    return "; ".join(name for name, one in zip(labels, there.tolist(), strict=True) if one) or "none"
+    return joined(name for name, one in zip(labels, there.tolist(), strict=True) if one) or "none"

@@ -21,6 +21,7 @@ from sfumato.method.choosing import (
     public_numbers,
     sets_from_counts,
 )
+from sfumato.method.predictions import joined
 
 if TYPE_CHECKING:
     from sfumato.method.decisions import Decision
@@ -149,7 +150,7 @@ def _of_sets(
         known = zip(found.classes, counts.tolist(), strict=True)
         few = [name for name, there in known if needed(coverage, there) > there]
         if few:
-            told.append(f"These classes have too few validation nodes to go by and are in every set: {', '.join(few)}.")
+            told.append(f"These classes have too few validation nodes to go by and are in every set: {joined(few)}.")
         return tuple(told)
     told.append(
         f"With so many validation nodes the share is between {100 * facts['low']:.1f} and {100 * facts['high']:.1f} % in 19 of "
@@ -206,9 +207,11 @@ def _with_top(
     tied = int((of_class[rows] == last).sum())
     facts = {"ranked": len(rows), "chosen": count, "least": float(last), "tied": tied}
     facts |= _on_validation(of_class >= last, calibrates, positive)
+    more = decision.top_count is not None and decision.top_count > count
+    asked = f" ({decision.top_count:,} were asked for)" if more else ""
     told = (
-        f"Chosen: {count:,} of the {len(rows):,} nodes {who}: those whose probability of {decision.positive!r} is largest, "
-        f"{last:.6g} or more.{_words(facts, decision.positive)}"
+        f"Chosen: {count:,} of the {len(rows):,} nodes {who}{asked}: those whose probability of {decision.positive!r} is "
+        f"largest, {last:.6g} or more.{_words(facts, decision.positive)}"
     )
     if tied > 1 and count < len(rows):
         told += f" {tied:,} nodes have just this probability; of these a public order of ids decides."
@@ -228,4 +231,6 @@ def _words(facts: Mapping[str, Any], positive: str) -> str:
     if "validation_chosen" not in facts:
         return ""
     chosen, right, true = (facts[f"validation_{name}"] for name in ("chosen", "right", "positive"))
+    if not true:
+        return f" No validation node is of class {positive!r}, so that nothing says whom this finds."
     return f" Among validation nodes this finds {right:,} of {true:,} of class {positive!r}, in {chosen:,} that are chosen."

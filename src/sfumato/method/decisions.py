@@ -51,7 +51,7 @@ class Decision:
         if self.coverage is not None:
             check_real("Such as 0.9.", low=0, high=1, open_low=True, open_high=True, coverage=self.coverage)
         elif self.each_class:
-            raise fail("each_class", True, "to stand beside a coverage", "Such as 0.9.")
+            raise fail("each_class", True, "to stand beside a coverage", "Give one, such as coverage 0.9.")
         ways = {name: getattr(self, name) for name in ("threshold", "top_share", "top_count")}
         given = [name for name, value in ways.items() if value is not None]
         if len(given) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,17 @@ from sfumato._optional import require
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+def joined(names: Iterable[str]) -> str:
+    """Join names of classes in one cell of a table; one that holds a semicolon or a quote is quoted, as in CSV.
+
+    >>> joined(["no", "semi; colon"])
+    'no; "semi; colon"'
+    """
+    return "; ".join(
+        '"' + name.replace('"', '""') + '"' if any(mark in name for mark in ';"') else name for name in names
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ class Predictions:
         found |= {f"p({name})": self.probabilities[:, at] for at, name in enumerate(self.classes)}
         found |= {"role": self.roles, "known_label": self.known, "source": sources}
         if self.sets is not None:
-            found["set"] = tuple("; ".join(self.set_of(row)) for row in rows)
+            found["set"] = tuple(joined(self.set_of(row)) for row in rows)
         if self.ranks is not None:
             found["rank"] = tuple(rank or None for rank in self.ranks.tolist())
         if self.chosen is not None:
