@@ -12,7 +12,8 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 
-from sfumato._files import append_line, cut_file, whole_file, whole_folder
+from sfumato._files import append_line, cut_file, read_secret, whole_file, whole_folder
+from sfumato.errors import InputError
 from sfumato.graph.storage import save_arrays
 
 PACKAGE = Path(__file__).parents[1] / "src" / "sfumato"
@@ -175,3 +176,50 @@ def test_nothing_else_syncs_renames_or_cuts_a_file():
 @pytest.mark.parametrize("line", ["os.fsync(3)", "path.rename(other)", "path.with_name(path.name + '.partial')"])
 def test_a_second_writer_would_be_found(line):
     assert list(writes(ast.parse(line))) == [1]
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o640, 0o604, 0o620, 0o601])
+def test_a_secret_that_others_may_know_is_refused(tmp_path, mode):
+    path = tmp_path / "server.key"
+    write(path, b"geheim", 0o600)
+    assert read_secret(path) == b"geheim"
+    path.chmod(mode)
+    with pytest.raises(InputError, match=f"got mode {mode:04o}.*run chmod 600 ") as caught:
+        read_secret(path)
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_secret_of_another_user_may_be_read_by_a_group(tmp_path, monkeypatch):
+    """As a service is handed one that it cannot change."""
+    path = tmp_path / "server.key"
+    write(path, b"secret", 0o600)
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    path.chmod(0o640)
+    assert read_secret(path) == b"secret"
+    path.chmod(0o660)
+    with pytest.raises(InputError, match="0660"):
+        read_secret(path)
+
+
+def test_all_secrets_are_read_with_their_rights(tmp_path):
+    """Every command that takes a key or a token refuses one that others may read."""
+    from sfumato.cli.collect_server import _token
+    from sfumato.cli.serve import _secret
+    from sfumato.collect.client import Device
+    from sfumato.collect.keys import ServerKey
+    from sfumato.record.release_folder import read_sign_key
+
+    device = Device.create(tmp_path / "device", "ada", 1.0)
+    for name, read in (
+        ("server.key", ServerKey.read),
+        ("admin.token", _token),
+        ("token.key", _secret),
+        ("sign.pem", read_sign_key),
+        ("device/device.json", lambda _: Device.open(device.folder)),
+        ("device/codes.json", lambda _: device.is_fresh),
+    ):
+        path = tmp_path / name
+        path.touch(0o600)
+        path.chmod(0o666)
+        with pytest.raises(InputError, match="got mode 0666"):
+            read(path)

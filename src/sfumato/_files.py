@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from sfumato.errors import InputError
+
 PARTIAL = ".partial"
 """What the name of a file that is being written ends in."""
 
@@ -53,6 +55,25 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             partial.unlink()
         name_file(error, path)
         raise
+
+
+def read_secret(path: Path) -> bytes:
+    """Read a file that only its owner may read or write, as programs for SSH do with their keys.
+
+    A file that belongs to another user, such as one that a service was handed, may be readable by a group, and not be written.
+
+    Raises:
+        InputError: other users may read or write it.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        found = os.fstat(file.fileno())
+        if os.name == "posix" and found.st_mode & (0o077 if found.st_uid == os.geteuid() else 0o022):
+            raise InputError(
+                f"Expected {str(path)!r} to be for its owner alone, got mode {found.st_mode & 0o7777:04o}: whoever can read or "
+                f"change it can use it. If nobody else did, run chmod 600 {path}; else replace it."
+            )
+        return file.read()
 
 
 def left_behind(name: str, file: str) -> bool:

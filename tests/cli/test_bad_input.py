@@ -233,6 +233,7 @@ def test_a_key_of_another_kind_is_refused_before_training(files, refused, tmp_pa
 
     key = generate_private_key(SECP256R1())
     pem = tmp_path / "key.pem"
+    pem.touch(0o600)
     pem.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     refused("Ed25519", "train", "gap", *files(), *EDGE, "--sign-key", pem, "--out", tmp_path / "run")
 

@@ -142,6 +142,7 @@ def test_silent_connections_beyond_the_descriptors_stop_no_report(folder, tls):
     ],
 )
 def test_bad_input_ends_with_2_and_serves_nothing(folder, sfumato, options, words):
+    (folder / "short.token").touch(0o600)
     (folder / "short.token").write_text("short\n")
     ServerKey(bytes(32)).write(folder / "other.key")
     before = set(folder.iterdir())

@@ -159,6 +159,7 @@ def test_first_starts_at_one_time_share_one_secret(tmp_path, monkeypatch):
 )
 def test_bad_input_ends_with_2(trained, tmp_path, monkeypatch, sfumato, taken, unit, options, words):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "short.key").touch(0o600)
     (tmp_path / "short.key").write_text("abc\n")
     result = sfumato("serve", trained / unit, *taken, *options)
     assert (result.code, words in result.err) == (2, True)

@@ -214,6 +214,7 @@ def test_a_signed_run_verifies_with_its_key_alone(tables, sfumato, tmp_path):
     for name in ("mine", "other"):
         key = Ed25519PrivateKey.generate()
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (tmp_path / f"{name}.pem").touch(0o600)
         (tmp_path / f"{name}.pem").write_bytes(private)
         public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         (tmp_path / f"{name}.pub").write_bytes(public)

@@ -436,6 +436,7 @@ def test_a_server_that_lost_its_users_gets_the_keys_again(device):
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": 1}', "\xff", "[" * 100_000])
 def test_damaged_codes_say_what_to_do(device, text):
+    (device.folder / "codes.json").touch(0o600)
     (device.folder / "codes.json").write_text(text)
     with pytest.raises(InputError, match="Remove it, and add --code"):
         device.code(SCHEMA)

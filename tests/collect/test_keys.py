@@ -156,6 +156,7 @@ def test_server_key_files(tmp_path):
 @pytest.mark.parametrize("text", ["", "00" * 31, "00" * 33, "zz" * 32, "0" * 63, "é" * 32, "00" * 32 + "\n00"])
 def test_files_that_hold_no_key_are_refused(tmp_path, text):
     path = tmp_path / "server.key"
+    path.touch(0o600)
     path.write_bytes(text.encode())
     with pytest.raises(InputError, match=r"server\.key to hold a server key"):
         ServerKey.read(path)

@@ -262,6 +262,7 @@ def test_an_unreadable_arrival_and_a_strange_unit(run):
 def test_a_key_that_is_asked_for_must_have_signed_every_arrival(run, tmp_path):
     form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     secret = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    (tmp_path / "key.pem").touch(0o600)
     (tmp_path / "key.pem").write_bytes(secret.private_bytes(*form))
     public = secret.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
     (tmp_path / "public").write_text(public)

@@ -387,6 +387,7 @@ def test_networks_without_convolutions_pass_too(tmp_path, network, columns):
 def test_a_signed_run_is_its_signers(tmp_path):
     key = Ed25519PrivateKey.generate()
     pem, public = tmp_path / "key.pem", tmp_path / "public"
+    pem.touch(0o600)
     pem.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public.write_text(key.public_key().public_bytes_raw().hex())
     run = released(tmp_path / "run", sign_key=pem)

@@ -36,6 +36,7 @@ def honest(tmp_path_factory):
     plan = sf.GAP(epochs=1, batch_size=40).calibrate(sf.Budget(8.0, 1e-5), NODE, graph.public_facts(NODE))
     folder = tmp_path_factory.mktemp("honest")
     form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (folder / "key.pem").touch(0o600)
     (folder / "key.pem").write_bytes(Ed25519PrivateKey.from_private_bytes(bytes(range(32))).private_bytes(*form))
     return plan.fit(graph).save(folder / "run", sign_key=folder / "key.pem")
 

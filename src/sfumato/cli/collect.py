@@ -106,7 +106,7 @@ def _generations(asked: Schema, where: str | None, known: Sequence[str]) -> dict
 
     store = Store.open(where)
     if store.schema.digest != asked.digest:
-        raise fail("--store", where, "to be the store of this schema", "Name its own.")
+        raise fail("--store", store.name, "to be the store of this schema", "Name its own.")
     return {user: one.generation for user, one in store.standing(known).items()}
 
 

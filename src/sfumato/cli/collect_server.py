@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato._files import whole_file
+from sfumato._files import read_secret, whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
 from sfumato.cli import listening
@@ -124,7 +124,7 @@ def _token(path: Path) -> str:
     if not path.exists():
         with whole_file(path, 0o600) as file:
             file.write(secrets.token_hex(32).encode() + b"\n")
-    token = path.read_text(encoding="utf-8").strip()
+    token = read_secret(path).decode(errors="replace").strip()
     if len(token) < _LEAST_TOKEN:
         raise InputError(
             f"Expected {path.name} to hold a token of {_LEAST_TOKEN} characters or more. Remove the file to get a new one."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 from filelock import FileLock
 
-from sfumato._files import whole_file
+from sfumato._files import read_secret, whole_file
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
 from sfumato.cli import decided, listening
@@ -131,8 +131,9 @@ def _secret(path: Path) -> bytes:
             if not path.exists():  # another first start may have made it meanwhile
                 with whole_file(path, 0o600) as file:
                     file.write(secrets.token_hex(_KEY_BYTES).encode() + b"\n")
+    text = read_secret(path).strip()
     try:
-        secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
+        secret = bytes.fromhex(text.decode("ascii"))
     except ValueError:
         secret = b""
     if len(secret) != _KEY_BYTES:

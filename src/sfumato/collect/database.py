@@ -6,13 +6,13 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from sfumato.errors import DataError, InputError
+from sfumato.collect.address import Address
+from sfumato.errors import DataError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -79,18 +79,10 @@ class Database:
     """
 
     def __init__(self, where: str) -> None:
-        try:
-            url = sql.make_url(where) if "://" in where else sql.URL.create("sqlite", database=where)
-            self._sqlite = url.get_backend_name() == "sqlite"
-            options: dict[str, Any] = {"paramstyle": "named"} if self._sqlite else {"pool_pre_ping": True}
-            self._engine = sql.create_engine(url, hide_parameters=True, **options)
-        except (SQLAlchemyError, ValueError) as error:
-            raise InputError(
-                "Expected the path of an SQLite file, or the URL of a database such as postgresql+psycopg://user@host/name, "
-                "got another URL."
-            ) from error
-        self.name = url.database or "" if self._sqlite else url.render_as_string(hide_password=True)
-        self.path = Path(self.name) if self._sqlite and not url.query else None
+        self._address = Address(where)
+        self.name, self.path, self._sqlite = self._address.name, self._address.path, self._address.is_file
+        options: dict[str, Any] = {"paramstyle": "named"} if self._sqlite else {"pool_pre_ping": True}
+        self._engine = sql.create_engine(self._address.url, hide_parameters=True, **options)
         self._lock = threading.Lock()  # threads wait for it without the pauses of SQLite's own lock
         if self._sqlite:
             sql.event.listen(self._engine, "connect", _set_up)
@@ -188,6 +180,7 @@ class Database:
             yield
         except SQLAlchemyError as error:
             said = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0].rstrip(".")
+            said = self._address.cleaned(said)
             raise StoreError(
                 f"Expected {self.name} to work as a store, got: {said}. {self._remedy(error, said)}"
             ) from error

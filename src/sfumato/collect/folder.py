@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sfumato._files import left_behind, make_folders, sync_folder, whole_file
+from sfumato._files import left_behind, make_folders, read_secret, sync_folder, whole_file
 from sfumato._validate import fail
 from sfumato.collect.journal import LEDGER, LOCK, append_entry, locked, read_entries
 from sfumato.collect.keys import DeviceKeys
@@ -60,11 +60,13 @@ def read_device(folder: Path) -> tuple[dict[str, Any], DeviceKeys]:
         LedgerError: its ledger is damaged or belongs to another device.
     """
     try:
-        values = json.loads((folder / _DEVICE).read_bytes())
-        keys = DeviceKeys(bytes.fromhex(values["signing"]), bytes.fromhex(values["agreeing"]))
-        about = {name: values[name] for name in ("user", "epsilon_cap", "delta_cap")}
+        secret = read_secret(folder / _DEVICE)
     except FileNotFoundError as error:
         raise fail("state", str(folder), "to be the folder of a device", "Make one first.") from error
+    try:
+        values = json.loads(secret)
+        keys = DeviceKeys(bytes.fromhex(values["signing"]), bytes.fromhex(values["agreeing"]))
+        about = {name: values[name] for name in ("user", "epsilon_cap", "delta_cap")}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"Expected {_DEVICE} to hold the keys of a device. Restore it.") from None
     head = (read_entries(folder) or [{}])[0]
@@ -80,9 +82,11 @@ def read_codes(folder: Path) -> dict[str, str]:
         InputError: the file is damaged.
     """
     try:
-        codes = json.loads((folder / _CODES).read_bytes())
+        secret = read_secret(folder / _CODES)
     except FileNotFoundError:
         return {}
+    try:
+        codes = json.loads(secret)
     except (ValueError, RecursionError):
         codes = None
     if not isinstance(codes, dict) or not all(isinstance(code, str) for code in codes.values()):

@@ -86,6 +86,9 @@ class Intake:
             one = Enrolment(one.user, one.keys._replace(generation=standings[one.user].generation))
         if not self._is_code(one, code):
             return self.no_code(one.user)
+        if not keys.is_strong(one.keys.sign_key):
+            detail = "Expected sign_key to be an Ed25519 key that a device drew, got a point that no secret key has."
+            return RefusalError(422, detail, user=one.user)
         try:
             self._derive(one.keys, one.user)
         except InputError as error:

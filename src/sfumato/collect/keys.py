@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sfumato._files import whole_file
+from sfumato._files import read_secret, whole_file
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 SIGNATURE_BYTES, MAC_BYTES, KEY_BYTES = 64, 32, 32
 _REPORT, _BATCH = b"sfumato report 1\0", b"sfumato batch 1\0"
+_P = 2**255 - 19
+_OF_ORDER_8 = int.from_bytes(
+    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+)
+_WEAK = frozenset(
+    (0, 1, _P - 1, _OF_ORDER_8, _P - _OF_ORDER_8)
+)  # the second coordinates of the eight points of small order
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,10 @@ class ServerKey:
         """Read a key that :meth:`write` wrote.
 
         Raises:
-            InputError: the file holds no key.
+            InputError: the file holds no key, or other users may read it.
             OSError: the file cannot be read.
         """
-        text = path.read_bytes().strip()
+        text = read_secret(path).strip()
         try:
             secret = bytes.fromhex(text.decode("ascii"))
         except (ValueError, UnicodeDecodeError):
@@ -139,6 +146,18 @@ class ServerKey:
         return HKDF(hashes.SHA256(), 32, None, b"sfumato enrolment 1").derive(self.secret)
 
 
+def is_strong(sign_key: bytes) -> bool:
+    """Tell whether only the owner of a secret key can sign under an Ed25519 public key: not so under points of small order.
+
+    Another encoding of a point than the canonical one is refused, too; ``sign_key`` has 32 bytes.
+
+    >>> is_strong(DeviceKeys(bytes(32), bytes(32)).sign_key), is_strong(bytes(32))
+    (True, False)
+    """
+    second = int.from_bytes(sign_key, "little") & (1 << 255) - 1
+    return second < _P and second not in _WEAK
+
+
 def verify(sign_key: bytes, message: bytes, signature: bytes) -> bool:
     """Tell whether ``signature`` is that of ``message``, a report, under the public key ``sign_key``."""
     return _verified(sign_key, _REPORT + message, signature)
@@ -169,7 +188,7 @@ def _verified(sign_key: bytes, text: bytes, signature: bytes) -> bool:
         Ed25519PublicKey.from_public_bytes(sign_key).verify(signature, text)
     except (InvalidSignature, ValueError):
         return False
-    return True
+    return is_strong(sign_key)
 
 
 def _shared(secret: bytes, public: bytes, user: str) -> bytes:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._files import left_behind, remove_empty, whole_file
+from sfumato._files import left_behind, read_secret, remove_empty, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
 from sfumato.record.collected import FILE
@@ -340,8 +340,14 @@ def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
     try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError) as error:
+        pem = read_secret(path)
+    except OSError as error:
+        raise InputError(
+            f"Expected sign_key to be a PEM file without password, got {str(path)!r} ({error})."
+        ) from error
+    try:
+        key = load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError) as error:
         raise InputError(
             f"Expected sign_key to be a PEM file without password, got {str(path)!r} ({error})."
         ) from error
