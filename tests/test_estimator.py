@@ -279,6 +279,20 @@ def test_numbers_of_classes_are_labels_too(graph):
         sf.PrivateGraphClassifier(shifted).fit(nodes, graph.y[:150])
 
 
+def test_labels_and_weights_of_a_score_are_one_for_each_node(graph, fitted):
+    late = graph.node_ids[150:]
+    assert fitted.score(late, graph.y[150:]) == fitted.score(late)  # by number, where names were fitted
+    for wrong in ({"y": ["2004"]}, {"y": graph.y[:150]}, {"sample_weight": [1.0]}):
+        with pytest.raises(InputError, match="for each node, shape"):
+            fitted.score(late, **wrong)
+
+
+def test_what_is_no_graph_is_refused():
+    for wrong in (None, np.eye(3), "campus"):
+        with pytest.raises(InputError, match="graph to be of class Graph"):
+            sf.PrivateGraphClassifier(wrong).fit([0, 1])
+
+
 def test_some_nodes_choose_and_calibrate_where_labels_are_public(graph):
     def roles(unit="edge", nodes=graph.node_ids[:150], **given):
         made = sf.PrivateGraphClassifier(graph, "linear", unit, **given)

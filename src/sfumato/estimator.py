@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from sfumato.catalog import method_for
 from sfumato.errors import InputError, NotFittedError
 from sfumato.graph.declared import CLASSES
 from sfumato.graph.unique import facts_of_classes
+from sfumato.method.checks import check_graph
 from sfumato.method.choosing import balanced
 from sfumato.method.decisions import Decision
 from sfumato.method.repeated import warn_of_repeated
@@ -124,6 +126,7 @@ class PrivateGraphClassifier:
             InputError: an id is not in the graph or stands twice, a label is of no class, or a parameter does not fit.
             BudgetExceededError: the ledger has less left than a fit costs. Nothing was released.
         """
+        check_graph(self.graph)
         if self.graph.targets is not None:
             raise InputError(
                 "Expected a graph with classes, got one with other targets. Use a plan: sf.GAP().calibrate(...).fit(graph)."
@@ -190,10 +193,11 @@ class PrivateGraphClassifier:
             sample_weight: how much each node counts; None counts all the same.
 
         Raises:
-            InputError: an id is not in the graph, or no node has a label.
+            InputError: an id is not in the graph, no node has a label, or there are not as many labels or weights as nodes.
         """
         right, counted = self._right(nodes, y)
         weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        _check_length(right, sample_weight=weights)
         if not (weights * counted).sum() > 0:
             raise InputError("Expected a node with a label to score by, got none. Pass y.")
         return float(np.average(right, weights=weights * counted))
@@ -202,7 +206,9 @@ class PrivateGraphClassifier:
         """Which predictions are right, and which have a label beside them."""
         best = self._best(nodes)
         if y is not None:
-            return self.classes_[best] == np.asarray(y), np.ones(len(best), dtype=bool)
+            y = np.asarray(y)
+            _check_length(best, y=y)
+            return np.array(self._graph.classes)[best] == _named(y, self._graph.classes), np.ones(len(best), dtype=bool)
         if self.graph.y is None:
             raise InputError("Expected labels to score by, got none in the graph. Pass y.")
         known = self.graph.y[_rows(nodes, self.graph)]
@@ -222,17 +228,13 @@ class PrivateGraphClassifier:
     def _labeled(self, rows: NDArray[np.int64], y: Any) -> tuple[Graph, NDArray[Any]]:
         """The graph with these labels alone, and its classes, as numbers if the labels are."""
         y = np.asarray(y)
-        if y.shape != rows.shape:
-            raise fail(
-                "y", y.shape, f"to be one label for each node, shape {rows.shape}", "Pass as many labels as nodes."
-            )
+        _check_length(rows, y=y)
         declared = self.graph.classes
         names = list(declared) or np.unique(y).astype(str).tolist()
-        classes, told = np.array(declared) if declared else np.unique(y), y.astype(str)
+        classes, told = np.array(declared) if declared else np.unique(y), _named(y, declared)
         if declared and y.dtype.kind in "iu":
-            numbers = np.arange(len(names)).astype(str)
-            if set(told) <= set(numbers.tolist()) and not set(names) & set(numbers.tolist()):
-                classes, told = np.arange(len(names)), np.array(names)[y]
+            if (told != y.astype(str)).any():
+                classes = np.arange(len(names))
             elif all(name.lstrip("-").isdigit() for name in names):
                 classes = classes.astype(y.dtype)
         if not set(told) <= set(names):
@@ -282,6 +284,24 @@ class PrivateGraphClassifier:
             non_deterministic=True,
             no_validation=True,
         )
+
+
+def _check_length(rows: NDArray[Any], **given: NDArray[Any]) -> None:
+    """Refuse other than one label or weight for each node."""
+    ((name, values),) = given.items()
+    if values.shape != rows.shape:
+        what = "label" if name == "y" else "weight"
+        remedy = f"Pass as many {what}s as nodes."
+        raise fail(name, values.shape, f"to be one {what} for each node, shape {rows.shape}", remedy)
+
+
+def _named(y: NDArray[Any], names: Sequence[str]) -> NDArray[np.str_]:
+    """The names of classes that labels mean: themselves, or where they are numbers that no name is, those at these places."""
+    told: NDArray[np.str_] = y.astype(str)
+    numbers = [str(number) for number in range(len(names))]
+    if y.dtype.kind in "iu" and set(told.tolist()) <= set(numbers) and not set(names) & set(numbers):
+        told = np.array(names)[y]
+    return told
 
 
 def _rows(nodes: Any, graph: Graph) -> NDArray[np.int64]:

@@ -82,9 +82,22 @@ def test_groups_that_do_not_fit_are_refused(graph, fitted, values, message):
 
 
 def test_what_cannot_be_scored_is_refused(graph, fitted):
+    untested = graph.with_roles(np.where(graph.test_mask, 3, graph.roles).astype(np.uint8))
+    alone = sf.GraphFree().calibrate(None, sf.NoPrivacy(), untested.public_facts(sf.NoPrivacy())).fit(untested)
     with pytest.raises(DataError, match="a labeled test node"):
-        fitted.evaluate(graph.with_roles(np.where(graph.test_mask, 3, graph.roles).astype(np.uint8)))
+        alone.evaluate(untested)
     with pytest.raises(InputError, match="the fitted graph"):
         fitted.evaluate(campus(100).with_split())
     with pytest.raises(NotFittedError, match="for evaluate, got a plan"):
         fitted.plan.evaluate(graph)
+    with pytest.raises(InputError, match="graph to be of class Graph, got str"):
+        fitted.evaluate("campus")
+
+
+def test_test_nodes_that_may_have_been_trained_on_are_refused(graph, fitted):
+    for other in (graph.with_split(seed=1, labeled=True), graph.with_split((0.7, 0.1, 0.2), labeled=True)):
+        with pytest.raises(InputError, match="its test nodes may have been trained on"):
+            fitted.evaluate(other)
+    named = sf.PrivateGraphClassifier(campus(200), "linear").fit(np.arange(150))
+    with pytest.raises(InputError, match="may have been trained on"):
+        named.fitted_.evaluate(campus(200))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._validate import check_kind
 from sfumato.errors import InputError
+from sfumato.graph.graph import Graph
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.graph.targets import MULTILABEL, NUMBER
 from sfumato.method.deciding import decide
@@ -18,9 +20,6 @@ from sfumato.method.rows import ReleasedRows
 from sfumato.scoring.detail import RUN
 from sfumato.scoring.evaluated import evaluated
 from sfumato.scoring.groups import Groups
-
-if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
 
 _NO_DECISION = Decision()
 
@@ -89,7 +88,8 @@ class Answers(ReleasedRows):
             classes ``detail`` (scores by class and degree, confusion, reliability, lift), ``unused``, ``method`` and ``target``.
 
         Raises:
-            InputError: the graph is another, ``by`` is no value for each node, or the run learned from reports alone.
+            InputError: the graph is another or has other roles, ``by`` is no value for each node, or the run learned from reports
+                alone.
             DataError: no test node has a label.
 
         >>> from sfumato.central.labels import LabelMessages
@@ -107,6 +107,12 @@ class Answers(ReleasedRows):
                 "Expected a run with true labels to score it by, got one on a collection, whose reports alone are known."
             )
         graph = self._with_roles(graph)
+        self.check_fitted(graph)
+        if not self._is_elsewhere() and not self.has_roles(graph):
+            raise InputError(
+                "Expected the graph with the roles that were fitted, got others: its test nodes may have been trained on. Pass "
+                "graph.with_split(...) or graph.with_roles(...) as for fit."
+            )
         if by is not None and not isinstance(by, Groups):
             by = Groups.of(str(getattr(by, "name", None) or "group"), np.asarray(by))
         beside: dict[str, Answers] = {} if floor is None else {"floor": floor}
@@ -117,8 +123,13 @@ class Answers(ReleasedRows):
             "evaluation_private": False,
         }
 
+    def _is_elsewhere(self) -> bool:
+        """Whether another graph is answered for than the one that was learned from."""
+        return self.plan.method.origin is not None or bool(self.certificate.values["composition"]["builds_on"])
+
     def _with_roles(self, graph: Graph) -> Graph:
         """The graph with its own roles, or with those that ``fit`` gives it."""
+        check_kind(Graph, "Make one with sf.graph.from_frames or sf.graph.read_csv.", graph=graph)
         if graph.roles is not None:
             return graph
         found = self.as_fitted(graph)
@@ -147,12 +158,12 @@ def predictions_of(
     from sfumato.graph.checks import ROLES
 
     classes, kind = tuple(fitted.graph_key.classes), fitted.plan.public.target
-    elsewhere = fitted.plan.method.origin is not None or fitted.certificate.values["composition"]["builds_on"]
+    elsewhere = fitted._is_elsewhere()
     decision.check(
         fitted.plan.unit,
         kind,
         classes,
-        elsewhere=bool(elsewhere) or probabilities is not None,
+        elsewhere=elsewhere or probabilities is not None,
         calibrated=calibration is not None,
     )
     told: tuple[str, ...] = ()
