@@ -94,7 +94,7 @@ def test_the_plan_is_that_of_the_method_it_chose():
     plan = Auto().calibrate(BUDGET, EDGE, facts(50.0))
     assert plan == LabelMessages().calibrate(BUDGET, EDGE, facts(50.0))
     spent = Auto().calibrate(BUDGET, NODE, facts(0.1, num_nodes=40, num_train=30))
-    assert [release.name for release in spent.releases] == ["center", "head"]
+    assert [release.name for release in spent.releases] == ["center", "head", "scale"]
     assert 0.998 < spent.epsilon <= 1
 
 

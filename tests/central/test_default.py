@@ -16,6 +16,7 @@ from sfumato.central.piloted import PilotedMessages
 from sfumato.central.tuned import Tuned
 from sfumato.errors import InputError, LedgerError
 from sfumato.graph.graph import Graph
+from sfumato.graph.rare_outcomes import outcomes
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.record.resume import FitState
 from sfumato.verify import verify
@@ -82,6 +83,18 @@ def test_links_that_say_nothing_do_not_win_by_chance():
     graph = graph_of(links_tell=False, features_tell=True, nodes=6000)
     won = [fit(PilotedMessages(), NODE, graph, 8.0)[0].released["aggregate/2"].any() for _ in range(15)]
     assert sum(won) <= 4
+
+
+@pytest.mark.parametrize(("method", "won"), [(PilotedMessages(), True), (PilotedMessages(), False), (Linear(), False)])
+def test_probabilities_of_a_rare_class_are_those_of_its_share_at_least(monkeypatch, fixed_key, method, won):
+    """Whatever won, the log-loss is no larger than that of one answer for all, which rows of noise once made twice as large."""
+    monkeypatch.setattr(piloted, "messages_pay", lambda *told: won)
+    graph = outcomes(4000, 0, pattern="spread", positive=0.2, mean_degree=20, clustering=4.0).with_split(seed=0)
+    fitted, _ = fit(method, NODE, graph, 4.0)
+    told = fitted.predict_proba(graph)[graph.test_mask, graph.y[graph.test_mask]]
+    share = graph.y[graph.test_mask].mean()
+    entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
+    assert -np.log(told).mean() < entropy + 0.02
 
 
 def test_messages_are_kept_where_they_tell():

@@ -75,12 +75,23 @@ def test_a_kept_tuned_run_verifies_loads_and_lists_its_candidates(kept):
 BEFORE_LAST_STAGE = {
     "piloted": [0.432139, 0.000421, 0.520344, 0.766533],
     "tuned-piloted": [0.000255, 0.000079, 0.259008, 0.333564, 0.260065, 0.161627, 0.408337, 0.000335],
+    "linear": [0.477081, 0.495303, 0.476072, 0.527616],
+    "tuned-linear": [
+        0.4521329998970032,
+        0.45223501324653625,
+        0.46845000982284546,
+        0.4912700057029724,
+        0.4917359948158264,
+        0.48889100551605225,
+        0.43748900294303894,
+        0.4938330054283142,
+    ],
 }
 
 
 @pytest.mark.parametrize("kept", BEFORE_LAST_STAGE)
-def test_piloted_messages_without_the_last_stage_verify_load_and_predict_as_they_did(kept):
-    """Their head reads rows beside features, their test has three numbers, and the second hop had another part of the rest."""
+def test_node_level_runs_without_last_stage_or_scale_verify_load_and_predict_as_they_did(kept):
+    """Piloted heads read rows beside features, the test had three numbers, and the second hop another part of the rest."""
     run, expected = KEPT / "format-3" / kept, BEFORE_LAST_STAGE[kept]
     assert verify(run).problems == ()
     nodes = np.arange(len(expected))

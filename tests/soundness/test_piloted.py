@@ -14,6 +14,7 @@ from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_sensitivity
 from sfumato.central import linear, piloted, shares, weighing
 from sfumato.central._rows import normalized
+from sfumato.central.linear import Linear
 from sfumato.central.piloted import PilotedMessages
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.budget import Budget
@@ -129,6 +130,49 @@ def test_planted_fault_a_center_of_all_nodes_that_is_not_released(monkeypatch):
     monkeypatch.setattr(piloted, "find_center", raw)
     with pytest.raises((AssertionError, ValueError)):
         check(monkeypatch, OWNED, False)
+
+
+def check_linear(monkeypatch, unit, draws=60):
+    """Center and scale of the linear model differ by at most what is charged."""
+    rng, worst = np.random.default_rng(0), 0.0
+    fixed = rng.integers(-UNIT, UNIT, (4, NODES, 3))
+
+    def trained(settings, plan, session, stage, head, graph, rows):
+        session.charge(stage)
+        with torch.no_grad():
+            head.weight.copy_(torch.from_numpy(fixed[0, : head.weight.shape[0], :1] / UNIT))
+
+    monkeypatch.setattr(linear, "train", trained)
+    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
+    for _ in range(draws):
+        data = (*graph_of(rng, True)[:3], np.array([0, 0, 0, 1, 1], np.uint8))
+        seen = []
+        for side in (data, neighbor(rng, unit, *data)):
+            graph, found = build(*side, True), Seen(fixed, False)
+            plan = Linear(epochs=1).calibrate(Budget(1.0, 1e-5), unit, graph.public_facts(unit))
+            for home in (linear, weighing):
+                monkeypatch.setattr(home, "noisy_group_sums", found.group)
+            plan.fit(graph, seed=5)
+            seen.append(found.groups)
+            noise = [plan.event(name).noise_multiplier * group_sensitivity(unit) for name in ("center", "scale")]
+            assert found.stddevs == pytest.approx([noise[0], *[noise[1] * weighing.STEPS**0.5] * weighing.STEPS])
+        for one, two in zip(*seen, strict=True):
+            apart = np.linalg.norm(one - two) / UNIT
+            assert apart <= group_sensitivity(unit), f"{apart} is above {group_sensitivity(unit)}"
+        worst = max(worst, *(np.linalg.norm(one - two) / UNIT for one, two in list(zip(*seen, strict=True))[1:]))
+    return worst
+
+
+@pytest.mark.parametrize("unit", [OWNED, REPLACED], ids=str)
+def test_the_scale_of_the_linear_model_stays_within_what_is_charged(monkeypatch, unit):
+    assert check_linear(monkeypatch, unit) > 0.2
+
+
+def test_planted_fault_a_scale_of_rows_that_are_not_clipped(monkeypatch):
+    real = weighing.gradient_rows
+    monkeypatch.setattr(weighing, "gradient_rows", lambda *told: 3 * real(*told))
+    with pytest.raises((AssertionError, InputError), match=r"is above|norm at most 1"):
+        check_linear(monkeypatch, OWNED)
 
 
 @pytest.mark.parametrize("pays", [False, True])

@@ -5,6 +5,8 @@ r"""The graph-free linear model: logistic regression on centered features, by fu
    norm 1. Columns that all nodes share would else take most of each clipped gradient. Matrices that would be too large if
    dense (a public count) keep their zeros and are not centered.
 2. *Head.* Multinomial logistic regression on these rows, all training nodes at every step.
+3. *Scale*, where labels are private: one number that scores are multiplied by, by the labels of validation nodes
+   (:mod:`~sfumato.central.weighing`). Clipped gradients make a head too sure or not sure enough; no answer changes.
 
 With few features a full batch is the cheap regime: noise on a mean gradient falls with the number of nodes, not of a batch.
 """
@@ -28,6 +30,7 @@ from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.central._learning import Rows, train
 from sfumato.central._rows import Matrix, centered_rows, normalized
+from sfumato.central.weighing import STEPS, learn_scale
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -42,19 +45,19 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 _MOST_DENSE = 30_000_000
-_CENTER_SHARE = 0.02
+_CENTER_SHARE, _SCALE_SHARE = 0.02, 0.03
 
 
 @dataclass(frozen=True)
 class Linear(CuratorMethod):
     r"""The graph-free linear model is logistic regression on features around a noisy center.
 
-    The scores of node v are :math:`W (\hat x_v - m) / \|\hat x_v - m\| + b`, float32 [num_nodes, num_classes]; the module gives
-    the steps.
+    The scores of node v are :math:`s (W (\hat x_v - m) / \|\hat x_v - m\| + b)`, float32 [num_nodes, num_classes]; the module
+    gives the steps.
 
-    **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. Where labels are private, one Gaussian release
-    (the center, :func:`~sfumato.bounded.grouping.noisy_group_sums`) with 2 % of :math:`\mu^2`, and one DP-SGD run over all
-    training nodes (:mod:`~sfumato.bounded.gradients`), for any number of arcs.
+    **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. Where labels are private, two Gaussian releases
+    of :func:`~sfumato.bounded.grouping.noisy_group_sums` (the center and the scale) with 2 and 3 % of :math:`\mu^2`, and one
+    DP-SGD run over all training nodes (:mod:`~sfumato.bounded.gradients`), for any number of arcs.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
 
@@ -72,7 +75,7 @@ class Linear(CuratorMethod):
     >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
     >>> plan = Linear().calibrate(Budget(4.0, 1e-5), NodeLevel(arcs="incident"), facts)
     >>> [release.name for release in plan.releases], round(plan.epsilon, 2)
-    (['center', 'head'], 4.0)
+    (['center', 'head', 'scale'], 4.0)
 
     Source of DP-SGD: Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1.
     """
@@ -95,7 +98,7 @@ class Linear(CuratorMethod):
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List nothing where features and labels are public; the center and one DP-SGD run otherwise.
+        """List nothing where features and labels are public; the center, one DP-SGD run and the scale otherwise.
 
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
         """
@@ -104,9 +107,14 @@ class Linear(CuratorMethod):
         centers = center_release(unit, public, _CENTER_SHARE, noise_multiplier)
         with torch.device("meta"):
             size = num_parameters(zero_head(public.num_features, public.num_classes))
-        share = 1 - _CENTER_SHARE * len(centers)
+        share, still = 1 - _CENTER_SHARE * len(centers) - _SCALE_SHARE, unit.no_arc_change
         event = full_batch(unit, share, self.epochs, noise_multiplier)
-        return *centers, Release("head", event, (size,), size, arc_change=unit.no_arc_change)
+        scale = GaussianEvent(float(noise_multiplier / np.sqrt(_SCALE_SHARE)))
+        return (
+            *centers,
+            Release("head", event, (size,), size, arc_change=still),
+            Release("scale", scale, (1,), STEPS, arc_change=still),
+        )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Find the center, then train the head.
@@ -118,7 +126,17 @@ class Linear(CuratorMethod):
         inputs = centered_rows(graph, center)
         rows = plain(inputs) if "labels" in plan.unit.public else chosen(inputs)
         train(self, plan, session, "head", head, graph, rows)
-        return Outcome({**center, **network_arrays("head", head)}, {})
+        weights = {**center, **network_arrays("head", head)}
+        if "labels" in plan.unit.public:
+            return Outcome(weights, {})
+        event, key = plan.event("scale"), session.charge("scale")
+        assert isinstance(event, GaussianEvent)
+        assert graph.y is not None
+        read = np.flatnonzero(graph.val_mask)
+        noise = event.noise_multiplier * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit)
+        scale, mac = learn_scale(apply(head, inputs)[read], graph.y[read], noise, key)
+        session.bind("scale", np.frombuffer(mac, np.uint8))
+        return Outcome({**weights, "scale": scale}, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Apply the head to the nodes' own features.
@@ -127,7 +145,8 @@ class Linear(CuratorMethod):
         """
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         load_weights(head, weights, "head")
-        return apply(head, centered_rows(graph, weights))
+        scores = apply(head, centered_rows(graph, weights))
+        return scores * weights["scale"] if "scale" in weights else scores  # runs that were saved without one
 
 
 def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) -> PoissonGaussianEvent:

@@ -51,10 +51,9 @@ def evidence(scores: NDArray[np.float32], rows: Floats, directions: Floats, rece
     >>> evidence(told, rows, none, np.ones(1, bool))[0, :, 1].round(3).tolist()
     [0.707, -0.707]
     """
-    logs = np.log(np.maximum(softmax(scores.astype(np.float64)), 1e-9))
     square = np.square(rows[receives]).sum(axis=1).mean() if receives.any() else 0.0
     scaled = rows / np.sqrt(square) if square > 0 else np.zeros_like(rows)
-    parts = _capped(logs - logs.mean(axis=1, keepdims=True), _MOST_LOG), _capped(scaled, _MOST_ROW), directions
+    parts = _log_probabilities(scores), _capped(scaled, _MOST_ROW), directions
     return np.stack(parts, axis=2)
 
 
@@ -77,12 +76,39 @@ def learn_weights(
     """
     logs = np.log(shares) - np.log(shares).mean()
     around = seen - logs[:, None] * np.array([1.0, 0.0, 0.0])
-    numbers = start = np.concatenate([_START, logs])
+    bend = max(float((shares * (1 - shares)).mean()), 1e-6)
+    found, read = _learn(around, y, np.concatenate([_START, logs]), bend, noise_stddev, key)
+    weight, bias = found[:NUM_WEIGHTS], found[NUM_WEIGHTS:] - found[0] * logs
+    return {"last.weight": weight.astype(np.float32), "last.bias": bias.astype(np.float32)}, read
+
+
+def learn_scale(
+    scores: NDArray[np.float32], y: NDArray[np.int64], noise_stddev: float, key: Key
+) -> tuple[NDArray[np.float32], bytes]:
+    """Train one number that scores are multiplied by, float32 [1], in the same way; return it and a secret MAC of what was read.
+
+    The order of a node's classes stays.
+
+    Args:
+        scores: those of the nodes that are read, whose roles are public, [n, C].
+        y: their classes, -1 where there is none.
+        noise_stddev: standard deviation of the noise of one step, in units of a full row.
+        key: the key of this release.
+    """
+    seen, classes = _log_probabilities(scores)[:, :, None], scores.shape[1]
+    found, read = _learn(seen, y, np.ones(1), (1 - 1 / classes) / classes, noise_stddev, key)
+    return found.astype(np.float32), read
+
+
+def _learn(
+    seen: Floats, y: NDArray[np.int64], start: Floats, bend: float, noise_stddev: float, key: Key
+) -> tuple[Floats, bytes]:
+    """Make the noisy steps from a start; ``bend`` is about how much the log-loss curves."""
     error = noise_stddev / np.sqrt(STEPS) * _CLIP / max(len(y), 1)  # of the mean gradient of all steps
-    pull = error**2 / (_SPREAD**2 * max(float((shares * (1 - shares)).mean()), 1e-6))
+    pull, numbers = error**2 / (_SPREAD**2 * bend), start
     mean, square, read = np.zeros_like(start), np.zeros_like(start), b""
     for step in range(1, STEPS + 1):
-        rows = gradient_rows(around, y, numbers)
+        rows = gradient_rows(seen, y, numbers)
         own = derive_key(key, f"step/{step}")
         read = operand_mac(own, np.frombuffer(read, np.uint8), rows)
         total = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise_stddev, own)[0] / UNIT
@@ -90,30 +116,37 @@ def learn_weights(
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         size = _RATE * (1 - (step - 1) / STEPS)
         numbers = numbers - size * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
-    found = numbers if len(y) else start
-    weight, bias = found[:NUM_WEIGHTS], found[NUM_WEIGHTS:] - found[0] * logs
-    return {"last.weight": weight.astype(np.float32), "last.bias": bias.astype(np.float32)}, read
+    return numbers if len(y) else start, read
 
 
 def gradient_rows(seen: Floats, y: NDArray[np.int64], numbers: Floats) -> NDArray[np.float32]:
-    """Return each node's gradient of its log-loss, clipped and scaled to norm at most 1; zero without a label, [n, 3 + C].
+    """Return each node's gradient of its log-loss, clipped and scaled to norm at most 1; zero without a label.
+
+    Shapes: float32 [n, K], or [n, K + C] with biases.
 
     Args:
-        seen: evidence, [n, C, 3].
+        seen: evidence, [n, C, K].
         y: classes, -1 where there is none.
-        numbers: the three weights, and a bias for each class.
+        numbers: K weights, and a bias for each class or none.
 
     >>> far = 100 * np.ones((1, 2, 3)) * np.array([[1], [-1]])
     >>> row = gradient_rows(far, np.array([1]), np.ones(5))
     >>> bool(0.999 < np.linalg.norm(row) <= 1), gradient_rows(far, np.array([-1]), np.ones(5)).any()
     (True, False)
     """
-    slopes = softmax(seen @ numbers[:NUM_WEIGHTS] + numbers[NUM_WEIGHTS:])
+    weights, biases = np.split(numbers, [seen.shape[2]])
+    slopes = softmax(seen @ weights + (biases if len(biases) else 0.0))
     slopes -= np.arange(slopes.shape[1]) == y[:, None]
-    rows = np.hstack([(slopes[:, :, None] * seen).sum(axis=1), slopes])
+    rows = np.hstack([(slopes[:, :, None] * seen).sum(axis=1), slopes if len(biases) else slopes[:, :0]])
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     rows *= np.where(y >= 0, _SLACK / np.maximum(norms[:, 0], _CLIP), 0.0)[:, None]
     return rows.astype(np.float32)
+
+
+def _log_probabilities(scores: NDArray[np.float32]) -> Floats:
+    """Log probabilities of mean 0 over classes, of norm at most 6."""
+    logs = np.log(np.maximum(softmax(scores.astype(np.float64)), 1e-9))
+    return _capped(logs - logs.mean(axis=1, keepdims=True), _MOST_LOG)
 
 
 def _capped(rows: Floats, most: float) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from .central import OWN, TRAINING, Central, Sizes, no_arc_change, sizes
 from .kinds import Planned, Weights
 from .rules import Audience, Certificate, Rules, Tensors
+from .units import public_parts
 
 if TYPE_CHECKING:
     from .tensors import Stored
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _OF_EDGES: Audience = {"anyone": ["weights", "predictions"], "the node itself": [], "never": []}
 _OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
 _ROUNDS, _NODES = 100, 61  # of trees
+_SCALE_STEPS = 50
 
 
 class MLP(Central):
@@ -41,14 +43,20 @@ class MLP(Central):
 
 
 class Linear(MLP):
-    """The rules of method linear: a center of features, where their matrix may be dense, and logistic regression."""
+    """The rules of method linear: a center of features, where their matrix may be dense, logistic regression, and a scale.
+
+    ``scaled`` says that a method has a scale. Runs that were made before it was there have none.
+    """
 
     settings: ClassVar = {"epochs": "count", "learning_rate": "positive up to 10", "l2_clip_norm": "positive"}
     targets: ClassVar[tuple[str, ...]] = ()
+    scaled: ClassVar[bool] = True
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the center and the head where labels are private, and nothing otherwise."""
-        return [*center(certificate), *super().releases(certificate)] if super().releases(certificate) else []
+        """Return the center, the head and the scale where labels are private, and nothing otherwise."""
+        head = super().releases(certificate)
+        scale = Weights("scale", [1], _SCALE_STEPS, arc_change=no_arc_change(certificate))
+        return [*center(certificate), *head, *([scale] * self._has_scale(certificate))] if head else []
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
         """Return one linear layer."""
@@ -56,8 +64,13 @@ class Linear(MLP):
         return {"head": ({"": (classes, features)}, {})}
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shapes of the head and, where there is one, of the center."""
-        return {**super().networks(certificate, found), **center_tensors(certificate, found)}
+        """Return the shapes of the head and, where there are any, of the center and the scale."""
+        private = "labels" not in public_parts(certificate)
+        scale: Tensors = {"scale": [1]} if private and self._has_scale(certificate) else {}
+        return {**super().networks(certificate, found), **center_tensors(certificate, found), **scale}
+
+    def _has_scale(self, certificate: Certificate) -> bool:
+        return self.scaled and not lacks(certificate, "scale", 1 + len(center(certificate)))
 
 
 def is_centered(certificate: Certificate) -> bool:
@@ -81,6 +94,18 @@ def center_tensors(certificate: Certificate, found: Iterable[str]) -> Tensors:
     borrowed = bool(certificate["composition"]["builds_on"])
     there = "center" in found if borrowed else is_centered(certificate)
     return {"center": [certificate["public_facts"]["num_features"]]} if there else {}
+
+
+def lacks(certificate: Certificate, name: str, number: int) -> bool:
+    """Return whether a run, or each trial of a selection, was made before its method had a release.
+
+    ``certificate`` lists what was charged, ``name`` is that of the release, and ``number`` how many others the method had then.
+    """
+    charged = certificate["releases"]
+    for one in charged:
+        if one["event"]["type"] == "selection":  # each trial has its score, too
+            return any(len(events) == number + 1 for events in one["event"]["candidates"])
+    return bool(charged) and all(one["name"] != name for one in charged)
 
 
 class SAGE(Rules):

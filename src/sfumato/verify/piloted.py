@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from .baselines import center, center_tensors
+from .baselines import center, center_tensors, lacks
 from .central import OWN, no_arc_change, sizes
 from .kinds import Matrix, Network, Weights
 from .labels import LabelMessages
@@ -37,7 +37,7 @@ class PilotedMessages(LabelMessages):
         hops = [release for release in super().releases(certificate) if isinstance(release, Matrix)]
         if not hops or certificate["composition"]["builds_on"]:
             return list(hops)
-        (_, _, classes), early = sizes(certificate), _before_last_stage(certificate)
+        (_, _, classes), early = sizes(certificate), self._early(certificate)
         pilot = replace(hops[0], name="aggregate/1")
         size = sum(prod(shape) for name, shape in self.networks(certificate).items() if name.startswith("head."))
         epochs, tested = certificate["settings"]["epochs"], _TESTED + classes * (not early)
@@ -59,16 +59,10 @@ class PilotedMessages(LabelMessages):
         if certificate["unit"]["name"] == "none":
             return named
         borrowed, (_, features, classes) = bool(certificate["composition"]["builds_on"]), sizes(certificate)
-        if "last.weight" in found if borrowed else not _before_last_stage(certificate):
+        if "last.weight" in found if borrowed else not self._early(certificate):
             named = {"head.weight": [classes, features], "head.bias": [classes]}
             named |= {"last.weight": [_WEIGHTS], "last.bias": [classes]}
         return {**named, **center_tensors(certificate, found)}
 
-
-def _before_last_stage(certificate: Certificate) -> bool:
-    """Return whether a run, or each trial of a selection, was made before the last stage was there, and did not release it."""
-    charged = certificate["releases"]
-    for one in charged:
-        if one["event"]["type"] == "selection":  # with the score, one event more than a run of then
-            return any(len(events) == _BEFORE + len(center(certificate)) + 1 for events in one["event"]["candidates"])
-    return bool(charged) and all(one["name"] != "last" for one in charged)
+    def _early(self, certificate: Certificate) -> bool:
+        return lacks(certificate, "last", _BEFORE + len(center(certificate)))

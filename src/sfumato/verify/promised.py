@@ -33,6 +33,7 @@ class PromisedMessages(Linear):
         }
     }
     reads_links = True
+    scaled = False
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
         """Yield a problem for owned arcs, for no bound on degrees, and for noise that is not split by the public rule."""
