@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from sfumato.collect import patience
 from sfumato.collect.address import Address
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-_WAIT = 30
 _AT_ONCE = 1000
 _TABLES = sql.MetaData()
 _ID = sql.LargeBinary  # ids as UTF-8, so that every database orders them by their bytes
@@ -72,18 +72,20 @@ class StoreError(DataError):
 
 
 class Database:
-    """A database by the path of an SQLite file, or by a URL; ``where`` names it.
+    """A database by the path of an SQLite file, or by a URL; ``where`` names it, and statements to a ``limited`` one end in time.
 
     Raises:
         InputError: ``where`` is neither.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, limited: bool = False) -> None:
         self._address = Address(where)
         self.name, self.path, self._sqlite = self._address.name, self._address.path, self._address.is_file
         options: dict[str, Any] = {"paramstyle": "named"} if self._sqlite else {"pool_pre_ping": True}
+        options |= patience.settings(self._address.url, limited)
         self._engine = sql.create_engine(self._address.url, hide_parameters=True, **options)
         self._lock = threading.Lock()  # threads wait for it without the pauses of SQLite's own lock
+        self._lines = patience.Lines(self._engine)
         if self._sqlite:
             sql.event.listen(self._engine, "connect", _set_up)
 
@@ -101,6 +103,7 @@ class Database:
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
+                patience.check_durable(connection, self.name)
                 connection.execute(
                     sql.text("select pg_advisory_xact_lock(738265)")
                 )  # any number; two servers may start
@@ -130,7 +133,7 @@ class Database:
         Raises:
             StoreError: nothing was written.
         """
-        with self._lock, self._explained(), self._engine.begin() as connection:
+        with self._alone(), self._explained(), self._engine.begin() as connection, self._lines.used(connection):
             if self._sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
@@ -149,7 +152,8 @@ class Database:
                 connection.exec_driver_sql("BEGIN")
             else:
                 connection.execution_options(isolation_level="REPEATABLE READ")
-            yield connection
+            with self._lines.used(connection):
+                yield connection
 
     def insert(self, connection: Connection, table: sql.Table, rows: Sequence[dict[str, Any]]) -> None:
         """Add ``rows``, in which every column of the ``table`` has a value, in the transaction of the ``connection``."""
@@ -162,6 +166,10 @@ class Database:
             with self._explained(), self._engine.connect() as connection:
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def cut(self) -> None:
+        """Let threads that wait for a database which hangs get an error."""
+        self._lines.cut()
+
     def dispose(self) -> None:
         """Close the connections of this process to the database."""
         self._engine.dispose()
@@ -172,6 +180,17 @@ class Database:
         return {
             name: str(sql.insert(table).compile(dialect=self._engine.dialect)) for name, table in _TABLES.tables.items()
         }
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._lock.acquire(timeout=-1 if patience.PATIENT.get() else patience.BUSY):
+            raise StoreError(
+                f"Expected {self.name} to be free to write, got a transaction that takes long. Wait for it."
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -222,6 +241,6 @@ def count(connection: Connection, table: sql.Table, *which: sql.ColumnElement[bo
 
 def _set_up(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # transactions begin where this module says so
-    connection.execute(f"PRAGMA busy_timeout={_WAIT * 1000}")
+    connection.execute(f"PRAGMA busy_timeout={1000 * patience.BUSY:.0f}")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA secure_delete=ON")  # what is withdrawn leaves zeros

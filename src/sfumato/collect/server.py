@@ -10,9 +10,9 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,10 +24,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations while it runs
 
 from sfumato import __version__
+from sfumato.collect import patience
 from sfumato.collect.answers import BYTES, CALLS, counted, documented
 from sfumato.collect.batch import MOST_BYTES
 from sfumato.collect.bodies import Bodies
 from sfumato.collect.checks import moment
+from sfumato.collect.database import StoreError
 from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
 from sfumato.collect.observe import Metrics
 from sfumato.collect.page import status_page
@@ -173,7 +175,7 @@ class _Service:
             user = self._intake.user_of(body)
             upload = self._intake.report_at_hand(body, user)
             if upload is None:
-                upload = await asyncio.to_thread(self._intake.report, body, user)
+                upload = await self._bounded(asyncio.to_thread(self._intake.report, body, user))
             self._take_turn(user)
             (answer,) = await self._write(self._reports, [upload])
         self._count([answer])
@@ -205,7 +207,7 @@ class _Service:
 
     async def close(self) -> Response:
         """Close the collection for good. The same answer is given if it is closed already."""
-        sha256, reports = await asyncio.to_thread(self._store.close)
+        sha256, reports = await self._patiently(self._store.close)
         self._is_closed = True
         self._log.say("closed", facts={"sha256": sha256, "reports": reports})
         return JSONResponse({"sha256": sha256, "reports": reports})
@@ -214,7 +216,7 @@ class _Service:
         """Return the closed collection as a file, whose SHA-256 is its name."""
         if (await self._status())["sha256"] is None:
             raise RefusalError(409, "Expected a closed collection, got an open one. Close it first.")
-        closed = await asyncio.to_thread(self._store.closed)
+        closed = await self._patiently(self._store.closed)
         return StreamingResponse(_blocks(closed.pieces()), media_type=next(iter(BYTES)))
 
     async def counts(self) -> Response:
@@ -232,10 +234,11 @@ class _Service:
     @asynccontextmanager
     async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
         """Read keys at the start, so that no report waits for them; at the end commit what is still waiting."""
-        self._intake.remember(await asyncio.to_thread(self._store.latest_keys, MOST_KNOWN))
+        self._intake.remember(await self._patiently(lambda: self._store.latest_keys(MOST_KNOWN)))
         yield
-        await self._reports.stop()
-        await self._users.stop()
+        for writer in (self._reports, self._users):
+            with suppress(StoreError):
+                await self._bounded(writer.stop())
         self._store.dispose()
 
     async def check_bearer(self, bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:  # noqa: B008
@@ -251,7 +254,7 @@ class _Service:
         self._check_token(bearer.credentials if bearer is not None else None if basic is None else basic.password)
 
     async def _status(self) -> dict[str, Any]:
-        sha256 = await asyncio.to_thread(lambda: self._store.sha256)
+        sha256 = await self._bounded(asyncio.to_thread(lambda: self._store.sha256))
         self._is_closed |= sha256 is not None
         now = self._clock()
         state = "closed" if self._is_closed or now >= self._closes else "waiting" if now < self._opens else "open"
@@ -259,7 +262,7 @@ class _Service:
         return {"schema": self._schema.sha256, "state": state, **times, "sha256": sha256}
 
     async def _counts(self) -> dict[str, Any]:
-        return counted(self._schema, await self._status(), await asyncio.to_thread(self._store.counts))
+        return counted(self._schema, await self._status(), await self._bounded(asyncio.to_thread(self._store.counts)))
 
     def _commit(self, uploads: Sequence[Upload]) -> list[Answer]:
         with self._metrics.commit():
@@ -267,13 +270,30 @@ class _Service:
 
     async def _write(self, writer: Writer[T], items: Sequence[T]) -> list[Answer]:
         try:
-            return await writer.add(items)
+            return await self._bounded(writer.add(items))
         except BusyError as error:
             raise RefusalError(503, "The server is busy. Send the same bytes again later.", retry_after=1) from error
 
+    async def _bounded(self, act: Awaitable[T]) -> T:
+        """Wait for what reads or writes the store, and not for ever."""
+        try:
+            return await asyncio.wait_for(act, patience.SECONDS)
+        except TimeoutError as error:
+            self._store.cut()
+            late = f"Expected the store to answer within {patience.SECONDS:g} s, got no answer. Look at its database or disk."
+            raise StoreError(late) from error
+
+    async def _patiently(self, act: Callable[[], T]) -> T:
+        """Wait for what takes long with many reports, as long as it takes."""
+        before = patience.PATIENT.set(True)
+        try:
+            return await asyncio.to_thread(act)
+        finally:
+            patience.PATIENT.reset(before)
+
     async def _checking(self, check: Callable[[], T]) -> T:
         """Run what takes long in the one thread for it, so that single reports are not held up."""
-        return await asyncio.get_running_loop().run_in_executor(self._checker, check)
+        return await self._bounded(asyncio.get_running_loop().run_in_executor(self._checker, check))
 
     def _enrolled(self, enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
         if answer in _GOOD:

@@ -89,8 +89,12 @@ class Store:
             DataError: the store is that of another schema, or of something else.
             StoreError: the database refuses it.
         """
-        database = Database(where)
-        database.create({"id": 1, "format": FORMAT, "schema": schema.text})
+        database = Database(where, limited=True)
+        try:
+            database.create({"id": 1, "format": FORMAT, "schema": schema.text})
+        except BaseException:
+            database.dispose()
+            raise
         store = cls(database)
         if store.schema.digest != schema.digest:
             store.dispose()
@@ -319,6 +323,10 @@ class Store:
         """
         with self._database.reading() as connection:
             return counted(connection)
+
+    def cut(self) -> None:
+        """Let threads that wait for a database which hangs get an error."""
+        self._database.cut()
 
     def dispose(self) -> None:
         """Close the connections of this process to the database."""
