@@ -29,7 +29,7 @@ def warn_of_repeated(graph: Graph, key: str, epsilon: float, remedy: str) -> Non
         remedy: how to fit once, or add up, as sentences for the warning.
 
     >>> from sfumato.graph.synthetic import campus
-    >>> warn_of_repeated(campus(20), "plan", 1.0, "Use a ledger.")
+    >>> warn_of_repeated(campus(60), "plan", 1.0, "Use a ledger.")
     """
     if sys._getframe(2).f_globals.get("__name__", "").startswith(_LIBRARY):
         return
