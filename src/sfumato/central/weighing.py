@@ -16,6 +16,7 @@ replaced), and 50 steps with noise :math:`z \sqrt{50}` are one Gaussian event wi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from sfumato.bounded.grouping import noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.central.arrivals import softmax
+from sfumato.central.counts import directions
 from sfumato.noise.keys import derive_key, operand_mac
 
 if TYPE_CHECKING:
@@ -38,28 +40,33 @@ _START = (1.0, 0.25, 0.25)
 _SLACK = 1 - 2.0**-20
 
 
-def evidence(scores: NDArray[np.float32], rows: Floats, directions: Floats, receives: NDArray[np.bool_]) -> Floats:
-    """Return what the numbers weigh, float64 [num_nodes, C, 3].
+def evidence(
+    scores: NDArray[np.float32], rows: Floats, noise_stddev: float, receives: NDArray[np.bool_]
+) -> Iterator[Floats]:
+    """Give the three things that the numbers weigh, one after the other, each float64 [num_nodes, C].
 
     Args:
         scores: those of the head, [num_nodes, C].
         rows: released rows of mean 0, [num_nodes, C]; zero where nothing was released.
-        directions: their directions, of norm at most 1.
+        noise_stddev: standard deviation of their noise.
         receives: which nodes have a released row, public.
 
-    >>> told, rows, none = np.zeros((1, 2), np.float32), np.array([[3.0, -3.0]]), np.zeros((1, 2))
-    >>> evidence(told, rows, none, np.ones(1, bool))[0, :, 1].round(3).tolist()
-    [0.707, -0.707]
+    >>> told, rows = np.zeros((1, 2), np.float32), np.array([[3.0, -3.0]])
+    >>> [part.round(1).tolist() for part in evidence(told, rows, 0.0, np.ones(1, bool))]
+    [[[0.0, 0.0]], [[0.7, -0.7]], [[0.7, -0.7]]]
     """
+    yield _log_probabilities(scores)
     square = np.square(rows[receives]).sum(axis=1).mean() if receives.any() else 0.0
-    scaled = rows / np.sqrt(square) if square > 0 else np.zeros_like(rows)
-    parts = _log_probabilities(scores), _capped(scaled, _MOST_ROW), directions
-    return np.stack(parts, axis=2)
+    yield _capped(rows / np.sqrt(square) if square > 0 else np.zeros_like(rows), _MOST_ROW)
+    yield directions(rows, noise_stddev)
 
 
-def weigh(weights: Arrays, seen: Floats) -> NDArray[np.float32]:
+def weigh(weights: Arrays, seen: Iterator[Floats]) -> NDArray[np.float32]:
     """Return scores float32 [num_nodes, C]; ``weights`` hold ``last.weight`` and ``last.bias``, ``seen`` is the evidence."""
-    return (seen @ weights["last.weight"].astype(np.float64) + weights["last.bias"]).astype(np.float32)
+    scores = weights["last.bias"].astype(np.float64)
+    for number, part in zip(weights["last.weight"].tolist(), seen, strict=True):
+        scores = scores + number * part
+    return scores.astype(np.float32)
 
 
 def learn_weights(
@@ -131,8 +138,8 @@ def gradient_rows(seen: Floats, y: NDArray[np.int64], numbers: Floats) -> NDArra
 
     >>> far = 100 * np.ones((1, 2, 3)) * np.array([[1], [-1]])
     >>> row = gradient_rows(far, np.array([1]), np.ones(5))
-    >>> bool(0.999 < np.linalg.norm(row) <= 1), gradient_rows(far, np.array([-1]), np.ones(5)).any()
-    (True, False)
+    >>> bool(0.999 < np.linalg.norm(row) <= 1), gradient_rows(far, np.array([-1]), np.ones(5)).tolist()
+    (True, [[0.0, 0.0, 0.0, 0.0, 0.0]])
     """
     weights, biases = np.split(numbers, [seen.shape[2]])
     slopes = softmax(seen @ weights + (biases if len(biases) else 0.0))
