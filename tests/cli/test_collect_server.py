@@ -95,18 +95,21 @@ def test_the_same_store_and_token_are_used_again(folder):
 @pytest.fixture
 def tls(folder):
     """Options with a certificate for this machine."""
+    certify()
+    return "--certificate", "tls.pem", "--key", "tls.key"
+
+
+def certify():
     command = (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout tls.key -out tls.pem -days 2"
     )
     names = ("-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1")
     subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    return "--certificate", "tls.pem", "--key", "tls.key"
 
 
 def test_silent_connections_beyond_the_descriptors_stop_no_report(folder, tls):
     process, url = started(folder, *tls, descriptors=200)
     trusted = ssl.create_default_context(cafile="tls.pem")
-    before = (folder / "server.log").stat().st_size
     try:
         assert url.startswith("https://")
         address = ("127.0.0.1", int(url.rsplit(":", 1)[1]))
@@ -117,9 +120,33 @@ def test_silent_connections_beyond_the_descriptors_stop_no_report(folder, tls):
             assert httpx.post(f"{url}/reports", content=ADA.body(2), verify=trusted, timeout=5).status_code == 201
     finally:
         assert stopped(process) == 0
-    lines = (folder / "server.log").read_bytes()[before:].decode().splitlines()
-    assert {json.loads(line)["event"] for line in lines[:-1]} == {"connection refused"}
+    lines = [json.loads(line) for line in (folder / "server.log").read_text().splitlines()]
+    assert {line["event"].partition(" ")[0] for line in lines} == {"Collection", "connection", "Stopped."}
     assert len(lines) < 100
+
+
+def test_a_hang_up_reads_the_certificate_again_and_ends_nothing(folder, tls):
+    process, url = started(folder, *tls)
+    address = ("127.0.0.1", int(url.rsplit(":", 1)[1]))
+    log = folder / "server.log"
+
+    def hung_up(words):
+        process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + PATIENCE
+        while words not in log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return ssl.get_server_certificate(address)
+
+    try:
+        first = (folder / "tls.pem").read_text()
+        assert ssl.get_server_certificate(address).strip() == first.strip()
+        (folder / "tls.pem").write_text("no certificate")
+        assert hung_up("could not be read again").strip() == first.strip()
+        certify()
+        assert hung_up("was read again").strip() == (folder / "tls.pem").read_text().strip() != first.strip()
+    finally:
+        assert stopped(process) == 0
 
 
 @pytest.mark.parametrize(

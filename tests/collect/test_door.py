@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import json
 import logging
 import socket
 import ssl
@@ -10,11 +11,12 @@ import time
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from test_http import PATIENCE, served, talk
 
 from sfumato.errors import InputError
-from sfumato.web.door import Door, most_connections, networks, site_of
+from sfumato.web.door import Door, caller, most_connections, networks, site_of
+from sfumato.web.metrics import WebMetrics
 
 NOBODY = networks("", ())
 
@@ -189,6 +191,36 @@ def test_descriptors_that_run_out_write_a_line_and_not_a_traceback(caplog, monke
     assert door.refused["descriptors"] == 3
     assert {record.facts["reason"] for record in caplog.records} == {"descriptors"}
     assert not any(record.exc_info for record in caplog.records)
+
+
+def test_connections_are_figures():
+    app = application()
+    app.state.metrics = WebMetrics()
+    door = Door(16, 1 / 4, NOBODY)
+    with served(app, door) as address, held(address, 6, source="127.0.0.2") as opened:
+        assert all(ended(one) for one in opened[4:])
+        text = app.state.metrics.text().decode()
+    for line in (
+        "sfumato_connections 4.0",
+        "sfumato_most_connections 16.0",
+        'sfumato_refused_connections_total{reason="address"} 2.0',
+    ):
+        assert line in text
+
+
+@pytest.mark.parametrize(("trusted", "site"), [(("127.0.0.1",), "10.1.2.3"), ((), "127.0.0.1")])
+def test_a_trusted_proxy_says_whose_request_it_is(trusted, site):
+    app = application()
+
+    @app.get("/who")
+    async def who(request: Request):
+        return caller(request.client)
+
+    with served(app, Door(8, trusted=networks("", trusted))) as address:
+        made = http.client.HTTPConnection(*address, timeout=PATIENCE)
+        made.request("GET", "/who", headers={"X-Forwarded-For": "10.9.9.9, 10.1.2.3"})
+        assert json.loads(made.getresponse().read()) == site
+        made.close()
 
 
 def test_places_follow_from_descriptors(monkeypatch):

@@ -12,7 +12,7 @@ import sqlalchemy
 from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
 
-from sfumato.collect import patience
+from sfumato.collect import patience, readiness
 from sfumato.collect.database import StoreError
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Store
@@ -27,6 +27,7 @@ def hasty(monkeypatch):
     """Half a second for a request, and a statement that may take longer."""
     monkeypatch.setattr(patience, "SECONDS", 0.5)
     monkeypatch.setattr(patience, "BUSY", 0.2)
+    monkeypatch.setattr(readiness, "_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -80,18 +81,30 @@ def frozen(engine):
             os.kill(process, signal.SIGCONT)
 
 
+def answered(client, method, path, **request):
+    """The status of the first answer that is not 503: on a busy machine the new line may take longer than a request may."""
+    end = time.monotonic() + 20
+    while (status := client.request(method, path, **request).status_code) == 503:
+        assert time.monotonic() < end
+    return status
+
+
 def test_a_frozen_database_is_not_waited_for(database, hasty):
     """What hangs is cut, so the next request has a new line, to a process of the database that runs."""
     where, engine = database
     with served(where) as (client, _):
-        assert client.post("/reports", content=ADA.body()).status_code == 201
+        assert answered(client, "POST", "/reports", content=ADA.body()) in (200, 201)
+        with frozen(engine):
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/readyz").status_code == 503
+            assert answered(client, "GET", "/readyz") == 200
         with frozen(engine):
             refused(client, "GET", "/status")
-            assert client.get("/status").status_code == 200
-            assert client.post("/reports", content=ADA.body()).status_code == 200
+            assert answered(client, "GET", "/status") == 200
+            assert answered(client, "POST", "/reports", content=ADA.body()) == 200
         with frozen(engine):
             refused(client, "POST", "/reports", content=ADA.body())
-            assert client.post("/reports", content=ADA.body()).status_code == 200
+            assert answered(client, "POST", "/reports", content=ADA.body()) == 200
 
 
 def test_a_lock_is_not_waited_for(database, hasty, monkeypatch):
@@ -102,7 +115,7 @@ def test_a_lock_is_not_waited_for(database, hasty, monkeypatch):
             other.exec_driver_sql("lock table meta in access exclusive mode")
             refused(client, "POST", "/reports", content=ADA.body())
             refused(client, "GET", "/counts", headers=BEARER)
-        assert client.post("/reports", content=ADA.body()).status_code == 201
+        assert answered(client, "POST", "/reports", content=ADA.body()) == 201
 
 
 def test_closing_takes_as_long_as_it_takes(database, hasty, monkeypatch):
@@ -159,7 +172,7 @@ def test_a_busy_sqlite_is_not_waited_for(tmp_path, hasty):
             refused(client, "POST", "/reports", content=ADA.body())
             assert client.get("/status").status_code == 200
             other.execute("rollback")
-        assert client.post("/reports", content=ADA.body()).status_code == 201
+        assert answered(client, "POST", "/reports", content=ADA.body()) == 201
 
 
 def test_a_store_that_hangs_is_answered_for(tmp_path, hasty, monkeypatch):
@@ -170,7 +183,7 @@ def test_a_store_that_hangs_is_answered_for(tmp_path, hasty, monkeypatch):
         refused(client, "POST", "/reports", content=ADA.body())
         time.sleep(0.8)
         monkeypatch.undo()
-        assert client.post("/reports", content=ADA.body()).status_code == 200  # it came to be written after all
+        assert answered(client, "POST", "/reports", content=ADA.body()) == 200  # it came to be written after all
 
 
 def test_the_server_stops_although_its_database_hangs(database, hasty):

@@ -355,6 +355,39 @@ def test_metrics_count_answers(enrolled):
         assert line in lines
 
 
+def test_metrics_count_requests_by_route_and_the_process(enrolled):
+    enrolled.post("/reports", content=b"x")
+    enrolled.get("/no/such/call/of/ada")
+    text = enrolled.get("/metrics", headers=BEARER).text
+    assert 'sfumato_requests_total{route="/users",status="201"} 2.0' in text
+    assert 'sfumato_requests_total{route="/reports",status="400"} 1.0' in text
+    assert 'sfumato_requests_total{route="none",status="404"} 1.0' in text
+    assert 'sfumato_request_seconds_count{route="/users"} 2.0' in text
+    assert "process_open_fds " in text
+    assert "ada" not in text
+
+
+def test_probes_need_no_token(client, store, monkeypatch):
+    assert client.get("/healthz").json() == {"alive": True}
+    assert client.get("/readyz").json() == {"ready": True}
+
+    def fail(*_):
+        raise StoreError("Expected the store to work.")
+
+    monkeypatch.setattr(Store, "sha256", property(fail))
+    refusal = client.get("/readyz")
+    assert (refusal.status_code, refusal.json(), refusal.headers["retry-after"]) == (503, {"ready": False}, "1")
+    assert client.get("/healthz").status_code == 200
+
+
+def test_wrong_tokens_of_an_address_are_limited_and_the_right_one_is_not(client):
+    wrong = [client.get("/counts", headers={"Authorization": "Bearer no"}) for _ in range(40)]
+    assert [one.status_code for one in wrong] == [401] * 30 + [429] * 10
+    assert int(wrong[-1].headers["retry-after"]) == 1
+    assert client.get("/counts", headers=BEARER).status_code == 200
+    assert client.get("/counts").status_code == 401  # a browser that asks for the token first
+
+
 def test_log_names_no_user_and_holds_no_report(enrolled, caplog):
     caplog.set_level(logging.INFO, "sfumato.collect")
     enrolled.post("/reports", content=ADA.body())

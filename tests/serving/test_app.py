@@ -39,6 +39,33 @@ def public():
         yield client
 
 
+def test_figures_are_for_the_operator_and_probes_for_all():
+    with TestClient(create_app(served, admin_token="t" * 32)) as client:
+        assert client.get("/healthz").json() == {"alive": True}
+        assert client.get("/readyz").json() == {"ready": True}
+        client.get("/predictions/ann")
+        assert client.get("/metrics").status_code == 401
+        text = client.get("/metrics", headers=bearer("t" * 32)).text
+    assert 'sfumato_requests_total{route="/predictions/{node:path}",status="200"} 1.0' in text
+    assert "ann" not in text
+    with TestClient(create_app(served)) as client:
+        assert client.get("/metrics").status_code == 404
+
+
+def test_wrong_tokens_of_an_address_are_limited_logged_and_counted(caplog):
+    caplog.set_level("INFO", "sfumato.serving")
+    app = create_app(for_own_nodes, KEY)
+    with TestClient(app) as client:
+        statuses = [client.get("/predictions/ann", headers=bearer("0" * 32)).status_code for _ in range(100)]
+        right = client.get("/predictions/ann", headers=bearer(token_of(KEY, "ann")))
+    assert statuses == [401] * 30 + [429] * 70
+    assert right.status_code == 200
+    assert {record.message for record in caplog.records} == {"refused 401", "refused 429"}
+    assert len(caplog.records) < 90
+    assert not any("ann" in str(record.facts) for record in caplog.records)
+    assert b'status="429"} 70.0' in app.state.metrics.text()
+
+
 def for_own_nodes(**options):
     return served(("weights",), (OWN,), **options)
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import secrets
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato._files import read_secret, whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
 from sfumato.cli import listening
-from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -23,7 +19,6 @@ if TYPE_CHECKING:
     from sfumato.collect.keys import ServerKey
     from sfumato.collect.schema import Schema
 
-_LEAST_TOKEN = 32
 _STORE = typer.Option("reports.sqlite", "--store", help="The store: an SQLite file, or the URL of a database.")
 _JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
@@ -62,15 +57,13 @@ def serve(
     server = WebServer(partial(_app, read, secret, store, admin_token_file), None, door, certificate, key)
     with listening.bind(host, port) as listener:
         listening.load_tls(server.config)
-        listening.warn_of_plain_text(host, certificate, "codes and the admin token")
         log_as_json()
-        print(
-            f"Collection {read.collection} at {listening.address_of(host, listener, certificate)}/ (Ctrl-C stops the server)",
-            file=sys.stderr,
-            flush=True,
+        listening.warn_of_plain_text(host, certificate, "codes and the admin token")
+        listening.tell(
+            f"Collection {read.collection} at {listening.address_of(host, listener, certificate)}/ (Ctrl-C stops the server)"
         )
         server.run([listener])
-    print("Stopped. All acknowledged reports are in the store.", file=sys.stderr)
+    listening.tell("Stopped. All acknowledged reports are in the store.")
 
 
 def close(store: str = _STORE, as_json: bool = _JSON) -> None:
@@ -116,17 +109,4 @@ def _app(schema: Schema, server_key: ServerKey, store: str, token_file: Path) ->
     from sfumato.collect.store import Store
 
     opened = Store.create(store, schema)
-    return create_app(schema, opened, server_key, _token(token_file))
-
-
-def _token(path: Path) -> str:
-    """The token in a file that only its owner can read; a new one if there is no file."""
-    if not path.exists():
-        with whole_file(path, 0o600) as file:
-            file.write(secrets.token_hex(32).encode() + b"\n")
-    token = read_secret(path).decode(errors="replace").strip()
-    if len(token) < _LEAST_TOKEN:
-        raise InputError(
-            f"Expected {path.name} to hold a token of {_LEAST_TOKEN} characters or more. Remove the file to get a new one."
-        )
-    return token
+    return create_app(schema, opened, server_key, listening.admin_token(token_file))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
 import socket
 import ssl
 import sys
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sfumato._files import read_secret, whole_file
 from sfumato._validate import fail
 from sfumato.errors import InputError
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.web.door import Door
 
 _BACKLOG = 1024  # who wait to be accepted; the server takes them at once, and limits how many it keeps
+_LEAST_TOKEN = 32
 TRUSTED_PROXY = typer.Option(
     ["127.0.0.0/8", "::1"],
     "--trusted-proxy",
@@ -87,6 +91,31 @@ def door_for(proxies: list[str]) -> Door:
 
 
 def warn_of_plain_text(host: str, certificate: Path | None, what: str) -> None:
-    """Print a warning if ``what`` a server takes or gives travels in the clear: no ``certificate``, and ``host`` is public."""
+    """Tell a warning if ``what`` a server takes or gives travels in the clear: no ``certificate``, and ``host`` is public."""
     if certificate is None and host not in ("127.0.0.1", "::1", "localhost"):
-        print(f"Warning: {what} travel without TLS. Use --certificate and --key.", file=sys.stderr)
+        tell(f"Warning: {what} travel without TLS. Use --certificate and --key.", logging.WARNING)
+
+
+def tell(line: str, level: int = logging.INFO) -> None:
+    """Print a ``line`` of a server where a person reads it, and else write it as the event of a log line of this ``level``."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+    else:
+        logging.getLogger("sfumato.web").log(level, line)
+
+
+def admin_token(path: Path) -> str:
+    """Read the token in a file that only its owner can read; a new one is made if there is no file.
+
+    Raises:
+        InputError: the token is too short, or others may read it.
+    """
+    if not path.exists():
+        with whole_file(path, 0o600) as file:
+            file.write(secrets.token_hex(32).encode() + b"\n")
+    token = read_secret(path).decode(errors="replace").strip()
+    if len(token) < _LEAST_TOKEN:
+        raise InputError(
+            f"Expected {path.name} to hold a token of {_LEAST_TOKEN} characters or more. Remove the file to get a new one."
+        )
+    return token

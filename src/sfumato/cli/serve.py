@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import secrets
-import signal
-import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,15 +54,20 @@ def serve(
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
     trusted_proxy: list[str] = listening.TRUSTED_PROXY,
+    admin_token_file: Path | None = typer.Option(
+        None,
+        "--admin-token-file",
+        help="File with a token for GET /metrics, made if it is absent. Else nobody gets that.",
+    ),
 ) -> None:
     """Give predictions of a run over HTTP until Ctrl-C. This spends nothing.
 
     GET /predictions/NODE answers for one node, POST /predictions for many, GET /run says what is protected and who may see what.
     Where the certificate shows a prediction to its own node only, a request needs the token of this node (see --tokens), and
     many at once are refused. With --coverage answers hold a set of classes, with --threshold whether the node is chosen. SIGHUP
-    reads the run folder again, without a gap. A run that `sfumato verify` refuses is not served.
+    reads the run folder and the certificate again, without a gap. A run that `sfumato verify` refuses is not served.
     """
-    check_installed(*LIGHT, "fastapi", "uvicorn", "httptools")
+    check_installed(*LIGHT, "fastapi", "uvicorn", "httptools", "prometheus_client")
     from sfumato.web.http import Limits, WebServer
     from sfumato.web.logs import log_as_json
 
@@ -73,19 +77,28 @@ def serve(
     served = _read(run, decision)
     if tokens is not None:
         _check_tokens(tokens, token_key, served)
-    app = partial(_app, run, decision, served, token_key, tokens)
-    server = WebServer(app, Limits(body_bytes=_MOST_BYTES), door, certificate, key)
+    hang_ups: list[Callable[[], None]] = []
+    app = partial(_app, run, decision, served, token_key, tokens, admin_token_file, hang_ups)
+    server = WebServer(app, Limits(body_bytes=_MOST_BYTES), door, certificate, key, hang_ups)
     with listening.bind(host, port) as bound:
         listening.load_tls(server.config)
         log_as_json()
         listening.warn_of_plain_text(host, certificate, "predictions and tokens")
         who = "anyone" if served.is_public else "each node, with its token"
         address = listening.address_of(host, bound, certificate)
-        print(f"Predictions for {who} at {address}/predictions/NODE (Ctrl-C stops)", file=sys.stderr, flush=True)
+        listening.tell(f"Predictions for {who} at {address}/predictions/NODE (Ctrl-C stops)")
         server.run([bound])
 
 
-def _app(run: Path, decision: Decision, first: Served, token_key: Path, tokens: Path | None) -> FastAPI:
+def _app(
+    run: Path,
+    decision: Decision,
+    first: Served,
+    token_key: Path,
+    tokens: Path | None,
+    admin_token_file: Path | None,
+    hang_ups: list[Callable[[], None]],
+) -> FastAPI:
     from sfumato.serving.app import create_app
 
     secret = None if first.is_public else _secret(token_key)
@@ -97,10 +110,8 @@ def _app(run: Path, decision: Decision, first: Served, token_key: Path, tokens: 
             _write_tokens(tokens, secret, served)
         return served
 
-    app = create_app(load, secret)
-    signal.signal(
-        signal.SIGHUP, lambda *_: app.state.read_again()
-    )  # until the server runs, which then takes this signal
+    app = create_app(load, secret, None if admin_token_file is None else listening.admin_token(admin_token_file))
+    hang_ups.append(app.state.read_again)
     return app
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import Counter, Gauge, Histogram
+
+from sfumato.web.metrics import WebMetrics
 
 
-class Metrics:
+class Metrics(WebMetrics):
     """The figures of one server process, in a registry of their own; ``waiting`` tells how many reports wait for the disk."""
 
     def __init__(self, waiting: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry()
-        self.reports = Counter(
-            "sfumato_reports", "Reports by what became of them.", ["answer"], registry=self._registry
-        )
-        self.refusals = Counter("sfumato_refusals", "Refused requests by status.", ["status"], registry=self._registry)
-        self._commits = Histogram("sfumato_commit_seconds", "Time of a transaction.", registry=self._registry)
-        gauge = Gauge("sfumato_waiting_reports", "Reports that wait for the disk.", registry=self._registry)
+        super().__init__()
+        self.reports = Counter("sfumato_reports", "Reports by what became of them.", ["answer"], registry=self.registry)
+        self.refusals = Counter("sfumato_refusals", "Refused requests by status.", ["status"], registry=self.registry)
+        self._commits = Histogram("sfumato_commit_seconds", "Time of a transaction.", registry=self.registry)
+        gauge = Gauge("sfumato_waiting_reports", "Reports that wait for the disk.", registry=self.registry)
         gauge.set_function(waiting)
 
     @contextmanager
@@ -26,7 +26,3 @@ class Metrics:
         """Measure the time of the block, which is one transaction."""
         with self._commits.time():
             yield
-
-    def text(self) -> bytes:
-        """Render the figures in the text form of Prometheus."""
-        return generate_latest(self._registry)

@@ -7,7 +7,6 @@ It never sees a value of a user: reports are randomized on the devices. Which ca
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -19,8 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from fastapi.routing import APIRoute
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
-from starlette.exceptions import HTTPException
 from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations while it runs
 
 from sfumato import __version__
@@ -32,12 +29,15 @@ from sfumato.collect.checks import moment
 from sfumato.collect.database import StoreError
 from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
 from sfumato.collect.observe import Metrics
+from sfumato.collect.operator import Operator
 from sfumato.collect.page import status_page
+from sfumato.collect.readiness import Readiness
 from sfumato.collect.refusals import RefusalError, Refusals
 from sfumato.collect.writer import BusyError, Writer
 from sfumato.errors import InputError
 from sfumato.web.limits import Buckets
 from sfumato.web.logs import Log
+from sfumato.web.metrics import CONTENT_TYPE, Measured
 from sfumato.web.pages import ONLY_OURS, PAGE_HEADERS, docs_page
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ _LOGGER = logging.getLogger("sfumato.collect")
 _MOST_USERS_BYTES = 1 << 19
 _BLOCK = 1 << 16
 _GOOD = ("stored", "repeated")
-_BEARER, _BASIC = HTTPBearer(auto_error=False), HTTPBasic(auto_error=False)
 
 
 def create_app(
@@ -77,7 +76,8 @@ def create_app(
     """
     if server_key.public.hex() != schema.server_key:
         raise InputError("Expected the server key whose public part stands in the schema, got another. Use its file.")
-    service = _Service(schema, store, server_key, admin_token, uploads_a_second, clock)
+    service = _Service(schema, store, server_key, uploads_a_second, clock)
+    operator = Operator(admin_token)
     app = FastAPI(
         title=f"Collection {schema.collection}",
         version=__version__,
@@ -86,6 +86,10 @@ def create_app(
         exception_handlers=service.refusals.handlers(),
         **ONLY_OURS,
     )
+    app.state.metrics = service.metrics_of_process
+    app.add_middleware(Measured, metrics=service.metrics_of_process)
+    for name in ("healthz", "readyz"):
+        app.add_api_route(f"/{name}", getattr(service, name), include_in_schema=False)
     for method, path, good, refusals, body in CALLS:
         of_operator = 401 in refusals
         app.router.add_api_route(
@@ -93,7 +97,7 @@ def create_app(
             getattr(service, path.strip("/") or "page"),
             methods=[method],
             route_class_override=APIRoute if of_operator else _Direct,
-            dependencies=[Depends(service.check_bearer if method == "POST" else service.check_admin)] * of_operator,
+            dependencies=[Depends(operator.check_bearer if method == "POST" else operator.check_admin)] * of_operator,
             tags=["operator" if of_operator else "devices"],
             **documented(good, refusals, body),
         )
@@ -120,11 +124,10 @@ class _Service:
         schema: Schema,
         store: Store,
         server_key: ServerKey,
-        admin_token: str,
         uploads_a_second: float,
         clock: Callable[[], float],
     ) -> None:
-        self._schema, self._store, self._token, self._clock = schema, store, admin_token.encode(), clock
+        self._schema, self._store, self._clock = schema, store, clock
         self._opens, self._closes = (
             moment(name, getattr(schema, name)).replace(tzinfo=UTC).timestamp() for name in ("opens", "closes")
         )
@@ -135,7 +138,9 @@ class _Service:
         self._reports: Writer[Upload] = Writer(self._commit)
         self._users: Writer[Enrolment] = Writer(store.enrol)
         self._checker = ThreadPoolExecutor(1, thread_name_prefix="sfumato-checker")
+        self._ready = Readiness(lambda: self._store.sha256, store.cut)
         self._metrics, self._log = Metrics(lambda: self._reports.waiting), Log(_LOGGER)
+        self.metrics_of_process = self._metrics
         self.refusals = Refusals(schema, self._metrics, self._log)
 
     async def schema(self, _request: Request) -> Response:
@@ -225,7 +230,16 @@ class _Service:
 
     async def metrics(self) -> Response:
         """Return the figures of this server process in the text form of Prometheus."""
-        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(self._metrics.text(), media_type=CONTENT_TYPE)
+
+    async def healthz(self) -> Response:
+        """Return that this process answers. The database is not asked."""
+        return JSONResponse({"alive": True})
+
+    async def readyz(self) -> Response:
+        """Return whether the database answers, too; within two seconds."""
+        ready = await self._ready.answers()
+        return JSONResponse({"ready": ready}, 200 if ready else 503, None if ready else {"retry-after": "1"})
 
     async def page(self) -> Response:
         """Return the status page of the collection."""
@@ -240,18 +254,6 @@ class _Service:
             with suppress(StoreError):
                 await self._bounded(writer.stop())
         self._store.dispose()
-
-    async def check_bearer(self, bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:  # noqa: B008
-        """Refuse a change without the token; no browser sends a bearer token for another site."""
-        self._check_token(None if bearer is None else bearer.credentials)
-
-    async def check_admin(
-        self,
-        bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER),  # noqa: B008
-        basic: HTTPBasicCredentials | None = Depends(_BASIC),  # noqa: B008
-    ) -> None:
-        """Refuse a request without the token, which browsers send as a password."""
-        self._check_token(bearer.credentials if bearer is not None else None if basic is None else basic.password)
 
     async def _status(self) -> dict[str, Any]:
         sha256 = await self._bounded(asyncio.to_thread(lambda: self._store.sha256))
@@ -340,11 +342,6 @@ class _Service:
         if wait:
             detail = "This user sends too much. Send the same bytes again later."
             raise RefusalError(429, detail, retry_after=wait, user=user)
-
-    def _check_token(self, token: str | None) -> None:
-        if token is None or not hmac.compare_digest(token.encode(), self._token):
-            detail = "Expected the admin token as a bearer token or as the password of a browser, got none or another."
-            raise HTTPException(401, detail, {"www-authenticate": 'Basic realm="sfumato", charset="UTF-8"'})
 
 
 def _status_of(outcome: Answer | RefusalError) -> int:

@@ -74,6 +74,11 @@ def site_of(address: str) -> str:
     return str(IPv6Address(int(found) >> _SITE << _SITE)) if isinstance(found, IPv6Address) else str(found or address)
 
 
+def caller(client: tuple[str, int] | None) -> str:
+    """Return what a ``client`` of a request is limited by; behind a trusted proxy that is the address that the proxy names."""
+    return "" if client is None else site_of(client[0])
+
+
 def _plain(address: str) -> IPv4Address | IPv6Address | None:
     """The IP address, of an IPv4 connection to a socket of IPv6 that of IPv4; None for a connection without one."""
     try:
@@ -202,7 +207,7 @@ class Door:
         handshake_seconds: float = _HANDSHAKE,
     ) -> None:
         self.most = most_connections() if most is None else most
-        self._of_site, self._trusted, self._handshake = max(1, int(share * self.most)), trusted, handshake_seconds
+        self._of_site, self.trusted, self._handshake = max(1, int(share * self.most)), trusted, handshake_seconds
         self._guests: OrderedDict[Guest, None] = OrderedDict()  # the one that was heard of longest ago is first
         self._sites: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -283,7 +288,7 @@ class Door:
 
     def _is_trusted(self, address: str) -> bool:
         host = _plain(address.partition("%")[0])
-        return host is not None and any(host in network for network in self._trusted)
+        return host is not None and any(host in network for network in self.trusted)
 
     def _make_room(self) -> bool:
         """Send away the connection that the server waits for longest, if it waits for any."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import signal
 import socket
+import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from sfumato.web.metrics import WebMetrics
+
+_LOG = logging.getLogger("sfumato.web")
 _LINGER = 2.0
 _KEEP_ALIVE = 30
 _GRACE = 10
@@ -225,6 +231,7 @@ class WebServer(uvicorn.Server):
         door: limits connections; None takes the usual one.
         certificate: the chain of TLS certificates, or None for no TLS.
         key: the private key of the certificate.
+        hang_up: what SIGHUP calls, after it has read the files of TLS again; it ends no server.
     """
 
     def __init__(
@@ -234,11 +241,12 @@ class WebServer(uvicorn.Server):
         door: Door | None = None,
         certificate: Path | None = None,
         key: Path | None = None,
+        hang_up: Sequence[Callable[[], None]] = (),
     ) -> None:
-        self.door = door or Door()
+        self.door, self._hang_ups = door or Door(), hang_up
         super().__init__(
             uvicorn.Config(
-                app,
+                partial(_watched, app, self.door),
                 factory=True,
                 http=type("Protocol", (LimitedProtocol,), {"limits": limits or Limits()}),
                 ws="none",
@@ -246,7 +254,7 @@ class WebServer(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,
+                forwarded_allow_ips=[str(one) for one in self.door.trusted],
                 timeout_keep_alive=_KEEP_ALIVE,
                 timeout_graceful_shutdown=_GRACE,
                 ssl_certfile=None if certificate is None else str(certificate),
@@ -259,6 +267,7 @@ class WebServer(uvicorn.Server):
         before = {}
         if threading.current_thread() is threading.main_thread():
             before = {one: signal.signal(one, self._stop) for one in (signal.SIGINT, signal.SIGTERM)}
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self._hang_up())
         gc.collect()
         gc.freeze()  # objects of ended connections are in circles, which are found sooner where little else is looked at
         gc.collect()
@@ -269,9 +278,37 @@ class WebServer(uvicorn.Server):
             for one, handler in before.items():
                 signal.signal(one, handler)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to take connections, and to obey SIGHUP within the event loop."""
+        await super().startup(sockets)
+        if threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """Take the files of TLS as they are now for handshakes from now on, if they are whole, and call what else is due."""
+        if self.config.ssl is not None and self.config.ssl_certfile is not None:
+            files = str(self.config.ssl_certfile), self.config.ssl_keyfile
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+                self.config.ssl.load_cert_chain(*files)
+            except OSError as error:
+                _LOG.error("The certificate could not be read again, and the one before is used still. %s", error)
+            else:
+                _LOG.info("The certificate was read again.")
+        for one in self._hang_ups:
+            one()
+
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
         """Obey a signal that comes before uvicorn listens for it; uvicorn raises all again at its end."""
         self.should_exit = True
+
+
+def _watched(build: Callable[[], FastAPI], door: Door) -> FastAPI:
+    app = build()
+    metrics: WebMetrics | None = getattr(app.state, "metrics", None)
+    if metrics is not None:
+        metrics.watch(door)
+    return app
 
 
 def _answer(status: int, detail: str) -> bytes:
