@@ -67,7 +67,7 @@ def test_collection_is_served_closed_and_exported(folder, sfumato):
         refused = sfumato("collect", "export", "--store", "reports.sqlite")
         assert (refused.code, "Close it first" in refused.err) == (2, True)
         assert not (folder / "closed.sfumato").exists()
-        closed = json.loads(sfumato("collect", "close", "--store", "reports.sqlite", "--json").out)
+        closed = json.loads(sfumato("collect", "close", "--store", "reports.sqlite", "--yes", "--json").out)
         assert closed["reports"] == 1
         assert httpx.post(f"{url}/reports", content=ADA.body(2)).status_code == 410
     finally:

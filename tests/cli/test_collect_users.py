@@ -116,6 +116,28 @@ def test_bad_input_takes_nothing_back(store, sfumato, tmp_path, arguments, words
     assert (len(store.messages()), list(store.audit())) == (2, [])
 
 
+def test_closing_is_asked_about_and_can_be_looked_at_before(store, sfumato, monkeypatch):
+    looked = sfumato("collect", "close", "--dry-run")
+    assert (looked.code, looked.out) == (
+        0,
+        "test has 2 reports of 2 enrolled users. Closing is for good: nothing is taken or withdrawn after it.\n",
+    )
+    facts = {"collection": "test", "users": 2, "reports": 2, "sha256": None}
+    assert json.loads(sfumato("collect", "close", "--dry-run", "--json").out) == facts
+    refused = sfumato("collect", "close")
+    assert (refused.code, "Expected --yes" in refused.err) == (2, True)
+    for answer in ("n\n", ""):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        done = sfumato("collect", "close")
+        assert (done.code, done.out.endswith("[y/N] "), store.sha256) == (1, True, None)
+        assert "test has 2 reports of 2 enrolled users. Devices may report until 2120" in done.err
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert sfumato("collect", "close").code == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert sfumato("collect", "close").out == f"Closed with 2 reports as {store.sha256}.\n"
+    assert f"closed as {store.sha256}" in sfumato("collect", "close", "--dry-run").out
+
+
 def test_a_closed_collection_stays(store, sfumato):
     store.close()
     for command in ("revoke", "withdraw"):

@@ -144,7 +144,7 @@ def test_intervals_of_links_cover_as_often_as_they_say():
         reports = asked.links.randomizer.encode(matrix, source)
         bits = np.unpackbits(reports.bits, axis=1, count=150, bitorder="little")
         rows = np.column_stack((reports.degrees, [np.delete(row, place) for place, row in enumerate(bits)]))
-        one = module._links(asked.links, rows)[0]
+        one = module._links(asked.links, module._of_links(asked.links, rows) / len(rows), len(rows))[0]
         for by in hits:
             hits[by] += abs(one.estimate - truth) <= (one.high - one.estimate) * by**0.5
     assert 0.91 < hits[1.0] / 300 < 0.985
@@ -190,7 +190,7 @@ def test_intervals_of_links_reach_as_far_as_clipping_may_shift():
     share = of_bits / (of_bits + of_lengths)
     shift = share * (law * np.clip(noise, -150, 300)).sum()
     for users in (40, 160):
-        one = module._links(asked, np.tile([70] + [0, 1] * 74 + [0], (users, 1)))[0]
+        one = module._links(asked, module._of_links(asked, np.array([[70] + [0, 1] * 74 + [0]])), users)[0]
         half = 1.959963984540054 * (share * of_lengths / users) ** 0.5
         assert shift <= one.high - one.estimate - half <= 1.06 * shift
         assert one.estimate - one.low == pytest.approx(one.high - one.estimate)
@@ -208,7 +208,7 @@ def test_clipped_numbers_of_links_are_covered():
         rows = np.column_stack((asked.links.randomizer.encode(RING, source).degrees, around))
         keep, flip = map(float, asked.links.randomizer.bit_law)
         rows[:, 1:] = np.random.default_rng(len(shifted)).random(around.shape) < flip + (keep - flip) * truth / 149
-        one = module._links(asked.links, rows)[0]
+        one = module._links(asked.links, module._of_links(asked.links, rows) / len(rows), len(rows))[0]
         hits += one.low <= truth <= one.high
         shifted.append(rows[:, 0].mean())
     assert np.mean(shifted) > truth + 10

@@ -15,7 +15,7 @@ from sfumato.collect.audit import Listed
 from sfumato.collect.estimate import estimate
 from sfumato.collect.graph import Tables
 from sfumato.collect.keys import DeviceKeys
-from sfumato.collect.reading import read_any
+from sfumato.collect.reading import stream_any
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Enrolment, Keys, Store, Upload
 from sfumato.collect.training import prepare
@@ -144,7 +144,8 @@ def test_a_withdrawn_report_is_in_no_estimate_and_no_training(tmp_path):
     gone = [user for user, place in zip(KNOWN_USERS, KNOWN.y, strict=True) if place == 0]
     for user in gone:
         store.withdraw(user, store.seen(user))
-    shares = estimate(read_any(str(tmp_path / "reports.sqlite"))).answers["label"]
+    with stream_any(str(tmp_path / "reports.sqlite")) as reports:
+        shares = estimate(reports).answers["label"]
     assert [one.name for one in shares] == CLASSES
     assert shares[0].estimate < 0.05
     store.close()

@@ -24,7 +24,7 @@ from scipy.sparse import csr_matrix
 from sfumato.catalog import load
 from sfumato.cli import invoke
 from sfumato.collect.graph import Tables, graph_of
-from sfumato.collect.reading import read_any, read_closed
+from sfumato.collect.reading import read_closed, stream_any
 from sfumato.collect.training import _check_joined, collected, method_of, prepare
 from sfumato.collect.wire import public_id
 from sfumato.errors import DataError, InputError, SchemaError
@@ -484,7 +484,8 @@ def test_a_store_is_read_once_it_is_closed(tmp_path):
     store.add([module.Upload(*one, bytes(64)) for one in zip(USERS[:20], made.messages, strict=True)])
     with pytest.raises(DataError, match="to be closed"):
         read_closed(path)
-    assert read_any(path).messages == made.messages
+    with stream_any(path) as stream:
+        assert tuple(stream.messages) == made.messages
     store.close()
     assert read_closed(path).sha256 == made.sha256
 

@@ -28,12 +28,13 @@ def estimate(
     Nothing is spent: reports are random already, so they may be looked at as often as you like.
     """
     from sfumato.collect.estimate import estimate as estimated
-    from sfumato.collect.reading import read_any
+    from sfumato.collect.reading import stream_any
     from sfumato.report.collection import check_figure, write_figure
 
     if plot is not None:
         check_figure(plot)
-    found = estimated(read_any(collection))
+    with stream_any(collection) as reports:
+        found = estimated(reports)
     if plot is not None:
         write_figure(found, plot)
     if as_json:

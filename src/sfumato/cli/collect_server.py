@@ -11,7 +11,7 @@ import typer
 
 from sfumato._optional import check_installed
 from sfumato._validate import fail
-from sfumato.cli import listening
+from sfumato.cli import asking, listening
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -66,15 +66,41 @@ def serve(
     listening.tell("Stopped. All acknowledged reports are in the store.")
 
 
-def close(store: str = _STORE, as_json: bool = _JSON) -> None:
+def close(
+    store: str = _STORE,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be closed, and change nothing."),
+    yes: bool = asking.YES,
+    as_json: bool = _JSON,
+) -> None:
     """Close a collection for good, and print the SHA-256 that names it in certificates.
 
-    A server that still runs on this store answers from then on that the collection is closed.
+    Every report that comes later is refused, and no report can be withdrawn any more. A server that still runs on this store
+    answers from then on that the collection is closed; while a large one is being closed, it asks devices to come back.
     """
     check_installed("sqlalchemy")
     from sfumato.collect.store import Store
 
-    sha256, reports = Store.open(store).close()
+    opened = Store.open(store)
+    closed, counts = opened.sha256, opened.counts()
+    found = f"{opened.schema.collection} has {_reports(counts.reports)} of {counts.users:,} enrolled users"
+    if dry_run:
+        facts = {
+            "collection": opened.schema.collection,
+            "users": counts.users,
+            "reports": counts.reports,
+            "sha256": closed,
+        }
+        said = (
+            f"It was closed as {closed}." if closed else "Closing is for good: nothing is taken or withdrawn after it."
+        )
+        typer.echo(json.dumps(facts) if as_json else f"{found}. {said}")
+        return
+    if closed is None:
+        until = f"Devices may report until {opened.schema.closes}"
+        asking.ask_first(
+            f"{found}. {until}; closing ends that for good, and nothing can be withdrawn after it.", yes=yes
+        )
+    sha256, reports = opened.close()
     if as_json:
         typer.echo(json.dumps({"sha256": sha256, "reports": reports}))
     else:
@@ -92,12 +118,11 @@ def export(
 
     if out.exists():
         raise fail("--out", str(out), "to be a new file", "Name another.")
-    closed = Store.open(store).closed()
-    sha256 = closed.write(out)
+    sha256, reports = Store.open(store).export(out)
     if as_json:
-        typer.echo(json.dumps({"sha256": sha256, "reports": len(closed.messages), "out": str(out)}))
+        typer.echo(json.dumps({"sha256": sha256, "reports": reports, "out": str(out)}))
     else:
-        typer.echo(f"Wrote {_reports(len(closed.messages))} to {out}, SHA-256 {sha256}.")
+        typer.echo(f"Wrote {_reports(reports)} to {out}, SHA-256 {sha256}.")
 
 
 def _reports(count: int) -> str:

@@ -206,7 +206,7 @@ CALLS: tuple[tuple[str, str, dict[int, Any], tuple[int, ...], dict[str, Any] | N
     ("GET", "/status", {200: Status}, (), None),
     ("POST", "/users", {200: Taken | list[UserAnswer], 201: Taken}, (403, 409, 422), USERS),
     ("POST", "/batches", {200: BatchAnswer}, _UPLOAD, BYTES),
-    ("POST", "/close", {200: ClosedAnswer}, (401,), None),
+    ("POST", "/close", {200: ClosedAnswer, 202: Detail}, (401,), None),
     ("GET", "/export", {200: BYTES}, (401, 409), None),
     ("GET", "/counts", {200: CountsAnswer}, (401,), None),
     ("GET", "/metrics", {200: _TEXT}, (401,), None),

@@ -1,15 +1,19 @@
-"""The bodies of requests, within a limit on each and on what all of them together hold in memory."""
+"""The bodies of requests, within a limit on each and on what all of them together hold in memory; and long ones of answers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
+from sfumato.collect.patience import PATIENT
 from sfumato.collect.refusals import RefusalError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+_BLOCK = 1 << 18
 
 
 class Bodies:
@@ -42,3 +46,16 @@ class Bodies:
             yield b"".join(parts)
         finally:
             self._held -= size
+
+
+def blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join small ``pieces`` that a store gives, as slowly as it does, so that each block is worth a turn of a thread."""
+    context = copy_context()
+    context.run(PATIENT.set, True)
+    block = bytearray()
+    while (piece := context.run(next, pieces, None)) is not None:
+        block += piece
+        if len(block) >= _BLOCK:
+            yield bytes(block)
+            block.clear()
+    yield bytes(block)

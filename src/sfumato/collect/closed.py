@@ -8,11 +8,14 @@ stands its length as four bytes. All numbers are big-endian. So the same reports
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 from sfumato._files import whole_file
 from sfumato.collect.schema import Schema
@@ -23,9 +26,97 @@ MAGIC, VERSION = b"SFRC", 1
 _HEAD = len(MAGIC) + 1 + 4
 
 
+def pieces(schema: Schema, count: int, messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of the file, part by part.
+
+    Args:
+        schema: what every user was asked.
+        count: the number of messages.
+        messages: the canonical messages, ascending by the bytes of the user id, one a user.
+    """
+    yield MAGIC + bytes([VERSION]) + count.to_bytes(4, "big")
+    for piece in chain([schema.text.encode()], messages):
+        yield len(piece).to_bytes(4, "big") + piece
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The reports of a collection one after the other, so that memory does not grow with their number. They pass once.
+
+    Args:
+        schema: what every user was asked.
+        messages: the messages, ascending by the bytes of the user id, one a user.
+    """
+
+    schema: Schema
+    messages: Iterable[bytes]
+
+    @property
+    def reports(self) -> Iterator[Message]:
+        """Yield the decoded messages.
+
+        Raises:
+            DataError: a message is not canonical, or users are not in ascending order.
+        """
+        for _, report in self._checked():
+            yield report
+
+    @property
+    def canonical(self) -> Iterator[bytes]:
+        """Yield the messages, each once it is checked.
+
+        Raises:
+            DataError: a message is not canonical, or users are not in ascending order.
+        """
+        for message, _ in self._checked():
+            yield message
+
+    def _checked(self) -> Iterator[tuple[bytes, Message]]:
+        last = b""
+        for message in self.messages:
+            try:
+                report = decode(self.schema, message)
+            except InputError as error:
+                raise DataError(f"Expected canonical reports in the collection, got another one. {error}") from error
+            user = report.user.encode()
+            if user <= last:
+                raise DataError(
+                    "Expected one report a user, by ascending id, got another order. Export the collection again."
+                )
+            last = user
+            yield message, report
+
+    @classmethod
+    @contextmanager
+    def of_file(cls, path: Path) -> Iterator[Stream]:
+        """Read a closed file that :meth:`Closed.write` or a store wrote.
+
+        Raises:
+            DataError: the file is damaged, or no collection; the block may get it only when it has read to the end.
+            OSError: the file cannot be read.
+        """
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+            if head[:5] != MAGIC + bytes([VERSION]):
+                raise DataError(
+                    f"Expected {path.name} to be an exported collection, got another file. Export it again."
+                )
+            parts = _parts(file, path.name)
+            text = next(parts, None)
+            if text is None:
+                raise DataError(f"Expected {path.name} to hold a schema, got nothing. Export it again.")
+            try:
+                schema = Schema.from_json(text)
+            except SchemaError as error:
+                raise DataError(f"Expected {path.name} to begin with a schema, got another one. {error}") from error
+            if schema.text.encode() != text:
+                raise DataError(f"Expected {path.name} to hold its schema in canonical form. Export it again.")
+            yield cls(schema, _counted(parts, int.from_bytes(head[5:], "big"), path.name))
+
+
 @dataclass(frozen=True)
 class Closed:
-    """A closed collection: nothing is added to it or taken from it any more.
+    """A closed collection in memory: nothing is added to it or taken from it any more.
 
     Args:
         schema: what every user was asked.
@@ -42,18 +133,7 @@ class Closed:
         Raises:
             DataError: a message is not canonical, or users are not in ascending order.
         """
-        found = []
-        for message in self.messages:
-            try:
-                found.append(decode(self.schema, message))
-            except InputError as error:
-                raise DataError(f"Expected canonical reports in the collection, got another one. {error}") from error
-        ids = [report.user.encode() for report in found]
-        if any(one >= other for one, other in pairwise(ids)):
-            raise DataError(
-                "Expected one report a user, by ascending id, got another order. Export the collection again."
-            )
-        return tuple(found)
+        return tuple(Stream(self.schema, self.messages).reports)
 
     @cached_property
     def sha256(self) -> str:
@@ -81,40 +161,30 @@ class Closed:
             DataError: the file is damaged, or no collection.
             OSError: the file cannot be read.
         """
-        data = path.read_bytes()
-        if data[:5] != MAGIC + bytes([VERSION]):
-            raise DataError(f"Expected {path.name} to be an exported collection, got another file. Export it again.")
-        schema, *messages = _split(data, path.name)
-        if len(messages) != (count := int.from_bytes(data[5:_HEAD], "big")):
-            raise DataError(f"Expected {path.name} to hold {count} reports, got {len(messages)}. Export it again.")
-        try:
-            closed = cls(Schema.from_json(schema), tuple(messages))
-        except SchemaError as error:
-            raise DataError(f"Expected {path.name} to begin with a schema, got another one. {error}") from error
-        if closed.schema.text.encode() != schema:
-            raise DataError(f"Expected {path.name} to hold its schema in canonical form. Export it again.")
+        with Stream.of_file(path) as stream:
+            closed = cls(stream.schema, tuple(stream.messages))
         _ = closed.reports
         return closed
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the bytes of the file, part by part."""
-        yield MAGIC + bytes([VERSION]) + len(self.messages).to_bytes(4, "big")
-        yield from _framed((self.schema.text.encode(), *self.messages))
+        return pieces(self.schema, len(self.messages), self.messages)
 
 
-def _framed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        yield len(piece).to_bytes(4, "big") + piece
-
-
-def _split(data: bytes, name: str) -> list[bytes]:
-    pieces, place = [], _HEAD
-    while place < len(data):
-        start = place + 4
-        place = start + int.from_bytes(data[place:start], "big")
-        if start > len(data) or place > len(data):
+def _parts(file: BinaryIO, name: str) -> Iterator[bytes]:
+    left = os.fstat(file.fileno()).st_size - _HEAD
+    while left > 0:
+        size = int.from_bytes(file.read(4), "big")
+        left -= 4 + size
+        if left < 0:
             raise DataError(f"Expected {name} to be whole, got a file that ends early. Export it again.")
-        pieces.append(data[start:place])
-    if not pieces:
-        raise DataError(f"Expected {name} to hold a schema, got nothing. Export it again.")
-    return pieces
+        yield file.read(size)
+
+
+def _counted(messages: Iterator[bytes], count: int, name: str) -> Iterator[bytes]:
+    found = 0
+    for message in messages:
+        found += 1
+        yield message
+    if found != count:
+        raise DataError(f"Expected {name} to hold {count} reports, got {found}. Export it again.")

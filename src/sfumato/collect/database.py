@@ -234,6 +234,19 @@ def rows_of(
             yield user.decode(), *values
 
 
+def in_order(connection: Connection, block: int) -> Iterator[bytes]:
+    """Yield all messages, ascending by the bytes of the user id, reading a ``block`` of them at once from a ``connection``.
+
+    Each block begins behind the last user of the one before, so that no database holds all of them ready.
+    """
+    last: bytes | None = b""
+    wanted = sql.select(REPORTS.c.user, REPORTS.c.message).order_by(REPORTS.c.user).limit(block)
+    while last is not None:
+        rows = connection.execute(wanted.where(REPORTS.c.user > last)).all()
+        last = rows[-1].user if rows else None
+        yield from (row.message for row in rows)
+
+
 def count(connection: Connection, table: sql.Table, *which: sql.ColumnElement[bool]) -> int:
     """Count the rows of a ``table``, of the ``connection``, for which all conditions of ``which`` hold."""
     return connection.scalar(sql.select(sql.func.count()).select_from(table).where(*which)) or 0

@@ -33,13 +33,13 @@ from sfumato.randomizers.randomized_response import Labels
 from sfumato.randomizers.randomizer import Reports
 
 if TYPE_CHECKING:
-    from sfumato.collect.closed import Closed
+    from sfumato.collect.closed import Closed, Stream
     from sfumato.collect.schema import Schema
     from sfumato.randomizers.randomizer import Randomizer
     from sfumato.randomizers.values import Floats
 
 Z = 1.959963984540054
-_BLOCK = 1 << 22
+_BLOCK, _USERS = 1 << 22, 1 << 14
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Answers:
         return {**known, "confidence": 0.95, "answers": found}
 
 
-def estimate(closed: Closed) -> Answers:
-    """Estimate what a collection was asked about.
+def estimate(closed: Closed | Stream) -> Answers:
+    """Estimate what a collection was asked about. Memory does not grow with the number of reports that a stream passes on.
 
     Args:
         closed: the reports that are there; the collection may still be open.
@@ -104,26 +104,63 @@ def estimate(closed: Closed) -> Answers:
         DataError: there is no report yet, or one is damaged.
     """
     schema = closed.schema
-    given: dict[str, dict[str, tuple[int, ...]]] = {part: {} for part in schema.parts}
+    sums = {part: _Sums(schema, part) for part in schema.parts}
     for report in closed.reports:
         for part, answer in report.answers.items():
-            given[part][report.user] = answer
-    if not any(given.values()):
+            sums[part].add(report.user, answer)
+    counts = {part: one.count for part, one in sums.items()}
+    if not any(counts.values()):
         raise DataError("Expected at least one report, got none. Wait until devices have reported.")
-    found = {part: _part(schema, part, answers) for part, answers in given.items() if answers}
-    return Answers(schema.collection, schema.sha256, {part: len(one) for part, one in given.items()}, found)
+    found = {part: _part(schema, part, one) for part, one in sums.items() if one.count}
+    return Answers(schema.collection, schema.sha256, counts, found)
 
 
-def _part(schema: Schema, part: str, answers: Mapping[str, tuple[int, ...]]) -> tuple[Answer, ...]:
-    rows = np.array(list(answers.values()))
+class _Sums:
+    """The sum of what single reports about one part estimate, in blocks, since some estimates are dense."""
+
+    def __init__(self, schema: Schema, part: str) -> None:
+        self._schema, self._asked = schema, schema.parts[part]
+        width = self._asked.users if isinstance(self._asked, Links) else len(self._asked.randomizer.variance())
+        self._most = max(1, min(_USERS, _BLOCK // width))
+        self._rows: list[tuple[int, ...]] = []
+        self._users: list[int] = []
+        self._total: Floats | float = 0.0
+        self.count = 0
+
+    def add(self, user: str, answer: tuple[int, ...]) -> None:
+        self._rows.append(answer)
+        self._users.append(public_id(self._schema, user))
+        self.count += 1
+        if len(self._rows) == self._most:
+            self._sum_up()
+
+    @property
+    def means(self) -> Floats:
+        """The mean of the estimates of all users."""
+        self._sum_up()
+        return np.asarray(self._total / self.count)
+
+    def _sum_up(self) -> None:
+        if not self._rows:
+            return
+        rows = np.array(self._rows)
+        if isinstance(self._asked, Links):
+            self._total = self._total + _of_links(self._asked, rows)
+        else:
+            randomizer: Randomizer = self._asked.randomizer
+            some = unpacked(rows, randomizer)
+            part = randomizer.estimate(Reports(some.values, some.indices, np.array(self._users)))
+            self._total = self._total + np.asarray(part.sparse.sum(axis=0)).ravel() + part.shape[0] * part.offset
+        self._rows, self._users = [], []
+
+
+def _part(schema: Schema, part: str, sums: _Sums) -> tuple[Answer, ...]:
     if schema.links is not None:
-        return _links(schema.links, rows)
-    asked = schema.parts[part]
+        return _links(schema.links, sums.means, sums.count)
+    asked, means = schema.parts[part], sums.means
     assert not isinstance(asked, Links)
     randomizer: Randomizer = asked.randomizer
-    users = np.array([public_id(schema, user) for user in answers])
-    means = _means(randomizer, rows, users)
-    ends = [_end(randomizer, means, len(rows), side) for side in (0.0, 1.0)]
+    ends = [_end(randomizer, means, sums.count, side) for side in (0.0, 1.0)]
     if schema.label is not None and part == "label":
         return _answers(schema.label.classes, "share", means, ends[0], ends[1], 0.0, 1.0)
     assert schema.features is not None
@@ -167,17 +204,6 @@ def mean_variance(randomizer: Randomizer, means: Floats) -> Floats:
     return shares * member + (1 - shares) * other
 
 
-def _means(randomizer: Randomizer, rows: Any, users: Any) -> Floats:
-    """The mean of the estimates of all users, in blocks, since some estimates are dense."""
-    total = np.zeros(len(randomizer.variance()))
-    step = max(1, _BLOCK // len(total))
-    for start in range(0, len(rows), step):
-        some = unpacked(rows[start : start + step], randomizer)
-        part = randomizer.estimate(Reports(some.values, some.indices, users[start : start + step]))
-        total += np.asarray(part.sparse.sum(axis=0)).ravel() + part.shape[0] * part.offset
-    return total / len(rows)
-
-
 def _answers(
     names: Sequence[str],
     kind: str,
@@ -191,15 +217,21 @@ def _answers(
     return tuple(Answer(name, kind, *map(float, row)) for name, *row in zip(names, *numbers, strict=True))
 
 
-def _links(asked: Links, rows: Any) -> tuple[Answer, ...]:
+def _of_links(asked: Links, rows: Any) -> Floats:
+    """The sum of noisy lengths, and that of the lengths that bits estimate."""
+    keep, flip = map(float, asked.randomizer.bit_law)
+    return np.array([float(rows[:, 0].sum()), float(((rows[:, 1:] - flip) / (keep - flip)).sum())])
+
+
+def _links(asked: Links, means: Floats, count: int) -> tuple[Answer, ...]:
     """Mean degree from noisy lengths and from bits, weighted by their variances; the number of links follows if all are alike."""
     keep, flip = map(float, asked.randomizer.bit_law)
     decay = math.exp(-float(asked.randomizer.degree_epsilon))
     of_lengths, of_bits = 2 * decay / (1 - decay) ** 2, (asked.users - 1) * keep * flip / (keep - flip) ** 2
-    bits = ((rows[:, 1:] - flip) / (keep - flip)).sum(axis=1).mean()
-    mean = (of_bits * rows[:, 0].mean() + of_lengths * bits) / (of_bits + of_lengths)
+    length, bits = means
+    mean = (of_bits * length + of_lengths * bits) / (of_bits + of_lengths)
     shift = decay ** (asked.users + 1) / (1 - decay**2) * of_bits / (of_bits + of_lengths)
-    half = shift + Z * math.sqrt(of_bits * of_lengths / (of_bits + of_lengths) / len(rows))
+    half = shift + Z * math.sqrt(of_bits * of_lengths / (of_bits + of_lengths) / count)
     around = mean + half * np.array([[0.0], [-1.0], [1.0]])
     (degree,) = _answers(
         ["links of a user"], "mean number of links", around[0], around[1], around[2], 0.0, asked.users - 1.0

@@ -16,7 +16,8 @@ from sfumato.collect.batch import MAGIC as BATCH_MAGIC
 from sfumato.collect.batch import MOST_REPORTS, Batch, decode_batch
 from sfumato.collect.keys import DeviceKeys
 from sfumato.collect.refusals import RefusalError
-from sfumato.collect.store import Enrolment, Keys, Store, Upload
+from sfumato.collect.store import Enrolment, Store, Upload
+from sfumato.collect.stored import Keys
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from sfumato.collect.closed import MAGIC, Closed
+from sfumato.collect.closed import MAGIC, Closed, Stream
 from sfumato.errors import DataError
 
 
@@ -25,7 +27,8 @@ def read_closed(where: str) -> Closed:
     return Closed.read(Path(where))
 
 
-def read_any(where: str) -> Closed:
+@contextmanager
+def stream_any(where: str) -> Iterator[Stream]:
     """Read the reports that are there, of a store also if it is still open; ``where`` is that of :func:`read_closed`.
 
     Raises:
@@ -34,9 +37,11 @@ def read_any(where: str) -> Closed:
     if _is_store(where):
         from sfumato.collect.store import Store
 
-        store = Store.open(where)
-        return Closed(store.schema, store.messages())
-    return Closed.read(Path(where))
+        with Store.open(where).stream() as stream:
+            yield stream
+    else:
+        with Stream.of_file(Path(where)) as stream:
+            yield stream
 
 
 def _is_store(where: str) -> bool:

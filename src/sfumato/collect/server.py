@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC
@@ -24,7 +24,7 @@ from sfumato import __version__
 from sfumato.collect import patience
 from sfumato.collect.answers import BYTES, CALLS, counted, documented
 from sfumato.collect.batch import MOST_BYTES
-from sfumato.collect.bodies import Bodies
+from sfumato.collect.bodies import Bodies, blocks
 from sfumato.collect.checks import moment
 from sfumato.collect.database import StoreError
 from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _LOGGER = logging.getLogger("sfumato.collect")
 _MOST_USERS_BYTES = 1 << 19
-_BLOCK = 1 << 16
+_CLOSE_SECONDS = 20.0
 _GOOD = ("stored", "repeated")
 
 
@@ -132,6 +132,7 @@ class _Service:
             moment(name, getattr(schema, name)).replace(tzinfo=UTC).timestamp() for name in ("opens", "closes")
         )
         self._is_closed = False
+        self._closing: asyncio.Task[tuple[str, int]] | None = None
         self._intake = Intake(schema, store, server_key)
         self._bodies = Bodies()
         self._buckets = Buckets(uploads_a_second, max(1.0, 2 * uploads_a_second))
@@ -211,18 +212,30 @@ class _Service:
         )
 
     async def close(self) -> Response:
-        """Close the collection for good. The same answer is given if it is closed already."""
-        sha256, reports = await self._patiently(self._store.close)
+        """Close the collection for good. The same answer is given if it is closed already.
+
+        Many reports take longer than a proxy waits: then this answers 202 while the closing goes on, and is to be asked again.
+        """
+        if not self._is_closing:
+            self._closing = asyncio.create_task(self._patiently(self._store.close))
+        assert self._closing is not None
+        done, _ = await asyncio.wait([self._closing], timeout=_CLOSE_SECONDS)
+        if not done:
+            detail = "The collection is being closed. Ask again, until the answer is 200."
+            return JSONResponse({"detail": detail}, 202, {"retry-after": "5"})
+        sha256, reports = self._closing.result()
         self._is_closed = True
         self._log.say("closed", facts={"sha256": sha256, "reports": reports})
         return JSONResponse({"sha256": sha256, "reports": reports})
 
     async def export(self) -> Response:
-        """Return the closed collection as a file, whose SHA-256 is its name."""
+        """Return the closed collection as a file, whose SHA-256 is its name.
+
+        The answer breaks off before its end if the reports are no longer those that were closed.
+        """
         if (await self._status())["sha256"] is None:
             raise RefusalError(409, "Expected a closed collection, got an open one. Close it first.")
-        closed = await self._patiently(self._store.closed)
-        return StreamingResponse(_blocks(closed.pieces()), media_type=next(iter(BYTES)))
+        return StreamingResponse(blocks(self._store.pieces()), media_type=next(iter(BYTES)))
 
     async def counts(self) -> Response:
         """Return how many users and reports there are, when they came, what was refused, and what users have spent."""
@@ -270,7 +283,13 @@ class _Service:
         with self._metrics.commit():
             return self._store.add(uploads)
 
+    @property
+    def _is_closing(self) -> bool:
+        return self._closing is not None and not self._closing.done()
+
     async def _write(self, writer: Writer[T], items: Sequence[T]) -> list[Answer]:
+        if self._is_closing:  # which holds the lock of the store
+            raise RefusalError(503, "The collection is being closed. Send the same bytes again later.", retry_after=10)
         try:
             return await self._bounded(writer.add(items))
         except BusyError as error:
@@ -354,14 +373,3 @@ def _detail_of(outcome: Answer | RefusalError) -> str:
 
 def _place(refused: tuple[int, RefusalError]) -> int:
     return refused[0]
-
-
-async def _blocks(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Join small pieces, so that each block is worth a turn of the event loop."""
-    block = bytearray()
-    for piece in pieces:
-        block += piece
-        if len(block) >= _BLOCK:
-            yield bytes(block)
-            block.clear()
-    yield bytes(block)

@@ -7,6 +7,7 @@ taken back before, and none comes after it.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -15,27 +16,20 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import sqlalchemy as sql
 
-from sfumato.collect.audit import Line, Listed, Standing, listed, look_up, read_lines, standings, write_line
-from sfumato.collect.closed import Closed
-from sfumato.collect.counting import Counts, counted
+from sfumato.collect.audit import Listed, Standing, look_up, standings, write_line
+from sfumato.collect.closed import pieces
 from sfumato.collect.database import ALERTS, META, REPORTS, USERS, Database, count, rows_of
 from sfumato.collect.migrations import FORMAT, migrate
-from sfumato.collect.schema import Schema
+from sfumato.collect.stored import Keys, Stored
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from sfumato.collect.schema import Schema
+
 Answer = Literal["stored", "repeated", "conflict", "closed", "revoked", "withdrawn"]
 T = TypeVar("T")
-
-
-class Keys(NamedTuple):
-    """The public keys of an enrolled device, 32 bytes each, and how often codes of its user had been revoked before."""
-
-    sign_key: bytes
-    agree_key: bytes
-    generation: int = 0
 
 
 class Upload(NamedTuple):
@@ -54,28 +48,13 @@ class Enrolment(NamedTuple):
     keys: Keys
 
 
-class Store:
+class Store(Stored):
     """The store of one collection in a database; ``database`` may be shared by threads and processes.
 
     Raises:
         DataError: it is not the store of a collection.
         StoreError: it is damaged, or cannot be read.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.name = database.name
-        try:
-            database.check()
-            with database.reading() as connection:
-                found = connection.execute(sql.select(META)).one()
-            if not 1 <= found.format <= FORMAT:
-                raise DataError(f"Expected {self.name} to have format {FORMAT}, got {found.format}. Update Sfumato.")
-            self._format = found.format
-            self.schema = Schema.from_json(found.schema)
-        except BaseException:
-            self.dispose()
-            raise
 
     @classmethod
     def create(cls, where: str, schema: Schema) -> Store:
@@ -107,16 +86,6 @@ class Store:
                 pass
         return store
 
-    @classmethod
-    def open(cls, where: str) -> Store:
-        """Open a store that exists; ``where`` is the path of an SQLite file, or the URL of a database.
-
-        Raises:
-            DataError: there is no store.
-            StoreError: the store is damaged, or cannot be read.
-        """
-        return cls(Database(where))
-
     def enrol(self, enrolments: Sequence[Enrolment]) -> list[Answer]:
         """Add users in one transaction, and say of each what became of it.
 
@@ -142,26 +111,6 @@ class Store:
             self._database.insert(connection, USERS, rows)
             self._alert(connection, "key", [one.user for one in enrolments], answers, now)
         return answers
-
-    def keys(self, users: Collection[str]) -> dict[str, Keys]:
-        """Return the keys of those of the given users who are enrolled.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        with self._database.reading() as connection:
-            return self._keys(connection, users)
-
-    def latest_keys(self, most: int) -> dict[str, Keys]:
-        """Return the keys of those ``most`` users who enrolled last, the last one last.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        newest = sql.select(USERS).order_by(USERS.c.enrolled_at.desc()).limit(most)
-        with self._database.reading() as connection:
-            rows = connection.execute(newest).all()
-        return {row.user.decode(): Keys(row.sign_key, row.agree_key, row.generation) for row in reversed(rows)}
 
     def add(self, uploads: Sequence[Upload]) -> list[Answer]:
         """Add reports in one transaction, and say of each what became of it; all of it is on disk when this returns.
@@ -190,42 +139,6 @@ class Store:
             self._database.insert(connection, REPORTS, rows)
             self._alert(connection, "report", [upload.user for upload in uploads], answers, now)
         return answers
-
-    def standing(self, users: Collection[str]) -> dict[str, Standing]:
-        """Return which code of each user counts, and whether its report was withdrawn.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        with self._database.reading() as connection:
-            return standings(connection, users)
-
-    def seen(self, user: str) -> Listed:
-        """Return what the store knows about one user.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        with self._database.reading() as connection:
-            return look_up(connection, user)
-
-    def users(self) -> Iterator[Listed]:
-        """Yield all users whom the store knows.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        with self._database.reading() as connection:
-            yield from listed(connection)
-
-    def audit(self) -> Iterator[Line]:
-        """Yield what was taken back, the first line first.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        with self._database.reading() as connection:
-            yield from read_lines(connection)
 
     def revoke(self, user: str, seen: Listed) -> int:
         """Take back code, enrolment and report of a user, and return how often that happened to this user.
@@ -273,64 +186,14 @@ class Store:
             StoreError: the store cannot be written.
         """
         with self._writing() as connection:
-            sha256 = self._sha256(connection)
+            sha256, reports = self._sha256(connection), count(connection, REPORTS)
             if sha256 is None:
-                closed = self._collected(connection)
-                _ = closed.reports
-                sha256 = closed.sha256
+                digest = hashlib.sha256()
+                for piece in pieces(self.schema, reports, self._stream(connection).canonical):
+                    digest.update(piece)
+                sha256 = digest.hexdigest()
                 connection.execute(sql.update(META).values(closed_at=time.time(), sha256=sha256))
-            return sha256, count(connection, REPORTS)
-
-    @property
-    def sha256(self) -> str | None:
-        """The SHA-256 of the closed collection, or None while it is open."""
-        with self._database.reading() as connection:
-            return self._sha256(connection)
-
-    def closed(self) -> Closed:
-        """Read the closed collection, and check it against the SHA-256 of its closing.
-
-        Raises:
-            DataError: the collection is open, or its reports are no longer those that were closed.
-            StoreError: the store cannot be read.
-        """
-        with self._database.reading() as connection:
-            sha256 = self._sha256(connection)
-            if sha256 is None:
-                raise DataError(f"Expected {self.name} to be closed, got an open collection. Close it first.")
-            closed = self._collected(connection)
-        if closed.sha256 != sha256:
-            raise DataError(
-                f"Expected the reports in {self.name} to be those that were closed as {sha256[:16]}..., got others. "
-                "Restore the store from its backup."
-            )
-        return closed
-
-    def messages(self) -> tuple[bytes, ...]:
-        """Return all messages, ascending by the bytes of the user id, also of an open collection.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        with self._database.reading() as connection:
-            return self._collected(connection).messages
-
-    def counts(self) -> Counts:
-        """Count users, reports and alerts.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
-        with self._database.reading() as connection:
-            return counted(connection)
-
-    def cut(self) -> None:
-        """Let threads that wait for a database which hangs get an error."""
-        self._database.cut()
-
-    def dispose(self) -> None:
-        """Close the connections of this process to the database."""
-        self._database.dispose()
+            return sha256, reports
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -355,16 +218,6 @@ class Store:
             connection.execute(sql.delete(REPORTS).where(REPORTS.c.user == user.encode()))
             yield connection
         self._database.flush()
-
-    def _sha256(self, connection: Connection) -> str | None:
-        return connection.scalar(sql.select(META.c.sha256))
-
-    def _collected(self, connection: Connection) -> Closed:
-        rows = connection.scalars(sql.select(REPORTS.c.message).order_by(REPORTS.c.user))
-        return Closed(self.schema, tuple(rows))
-
-    def _keys(self, connection: Connection, users: Collection[str]) -> dict[str, Keys]:
-        return {user: Keys(*keys) for user, *keys in rows_of(connection, users, USERS, *Keys._fields)}
 
     def _messages(self, connection: Connection, users: Collection[str]) -> dict[str, bytes]:
         return dict(rows_of(connection, users, REPORTS, "message"))
