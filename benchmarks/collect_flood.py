@@ -169,7 +169,7 @@ def attack(folder: Path, asked: argparse.Namespace) -> None:
     attacker = multiprocessing.Process(target=flood, args=arguments, daemon=True)
     try:
         devices = {f"user-{place}": DeviceKeys.new() for place in range(asked.devices * 1000)}
-        enrol(url, schema, key, devices)
+        enrol(url, schema, key, devices, folder / "admin.token")
         bodies = [(one := report(schema, user)) + own_keys.sign(one) for user, own_keys in devices.items()]
         attacker.start()
         time.sleep(3)

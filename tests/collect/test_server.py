@@ -9,9 +9,12 @@ import pytest
 from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
 
+from sfumato.collect import server as server_module
 from sfumato.collect.closed import Closed
 from sfumato.collect.database import StoreError
+from sfumato.collect.intake import Intake
 from sfumato.collect.keys import ServerKey
+from sfumato.collect.refusals import RefusalError
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Store
 from sfumato.collect.writer import BusyError, Writer
@@ -386,6 +389,47 @@ def test_wrong_tokens_of_an_address_are_limited_and_the_right_one_is_not(client)
     assert int(wrong[-1].headers["retry-after"]) == 1
     assert client.get("/counts", headers=BEARER).status_code == 200
     assert client.get("/counts").status_code == 401  # a browser that asks for the token first
+
+
+def test_lists_of_enrolments_are_charged_to_their_address_and_the_operator_is_not(connect, monkeypatch):
+    monkeypatch.setattr(server_module, "_USERS_AT_ONCE", 3.0)
+    monkeypatch.setattr(server_module, "_USERS_A_SECOND", 0.01)
+    client = connect()
+    assert client.post("/users", json=[ADA.code, BOB.code]).status_code == 200
+    late = client.post("/users", json=[ADA.code, BOB.code])
+    refused(late, 429, "address")
+    assert int(late.headers["retry-after"]) >= 1
+    assert client.post("/users", json=EVE.code).status_code == 201
+    assert client.post("/users", json=[ADA.code, BOB.code], headers=BEARER).status_code == 200
+    refused(client.post("/users", json=[ADA.code], headers={"Authorization": "Bearer no"}), 429, "address")
+
+
+def test_an_address_of_many_junk_batches_is_not_checked_for_and_others_are(enrolled, monkeypatch):
+    junk, good = EVE.batch(BOB.coded()), ADA.batch(BOB.coded())
+    assert [enrolled.post("/batches", content=junk).status_code for _ in range(5)] == [403] * 5
+    with monkeypatch.context() as patch:
+        patch.setattr(Intake, "batch", None)  # it is not even asked
+        refused(enrolled.post("/batches", content=junk), 429, "address")
+    other = TestClient(enrolled.app, client=("10.0.0.1", 1))
+    assert other.post("/batches", content=good).json()["stored"] == 1
+    assert enrolled.post("/reports", content=ADA.body()).status_code == 201
+
+
+def test_a_batch_that_is_checked_delays_no_enrolment(enrolled, monkeypatch):
+    begun, end = threading.Event(), threading.Event()
+
+    def check(*_):
+        begun.set()
+        end.wait(10)
+        raise RefusalError(403, "Junk.")
+
+    monkeypatch.setattr(Intake, "batch", check)
+    waiting = threading.Thread(target=lambda: enrolled.post("/batches", content=b"x"))
+    waiting.start()
+    begun.wait(10)
+    assert enrolled.post("/users", json=EVE.code).status_code == 201
+    end.set()
+    waiting.join()
 
 
 def test_log_names_no_user_and_holds_no_report(enrolled, caplog):

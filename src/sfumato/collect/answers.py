@@ -172,7 +172,7 @@ WORDS = {
     413: "The request is too large.",
     422: "The JSON is malformed.",
     425: "The collection is not open yet.",
-    429: "This user sends too much. Wait for Retry-After seconds.",
+    429: "This user or this address sends too much. Wait for Retry-After seconds.",
     431: "The headers are too large.",
     500: "The server has a fault. Nothing was acknowledged.",
     503: "The server cannot store now, and nothing was acknowledged. Send the same bytes after Retry-After seconds.",
@@ -204,7 +204,7 @@ CALLS: tuple[tuple[str, str, dict[int, Any], tuple[int, ...], dict[str, Any] | N
     ("POST", "/reports", {200: Taken, 201: Taken}, (*_UPLOAD, 409), BYTES),
     ("GET", "/schema", {200: _JSON}, (), None),
     ("GET", "/status", {200: Status}, (), None),
-    ("POST", "/users", {200: Taken | list[UserAnswer], 201: Taken}, (403, 409, 422), USERS),
+    ("POST", "/users", {200: Taken | list[UserAnswer], 201: Taken}, (403, 409, 422, 429), USERS),
     ("POST", "/batches", {200: BatchAnswer}, _UPLOAD, BYTES),
     ("POST", "/close", {200: ClosedAnswer, 202: Detail}, (401,), None),
     ("GET", "/export", {200: BYTES}, (401, 409), None),
@@ -272,7 +272,8 @@ def documented(
         }
         for status, what in good.items()
     }
-    for status in sorted({*refusals, 408, 413, 431, 500, 503}):
+    limited = {429} if 401 in refusals else set()  # whoever sends many wrong tokens
+    for status in sorted({*refusals, *limited, 408, 413, 431, 500, 503}):
         described[status] = {"model": Detail, "description": WORDS[status]}
     extra = {"requestBody": {"required": True, "content": body}} if body else None
     return {"responses": described, "response_model": None, "status_code": min(good), "openapi_extra": extra}

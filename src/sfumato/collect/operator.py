@@ -47,6 +47,11 @@ class Operator:
         """
         self._check(request, bearer.credentials if bearer is not None else None if basic is None else basic.password)
 
+    def is_asking(self, request: Request) -> bool:
+        """Tell whether a ``request`` that anyone may send has the token as a bearer token."""
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(token.encode(), self._token)
+
     def _check(self, request: Request, token: str | None) -> None:
         if token is not None and hmac.compare_digest(token.encode(), self._token):
             return

@@ -27,7 +27,7 @@ from sfumato.collect.batch import MOST_BYTES
 from sfumato.collect.bodies import Bodies, blocks
 from sfumato.collect.checks import moment
 from sfumato.collect.database import StoreError
-from sfumato.collect.intake import MOST_KNOWN, Intake, read_users
+from sfumato.collect.intake import MOST_KNOWN, CheckedBatch, Intake, read_users
 from sfumato.collect.observe import Metrics
 from sfumato.collect.operator import Operator
 from sfumato.collect.page import status_page
@@ -35,6 +35,7 @@ from sfumato.collect.readiness import Readiness
 from sfumato.collect.refusals import RefusalError, Refusals
 from sfumato.collect.writer import BusyError, Writer
 from sfumato.errors import InputError
+from sfumato.web.door import caller
 from sfumato.web.limits import Buckets
 from sfumato.web.logs import Log
 from sfumato.web.metrics import CONTENT_TYPE, Measured
@@ -49,6 +50,7 @@ T = TypeVar("T")
 _LOGGER = logging.getLogger("sfumato.collect")
 _MOST_USERS_BYTES = 1 << 19
 _CLOSE_SECONDS = 20.0
+_USERS_A_SECOND, _USERS_AT_ONCE, _JUNK_AT_ONCE = 500.0, 20_000.0, 5.0
 _GOOD = ("stored", "repeated")
 
 
@@ -76,8 +78,8 @@ def create_app(
     """
     if server_key.public.hex() != schema.server_key:
         raise InputError("Expected the server key whose public part stands in the schema, got another. Use its file.")
-    service = _Service(schema, store, server_key, uploads_a_second, clock)
     operator = Operator(admin_token)
+    service = _Service(schema, store, server_key, operator, uploads_a_second, clock)
     app = FastAPI(
         title=f"Collection {schema.collection}",
         version=__version__,
@@ -124,10 +126,11 @@ class _Service:
         schema: Schema,
         store: Store,
         server_key: ServerKey,
+        operator: Operator,
         uploads_a_second: float,
         clock: Callable[[], float],
     ) -> None:
-        self._schema, self._store, self._clock = schema, store, clock
+        self._operator, self._schema, self._store, self._clock = operator, schema, store, clock
         self._opens, self._closes = (
             moment(name, getattr(schema, name)).replace(tzinfo=UTC).timestamp() for name in ("opens", "closes")
         )
@@ -138,6 +141,8 @@ class _Service:
         self._buckets = Buckets(uploads_a_second, max(1.0, 2 * uploads_a_second))
         self._reports: Writer[Upload] = Writer(self._commit)
         self._users: Writer[Enrolment] = Writer(store.enrol)
+        self._enrolments, self._junk = Buckets(_USERS_A_SECOND, _USERS_AT_ONCE), Buckets(1.0, _JUNK_AT_ONCE)
+        self._batcher = ThreadPoolExecutor(1, thread_name_prefix="sfumato-batches")
         self._checker = ThreadPoolExecutor(1, thread_name_prefix="sfumato-checker")
         self._ready = Readiness(lambda: self._store.sha256, store.cut)
         self._metrics, self._log = Metrics(lambda: self._reports.waiting), Log(_LOGGER)
@@ -160,6 +165,8 @@ class _Service:
         async with self._bodies.read(request, _MOST_USERS_BYTES) as body:
             values = read_users(body)
             alone = not isinstance(values, list)
+            if not self._operator.is_asking(request):
+                self._charge(self._enrolments, request, 1 if alone else len(values))
             checked = await self._checking(lambda: self._intake.enrolments([values] if alone else values))
             good = [one for one in checked if not isinstance(one, RefusalError)]
             answers = await self._write(self._users, good)
@@ -193,8 +200,9 @@ class _Service:
         A report that is refused leaves the others as they are.
         """
         self._check_open()
+        self._charge(self._junk, request, 0)
         async with self._bodies.read(request, MOST_BYTES) as body:
-            batch = await self._checking(lambda: self._intake.batch(body))
+            batch = await self._batch(request, body)
             self._take_turn(batch.sender)
             answers = await self._write(self._reports, [upload for _, upload in batch.uploads])
         self._count(answers)
@@ -294,6 +302,23 @@ class _Service:
             return await self._bounded(writer.add(items))
         except BusyError as error:
             raise RefusalError(503, "The server is busy. Send the same bytes again later.", retry_after=1) from error
+
+    async def _batch(self, request: Request, body: bytes) -> CheckedBatch:
+        """Check a batch, away from enrolments; an address that sends many which prove nothing has to wait."""
+        try:
+            return await self._bounded(
+                asyncio.get_running_loop().run_in_executor(self._batcher, self._intake.batch, body)
+            )
+        except RefusalError:
+            self._junk.take(caller(request.client))
+            raise
+
+    def _charge(self, buckets: Buckets, request: Request, count: int) -> None:
+        """Charge the address that a request comes from, before the work; 0 asks only whether it may send one."""
+        site = caller(request.client)
+        wait = buckets.take(site, count) if count else buckets.wait(site)
+        if wait:
+            raise RefusalError(429, "This address sends too much. Send the same bytes again later.", retry_after=wait)
 
     async def _bounded(self, act: Awaitable[T]) -> T:
         """Wait for what reads or writes the store, and not for ever."""

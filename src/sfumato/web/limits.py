@@ -30,12 +30,20 @@ class Buckets:
         self._rate, self._burst, self._most, self._clock = rate, burst, most, clock
         self._kept: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, name: str) -> float:
-        """Take one token and return 0, or return the seconds until there is one."""
-        now = self._clock()
-        left, then = self._kept.pop(name, (self._burst, now))
-        left = min(self._burst, left + (now - then) * self._rate)
-        self._kept[name] = (left - 1 if left >= 1 else left, now)
+    def take(self, name: str, count: float = 1) -> float:
+        """Take tokens of a ``name`` and return 0, or return the seconds until there are so many."""
+        wait, left = self.wait(name, count), self._left(name)
+        self._kept.pop(name, None)
+        self._kept[name] = (left if wait else left - count, self._clock())
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
-        return 0.0 if left >= 1 else (1 - left) / self._rate
+        return wait
+
+    def wait(self, name: str, count: float = 1) -> float:
+        """Return the seconds until the bucket of a ``name`` has ``count`` tokens, and take none."""
+        return max(0.0, count - self._left(name)) / self._rate
+
+    def _left(self, name: str) -> float:
+        now = self._clock()
+        left, then = self._kept.get(name, (self._burst, now))
+        return min(self._burst, left + (now - then) * self._rate)
