@@ -59,9 +59,9 @@ def main() -> None:
         filled(where, asked.reports)
         print(f"{asked.reports:,} reports")
         for name, *arguments in (
-            ("estimate", where),
             ("close", "--store", where, "--yes"),
             ("export", "--store", where, "--out", str(Path(folder) / "closed")),
+            ("estimate", where),
         ):
             seconds, processor, memory = measured(name, *arguments)
             print(f"{name:10}{seconds:8.1f} s {processor:8.1f} s of processor {memory:6.0f} MiB", flush=True)

@@ -36,6 +36,7 @@ VALUES = 'label = "poetry"\n[features]\n"books a year" = 30\nage = 56.06133713\n
 def folder(tmp_path, monkeypatch):
     """An empty folder as the current one, with questions, a roster and values."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sfumato.collect.ticks.SECONDS", 0.0)
     (tmp_path / "questions.toml").write_text(QUESTIONS)
     (tmp_path / "users.txt").write_text("".join(f"u{i}\n" for i in range(30)))
     (tmp_path / "values.toml").write_text(VALUES)

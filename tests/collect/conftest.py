@@ -55,3 +55,9 @@ def where(request, tmp_path):
     with engine.connect() as connection:
         connection.exec_driver_sql(f"drop database {name} with (force)")
     engine.dispose()
+
+
+@pytest.fixture(autouse=True)
+def _no_ticks(monkeypatch):
+    """Devices of tests need not hide how long they take."""
+    monkeypatch.setattr("sfumato.collect.ticks.SECONDS", 0.0)

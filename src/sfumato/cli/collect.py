@@ -144,6 +144,7 @@ def report(
     from sfumato.collect.roster import read_roster
     from sfumato.collect.schema import Schema
     from sfumato.collect.tables import read_answers
+    from sfumato.collect.ticks import Ticks
 
     address = schema if "://" in schema else None
     if server is None and address is None:
@@ -153,6 +154,7 @@ def report(
     else:
         with Connection(address, ca=ca, tell=_say) as connection:
             asked = Schema.from_json(connection.get("/schema").content)
+    ticks = Ticks()
     own, known = read_answers(values), read_roster(roster) if roster else ()
     with Connection(server or address or "", ca=ca, tell=_say) as connection:
         new = not _exists(state)
@@ -173,6 +175,7 @@ def report(
             typer.echo("Nothing was drawn, and nothing was sent.")
             raise typer.Exit(1)
         device = _agreed_upon(device, asked, shown, new=new)
+        ticks.wait()
         with _going_on("The same command goes on, without another charge."):
             try:
                 if code is not None:

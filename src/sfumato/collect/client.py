@@ -31,6 +31,7 @@ from sfumato.collect.folder import keep_code, read_codes, read_device, write_dev
 from sfumato.collect.journal import append_entry, found_entry, locked, read_entries, spent, synced_entries
 from sfumato.collect.keys import DeviceKeys
 from sfumato.collect.roster import check_roster
+from sfumato.collect.ticks import Ticks
 from sfumato.collect.wire import check_user
 from sfumato.errors import BudgetExceededError, InputError
 
@@ -208,10 +209,13 @@ class Device:
             from sfumato.collect.drawing import draw
             from sfumato.noise.coins import SecretWords
 
+            ticks = Ticks()
             own = self._checked(entries, schema, values, roster, now)
+            ticks.wait()
             if not found_entry(entries, "charge", schema):
                 self._charge(schema, entries)
             (message,) = draw(schema, own, SecretWords())
+            ticks.wait()
             append_entry(self.folder, entries, {"kind": "report", "schema": schema.sha256, "message": message.hex()})
             return message
 
