@@ -55,11 +55,39 @@ def test_release_leaves_nothing_else_of_the_votes(run, options):
     assert (code, err) == (0, "")
     assert told["releasable"] is True
     assert told["answered"] is None
-    again = json.loads(run(*options, "--release", "8,0.025,4", "--json")[1])
-    assert {key for key in told if told[key] != again[key]} == {"epsilon"}
+    assert json.loads(run(*options, "--release", "8,0.025,4", "--json")[1]) == told, "a second draw would cost again"
     text = run(*options, "--release", "8,0.025,4")[1]
     assert "Releasable" in text
     assert "Not releasable" not in text
+
+
+def test_votes_are_released_once(run, tmp_path):
+    """The number that was told is told again, and no other question about the same votes, in whatever file form, is answered."""
+    asked = ("--mechanism", "gnmax", "--sigma2", "12", "--json")
+    told = json.loads(run(*asked, "--release", "8,0.025,4")[1])
+    kept = tmp_path / "votes.npy.released.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    np.save(tmp_path / "votes.npy", VOTES)
+    assert json.loads(run(*asked, "--release", "8,0.025,4")[1]) == told
+    for other in (("--release", "8,0.02,4"), ("--release", "8,0.025,4", "--queries", "50")):
+        code, out, err = run(*asked, *other)
+        assert (code, out, "Every release of these votes costs" in err) == (2, "", True)
+    np.save(tmp_path / "votes.npy", VOTES[::-1])
+    assert json.loads(run(*asked, "--release", "8,0.025,4")[1])["epsilon"] != told["epsilon"]
+    np.save(tmp_path / "votes.npy", VOTES)
+    assert json.loads(run(*asked, "--release", "8,0.025,4")[1]) == told
+    kept.write_text("[{}]")
+    code, out, err = run(*asked, "--release", "8,0.025,4")
+    assert (code, out, "Restore it" in err) == (2, "", True)
+
+
+def test_nothing_is_told_that_cannot_be_kept(run, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sfumato.pate.told.whole_file", full)
+    code, out, _ = run("--mechanism", "gnmax", "--sigma2", "12", "--release", "8,0.025,4")
+    assert (code != 0, out) == (True, "")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ def analyze(
     release: str | None = typer.Option(
         None,
         "--release",
-        help="Print a noisy upper bound, which may leave. Give ORDER,BETA,NOISE, such as 8,0.025,4: chosen without the votes.",
+        help="Print a noisy upper bound, which may leave. Give ORDER,BETA,NOISE, such as 8,0.025,4: chosen without the votes. "
+        "It is drawn once, and kept beside the votes.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
@@ -48,7 +49,7 @@ def analyze(
     It also says whether the printed number may leave.
     """
     from sfumato.pate.analysis import analyze as analyze_votes
-    from sfumato.pate.epsilon_release import release_epsilon
+    from sfumato.pate.told import release_once
     from sfumato.pate.votes import read_votes
 
     given = {"--scale": scale, "--sigma1": sigma1, "--sigma2": sigma2, "--threshold": threshold}
@@ -59,7 +60,7 @@ def analyze(
         if release is None:
             told = analyze_votes(counts, asked, delta, as_published=as_published).to_dict()
         else:
-            result = release_epsilon(counts, asked, delta, order=order, beta=beta, noise=noise)
+            result = release_once(votes, asked, delta, queries=queries, order=order, beta=beta, noise=noise)
             told = _released(asked, len(counts), result.epsilon, order, delta, result.confidence)
     typer.echo(json.dumps(told) if as_json else "\n".join(_lines(told)))
 
@@ -88,7 +89,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
     lines = [f"epsilon = {told['epsilon']:.4f} at delta = {told['delta']:g} ({told['mechanism']}, {order}{convention})"]
     if told["releasable"]:
         lines.append(
-            f"Releasable: an upper bound with confidence {told['confidence']:g}; a further release costs again."
+            f"Releasable: an upper bound with confidence {told['confidence']:g}, drawn once and kept beside the votes."
         )
     else:
         lines.append(f"Expected answers: {told['answered']:.2f} of {told['queries']}.")
