@@ -1,10 +1,10 @@
 r"""A forecast of what label messages would reach at less noise, from a noisy pilot; it reads releases alone.
 
-The model: in C - 1 dimensions the row of a node of class y, around the mean of all rows, is
-:math:`H = \lambda (b\, (s_y - \bar s) + e) + \sigma Z`, with :math:`s_y` the corner of a simplex, :math:`\bar s` the mean of
-the corners by the shares of the classes, e Gaussian, and :math:`\lambda` log-normal, since nodes differ in degree. Four
-numbers determine it:
+The model: in C - 1 dimensions the row of a node of class y is :math:`H = \lambda (m + b\, (s_y - \bar s) + e) + \sigma Z`,
+with :math:`s_y` the corner of a simplex, :math:`\bar s` the mean of the corners by the shares of the classes, e Gaussian, and
+:math:`\lambda` log-normal, since nodes differ in degree. These determine it:
 
+* the mean row gives m: where one class is frequent, all rows point to it, and the more neighbors, the farther;
 * the mean square and the mean fourth power of the rows' norms give the energy of the signal and the spread of
   :math:`\lambda`; the part of the noise is known and taken off;
 * the mean product of a row's direction with :math:`s_y - \bar s` gives b. This one reads labels, so it is a release of its own;
@@ -59,8 +59,7 @@ def forecast(
     Args:
         rows: released rows of a pilot, each with mean 0, [n, C] for C >= 2 classes.
         stddev: standard deviation of their noise.
-        correlation: mean product of the direction of a row, around the mean row, with the code of the node's class around the
-            mean code.
+        correlation: mean product of the direction of a row with the code of the node's class around the mean code.
         later_stddev: standard deviation of the noise to come.
         loss: log-loss of features alone.
         shares: those of the classes.
@@ -74,17 +73,21 @@ def forecast(
     0.2
     """
     dims, draws, codes = rows.shape[1] - 1, Draws.of(shares, 0), centered_codes(shares)
-    square = np.square(rows - rows.mean(axis=0), dtype=np.float64).sum(axis=1)
+    square = np.square(rows, dtype=np.float64).sum(axis=1)
     energy = max(float(square.mean()) - dims * stddev**2, 1e-12 * stddev**2)
     fourth = float(np.square(square).mean()) - stddev**2 * (2 * dims + 4) * energy - (dims**2 + 2 * dims) * stddev**4
     excess = max(fourth / ((1 + 2 / dims) * energy**2), 1.0)
     spread = min(np.sqrt(np.log(excess)) / 2, _MOST_SPREAD)
     weight = np.exp(spread * draws.spread - spread**2)[:, None]
     told = codes / np.sqrt(shares @ np.square(codes).sum(axis=1))
+    common = rows.mean(axis=0) @ _plane(len(shares)) * np.exp(spread**2 / 2)
+
+    def length_of(energy: float) -> float:
+        return float(np.sqrt(max(energy - common @ common, 1e-3 * energy)))  # of what differs between nodes
 
     def drawn(share: float, energy: float, noise: float) -> Floats:
         signal = share * told[draws.classes] + np.sqrt(1 - share**2) * draws.within
-        return weight * np.sqrt(energy) * signal + noise * draws.noise
+        return weight * (common + length_of(energy) * signal) + noise * draws.noise
 
     def seen(share: float, energy: float) -> float:
         made = drawn(share, energy, stddev)
@@ -93,7 +96,8 @@ def forecast(
     least = _solve(lambda length: seen(1.0, length**2), correlation, _MOST_STRENGTH * stddev) ** 2
     energy = max(energy, least)  # noise can hide the energy of rows whose direction does tell the class
     share = _solve(lambda part: seen(part, energy), correlation, 1.0)
-    later, means = drawn(share, energy, later_stddev), share * np.sqrt(energy) * np.exp(-(spread**2) / 2) * told
+    later, means = drawn(share, energy, later_stddev), share * length_of(energy) * np.exp(-(spread**2) / 2) * told
+    later -= later.mean(axis=0)
     within = later.T @ later / _DRAWS - means.T @ (shares[:, None] * means)
     axes = np.linalg.solve(within, means.T)
     says = later @ axes - (means * axes.T).sum(axis=1) / 2 + np.log(shares)
@@ -111,10 +115,14 @@ def centered_codes(shares: Floats) -> Floats:
     >>> centered_codes(np.array([0.9, 0.1])).round(3).ravel().tolist()
     [0.2, -1.8]
     """
-    centered = np.eye(len(shares)) - 1 / len(shares)
-    plane: Floats = np.linalg.svd(centered)[0][:, : len(shares) - 1] / np.linalg.norm(centered[0])
-    turned: Floats = plane * np.sign(plane[0, 0]) if len(shares) == 2 else plane
-    return turned - shares @ turned
+    corners = _plane(len(shares)) / np.sqrt(1 - 1 / len(shares))
+    return corners - shares @ corners
+
+
+def _plane(classes: int) -> Floats:
+    """Return orthonormal axes of the rows of mean 0, [C, C - 1]; two classes have one, toward the first."""
+    axes: Floats = np.linalg.svd(np.eye(classes) - 1 / classes)[0][:, : classes - 1]
+    return axes * np.sign(axes[0, 0]) if classes == 2 else axes
 
 
 def _loss(scores: Floats, classes: NDArray[np.int64]) -> float:

@@ -8,12 +8,12 @@ accuracy where features say more. So the split is learned privately. All release
    after 50 steps are kept too.
 2. *Pilot hop* [0.035] of label messages to all receivers, as in :mod:`~sfumato.central.labels`.
 3. *Test* [0.03]: one noisy sum of 3 + C numbers for each node in training or validation: the log-loss of the first weights and
-   of the last, each cut at 5 and divided by 5; the product of the row's direction, around the mean of all rows, with the code
-   of the node's class (0 if the node does not receive); and the one-hot row of its class.
+   of the last, each cut at 5 and divided by 5; the product of the row's direction with the code of the node's class (0 if the
+   node does not receive); and the one-hot row of its class.
 4. *Choice*, a function of these releases: :func:`~sfumato.central.forecast.forecast` says what log-loss messages and features
-   would reach together, at a correlation below the measured one: less the noise of the test, and twice what chance alone gives
-   rows that say nothing. What the classes' shares alone explain of it is taken off first. Features alone are taken to reach the
-   loss of the last weights less 1.2 times their gain over the first.
+   would reach together, at a correlation below the measured one: less the noise of the test, and twice what chance alone
+   gives rows that say nothing. What the classes' shares alone explain of it is taken off first. Features alone are taken to
+   reach the loss of the last weights less half of their gain over the first; no loss is above that of one answer for all.
 5. *Rest* [0.75]: either features train on, or a second hop gets it.
 6. *Last stage* [0.03]: a few numbers (:mod:`~sfumato.central.weighing`) weigh features and rows, by the labels of validation
    nodes and, if messages won, learners.
@@ -82,7 +82,7 @@ _CENTER, _ALONE, _PILOT, _REST, _LAST = 0.015, 0.14, 0.035, 0.75, 0.03
 TEST = (0.005, 0.005, 0.015, 0.005)
 """Shares of mu^2 that two losses, the product and the one-hot row of the test have."""
 _EARLY, _STEPS, _OLD_HOP_PART = 50, 150, 0.94
-_CHANCE, _BEYOND = 2.0, 1.2
+_CHANCE, _BEYOND = 2.0, 0.5
 MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(_ALONE / _STEPS))
 """Largest noise multiplier of the whole run for which DP-SGD can add what the head is charged (records removed)."""
 
@@ -187,7 +187,7 @@ class PilotedMessages(LabelMessages):
         told = self._alone(plan, graph, session, head, own)
         routed = self.routed(plan, graph, session)
         pilot = release_hop(plan, session, routed)
-        test = _release_test(plan, graph, session, told, pilot, routed.receives)
+        test = _release_test(plan, graph, session, told, pilot)
         shares = shares_of(plan, test)
         pays = messages_pay(plan, test, pilot, graph.train_mask | graph.val_mask, routed.receives)
         released = {"aggregate/1": pilot, "aggregate/2": np.zeros_like(pilot), "test": test}
@@ -258,14 +258,13 @@ def _release_test(
     session: Session,
     told: tuple[NDArray[np.float32], NDArray[np.float32]],
     pilot: NDArray[np.int64],
-    receives: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
     """Release the sum of 3 + C numbers for each labeled node in training or validation."""
     assert graph.y is not None
     nodes, classes = np.flatnonzero((graph.train_mask | graph.val_mask) & (graph.y >= 0)), plan.public.num_classes
     y = graph.y[nodes]
     losses = [-np.log(np.maximum(softmax(one), np.exp(-MOST_LOSS)))[nodes, y] / MOST_LOSS for one in told]
-    products = (_around(pilot, receives) @ simplex(classes).T)[nodes, y]
+    products = (normalize_rows(_centered(pilot)) @ simplex(classes).T)[nodes, y]
     numbers = np.column_stack([*losses, products, np.eye(classes)[y]])
     rows: NDArray[np.float32] = (np.clip(numbers, -1, 1) * _weights(classes)).astype(np.float32)
     key = session.charge("test")
@@ -304,10 +303,13 @@ def messages_pay(
     classes, shares, both = plan.public.num_classes, shares_of(plan, test), scored & receives
     numbers = test[0] / UNIT / _weights(classes)
     nodes, most = max(int(np.count_nonzero(scored)), 1), max(int(np.count_nonzero(both)), 1)
-    early, late = np.clip(numbers[:2] * MOST_LOSS / nodes, 0.01, MOST_LOSS).tolist()
+    entropy = -float(shares @ np.log(shares))  # the loss of one answer for all, which the last stage can always give
+    early, late = np.clip(numbers[:2] * MOST_LOSS / nodes, 0.01, max(entropy, 0.01)).tolist()
     alone = max(late - _BEYOND * max(early - late, 0.0), 0.01)
     mean = shares @ simplex(classes)
-    explained = float(_around(pilot, receives)[both].sum(axis=0) @ mean)  # by the shares alone, whatever rows say
+    explained = float(
+        normalize_rows(_centered(pilot[both])).sum(axis=0) @ mean
+    )  # by the shares alone, whatever rows say
     noise = _test_noise(plan) / _weights(classes)[2] / most
     chance = float(np.sqrt((1 - mean @ mean) / ((classes - 1) * most)))  # of a correlation of rows that say nothing
     correlation = (float(numbers[2]) - explained) / most - float(np.hypot(noise, _CHANCE * chance))
@@ -362,14 +364,6 @@ def _evidence(plan: Planned, weights: Arrays, released: Arrays, graph: Graph) ->
         rows = np.zeros_like(rows)
     heard = np.asarray(rows.any(axis=1))  # every row that was released has noise, and no other
     return evidence(head_scores(weights, centered_rows(graph, weights)), rows, noise, heard)
-
-
-def _around(pilot: NDArray[np.int64], receives: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Directions of rows around the mean of all rows; zero where a node does not receive."""
-    rows = _centered(pilot)
-    rows -= rows[receives].mean(axis=0) if receives.any() else 0.0
-    rows[~receives] = 0
-    return normalize_rows(rows)
 
 
 def _centered(sums: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float64]:
