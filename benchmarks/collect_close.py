@@ -3,8 +3,8 @@
 Run: python benchmarks/collect_close.py --reports 1000000 [--store URL]
 
 Reports are of eight features and a label, in an SQLite file in the temporary folder, or in an empty database by its URL. They are
-written by the store itself, without their senders, since closing reads messages alone. Each step is a process of its own, as on
-the command line; the memory is the largest resident set that the system saw.
+written into the tables of a store, without their senders, since closing reads messages alone. Each step is a process of its own,
+as on the command line; the memory is the largest resident set that the system saw.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pathlib import Path
 
 from collect_load import questions, report
 
+from sfumato.collect.database import REPORTS
 from sfumato.collect.keys import ServerKey
-from sfumato.collect.store import Store, Upload
+from sfumato.collect.store import Store
 
 _BLOCK = 20_000
 
@@ -33,7 +34,11 @@ def filled(where: str, reports: int) -> None:
     for start in range(0, reports, _BLOCK):
         numbers = range(start, min(start + _BLOCK, reports))
         ids = [f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}" for number in numbers]
-        store.add([Upload(one, head + one.encode() + tail, bytes(64)) for one in ids])
+        with store._database.writing() as connection:
+            rows = [{"user": one.encode(), "message": head + one.encode() + tail} for one in ids]
+            store._database.insert(
+                connection, REPORTS, [{**one, "proof": bytes(64), "received_at": 0.0} for one in rows]
+            )
     store.dispose()
 
 

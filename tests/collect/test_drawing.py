@@ -7,6 +7,7 @@ import pytest
 from collect_fake import schema_of
 from scipy import sparse
 
+from sfumato.collect.checks import roster_sha256
 from sfumato.collect.drawing import Values, draw, oddities, scaled
 from sfumato.collect.wire import decode, public_id
 from sfumato.noise.coins import SecretWords
@@ -128,3 +129,42 @@ def test_odd_classes_and_links_are_told():
         "links: 2 of 3 ids are not on the roster and count as no link."
     ]
     assert oddities(asked, {"links": ["ada"]}, roster) == []
+
+
+ROSTER = [f"u{place}" for place in range(40)]
+PARTS = {
+    **{
+        mechanism: {"features": {"names": [f"f{i}" for i in range(8)], "epsilon": 2.0, "mechanism": mechanism, **more}}
+        for mechanism, more in (
+            ("multi-bit", {}), ("one-bit", {}), ("direction", {}), ("piecewise", {}), ("laplace", {}),
+            ("gaussian", {"delta": 1e-6}), ("pgc", {"per_feature": True}),
+        )
+    },
+    **{
+        mechanism: {"label": {"classes": list("abcdef"), "epsilon": 1.0, "mechanism": mechanism}}
+        for mechanism in ("randomized-response", "subset")
+    },
+    "links": {"links": {"users": 40, "roster": roster_sha256(ROSTER), "epsilon": 6.0}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS)
+def test_as_many_random_bytes_are_drawn_whatever_the_values(parts):
+    """But for "collision", which tries again where it missed; fixed moments (test_ticks.py) hide how long any of it takes."""
+    asked, drawn = schema_of(**parts), []
+
+    class Counted(SecretWords):
+        def bytes(self, count):
+            drawn[-1] += count
+            return super().bytes(count)
+
+    rows = [[0.0] * 8, [1.0] * 8, [0.3, 1, 0, 0, 1, 0, 1, 0.5], [1.0] + [0.0] * 7]
+    for key in range(10):
+        drawn.clear()
+        for place, row in enumerate(rows):
+            links = tuple(range(6, 6 + 11 * place))
+            drawn.append(0)
+            values = Values(("u5",), np.array([row]), (place,), (links,), (5,))
+            draw(asked, values, Counted(bytes([key]) * 32))
+        assert len(set(drawn)) == 1
+        assert drawn[0] > 0

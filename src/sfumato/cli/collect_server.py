@@ -82,7 +82,8 @@ def close(
 
     opened = Store.open(store)
     closed, counts = opened.sha256, opened.counts()
-    found = f"{opened.schema.collection} has {_reports(counts.reports)} of {counts.users:,} enrolled users"
+    users = f"{counts.users:,} enrolled user{'s' * (counts.users != 1)}"
+    found = f"{opened.schema.collection} has {_reports(counts.reports)} of {users}"
     if dry_run:
         facts = {
             "collection": opened.schema.collection,
