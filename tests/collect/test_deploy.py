@@ -1,0 +1,104 @@
+"""The container files name what exists: options, probes, files, networks. Where a container engine is there, they start."""
+
+import ipaddress
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from devices import SERVER_KEY, TOKEN, label_schema
+
+from sfumato.cli import app
+
+FOLDER = Path(__file__).parents[2] / "deploy"
+COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+SERVICES = COMPOSE["services"]
+NGINX = (FOLDER / "nginx.conf").read_text()
+
+
+def value_of(option):
+    return next(word.partition("=")[2] for word in SERVICES["collect"]["command"] if word.startswith(f"{option}="))
+
+
+def test_the_command_exists():
+    described = (FOLDER / "Containerfile").read_text()
+    assert json.loads(re.search(r"ENTRYPOINT (\[.*\])", described)[1]) == ["sfumato"]
+    command, words = typer.main.get_command(app), list(SERVICES["collect"]["command"])
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    known = {option for one in command.params for option in one.opts}
+    assert {word.partition("=")[0] for word in words if word.startswith("-")} <= known
+    extras = re.search(r"source\[(.*)\]", described)[1].split(",")
+    assert all(f"\n{extra} = [" in (FOLDER.parent / "pyproject.toml").read_text() for extra in extras)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_each_service_has_limits_and_a_probe(name):
+    service = SERVICES[name]
+    assert service["mem_limit"]
+    assert service["ulimits"]["nofile"] >= 4096
+    assert service["restart"] == "unless-stopped"
+    assert service["healthcheck"]["test"][0] == "CMD"
+    for kind in ("networks", "secrets"):
+        assert set(service.get(kind, ())) <= set(COMPOSE[kind])
+    assert set(service.get("depends_on", ())) <= set(SERVICES)
+
+
+def test_files_and_names_fit_together():
+    command = " ".join(SERVICES["collect"]["command"])
+    mounted = {f"/run/secrets/{name}" for name in SERVICES["collect"]["secrets"]}
+    assert set(re.findall(r"/run/secrets/\w+", command)) == mounted
+    assert f"proxy_pass http://collect:{value_of('--port')};" in NGINX
+    assert f"127.0.0.1:{value_of('--port')}/healthz" in " ".join(SERVICES["collect"]["healthcheck"]["test"])
+    (subnet,) = COMPOSE["networks"]["front"]["ipam"]["config"]
+    assert ipaddress.ip_network(value_of("--trusted-proxy")) == ipaddress.ip_network(subnet["subnet"])
+    user, host, name = re.match(r"postgresql\+psycopg://(\w+)@(\w+)/(\w+)", value_of("--store")).groups()
+    set_up = SERVICES[host]["environment"]
+    assert (set_up["POSTGRES_USER"], set_up["POSTGRES_DB"]) == (user, name)
+    assert "database" not in {one for one in SERVICES if "front" in SERVICES[one]["networks"]}
+    assert NGINX.count("{") == NGINX.count("}")
+    assert "proxy_set_header X-Forwarded-For $remote_addr;" in NGINX
+    assert not Path(FOLDER / "secrets").exists()  # they are the operator's, and never in the repository
+
+
+def engine():
+    """The command of a container engine that runs here, or None."""
+    for name in ("docker", "podman"):
+        if shutil.which(name) and not subprocess.run([name, "info"], capture_output=True).returncode:
+            return name if not subprocess.run([name, "compose", "version"], capture_output=True).returncode else None
+    return None
+
+
+@pytest.mark.soak
+def test_the_services_start_and_answer(tmp_path):
+    """Builds the image, which takes minutes."""
+    name = engine()
+    if name is None:
+        pytest.skip("no container engine with compose runs here")
+    shutil.copytree(FOLDER.parent, tmp_path / "source", ignore=shutil.ignore_patterns(".git", ".venv", "build", "site"))
+    folder = tmp_path / "source" / "deploy"
+    for made in ("secrets", "tls"):
+        (folder / made).mkdir()
+    (folder / "secrets/schema.json").write_text(label_schema().text)
+    SERVER_KEY.write(folder / "secrets/server.key")
+    for made, text in (("admin.token", TOKEN), ("password", "p"), ("pgpass", "database:*:*:sfumato:p")):
+        (folder / "secrets" / made).write_text(f"{text}\n")
+    for path in (folder / "secrets").iterdir():
+        path.chmod(0o600)
+        if path.name != "password":
+            shutil.chown(path, 10001, 10001)
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout privkey.pem"
+    options = ["-out", "fullchain.pem", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*command.split(), *options], cwd=folder / "tls", check=True, capture_output=True)
+    compose = [name, "compose", "-f", str(folder / "compose.yaml")]
+    try:
+        subprocess.run([*compose, "up", "--build", "--wait", "--wait-timeout", "900"], check=True)
+        asked = ["wget", "-q", "--no-check-certificate", "-O", "-", "https://127.0.0.1/readyz"]
+        said = subprocess.run([*compose, "exec", "-T", "proxy", *asked], check=True, capture_output=True)
+        assert json.loads(said.stdout) == {"ready": True}
+    finally:
+        subprocess.run([*compose, "down", "--volumes"], check=False)
