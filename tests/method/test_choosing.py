@@ -117,17 +117,18 @@ def test_a_recall_is_reached_by_just_so_many_and_needs_enough_nodes():
         least_probability("recall=0.9", table, LABELS == 1)
 
 
-def test_the_least_cost_follows_from_probabilities_unless_labels_surely_say_otherwise():
+@pytest.mark.parametrize("positive", [0, 1, 3, 200])
+def test_the_least_cost_follows_from_probabilities_whatever_labels_say(positive):
+    """With few or no positive nodes among 200 another threshold can look cheaper by many standard errors, and is not."""
     chances = np.linspace(0.005, 0.995, 200)
-    right = DRAW.random(200) < chances
-    assert least_probability("cost=1:4", chances, right) == 0.2
-    assert least_probability("cost=1:4", chances[:0], right[:0]) == 0.2
-    squeezed = 0.01 * chances  # the same order, and no probabilities
-    least = least_probability("cost=1:4", squeezed, right)
-    assert 0.0005 < least < 0.005
-    never = np.zeros(200, bool)
-    assert least_probability("cost=1:4", chances, never) > 1
-    assert least_probability(0.3, chances, right) == least_probability("0.3", chances, right) == 0.3
+    assert least_probability("cost=1:4", chances, np.arange(200) >= 200 - positive) == 0.2
+    assert least_probability("cost=1:1000", 0.01 * chances, np.arange(200) < positive) == 1 / 1001
+    assert least_probability("cost=1:4", chances[:0], np.zeros(0, bool)) == 0.2
+
+
+def test_a_threshold_may_be_a_number():
+    assert least_probability(0.3, np.zeros(0), np.zeros(0, bool)) == 0.3
+    assert least_probability("0.3", np.zeros(0), np.zeros(0, bool)) == 0.3
 
 
 def test_public_numbers_follow_from_ids_alone_and_look_drawn():

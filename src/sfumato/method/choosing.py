@@ -9,7 +9,8 @@ spent, and nothing new is stored in a release.
   least c, and at most :math:`c + 1 / (n + 1)`. Equal probabilities are told apart by public numbers that follow from node
   ids. With ``each_class``, r and n are those of the class alone, and so is what is promised.
 * *Thresholds* are a number, or the largest one at which new nodes of the positive class reach a recall in expectation (the
-  same rule, for this class), or the one of least cost on validation nodes.
+  same rule, for this class), or FP / (FP + FN), which costs least if probabilities are right. No validation node moves that
+  one: where a class is rare, the few that it has cannot show that another is cheaper.
 * *Top*: the nodes with the largest probability of the positive class, among those whose label is not known.
 
 Validation labels also chose passes, weights and parts of the model, out of a few hundred; the decision note 0044 measures what
@@ -37,7 +38,6 @@ BINS = 32
 _MOST_ODDS = 8.0
 SLACK = 1e-9
 """Floats make products such as 10 x 0.7 a little more, or less, than they are."""
-_SURE = 3.0  # standard errors
 
 
 def needed(coverage: float, count: int) -> int:
@@ -202,7 +202,7 @@ def least_probability(threshold: float | str, of_class: NDArray[np.floating], la
     if way == "number":
         return first
     if way == "cost":
-        return _cheapest(first, second, of_class, labels)
+        return first / (first + second)
     there = int(labels.sum())
     taken = needed(first, there)
     if taken > there:
@@ -212,24 +212,3 @@ def least_probability(threshold: float | str, of_class: NDArray[np.floating], la
             "recall, or train with a larger share of validation nodes."
         )
     return float(np.sort(of_class[labels])[::-1][taken - 1])
-
-
-def _cheapest(wrong: float, missed: float, of_class: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
-    """The threshold that costs least if probabilities are right, unless validation nodes show surely that another is cheaper."""
-    usual = wrong / (wrong + missed)
-    if not len(labels):
-        return usual
-
-    def costs(least: float) -> NDArray[np.float64]:
-        chosen = of_class >= least
-        return wrong * (chosen & ~labels) + missed * (~chosen & labels)
-
-    order = np.argsort(-of_class, kind="stable")
-    found, true = of_class[order], labels[order]
-    missing = missed * (true.sum() - np.concatenate([[0], np.cumsum(true)]))
-    total = missing + wrong * np.concatenate([[0], np.cumsum(~true)])  # where the first k are chosen
-    ends = np.concatenate([[True], np.append(found[1:] != found[:-1], True)])  # equal probabilities go together
-    first = int(np.flatnonzero(ends)[np.argmin(total[ends])])
-    best = float(found[first - 1]) if first else 2.0
-    saved = costs(usual) - costs(best)
-    return best if saved.mean() > _SURE * saved.std() / math.sqrt(len(saved)) else usual
