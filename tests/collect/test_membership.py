@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from sfumato.collect import keys
+from sfumato.collect import keys, stored
 from sfumato.collect.batch import encode_batch
 from sfumato.collect.keys import DeviceKeys, ServerKey
 from sfumato.collect.server import create_app
@@ -105,6 +105,25 @@ def test_enrolments_without_the_code_of_their_user(served, changes, listed):
 
     status, said, _, _ = same_for_both(served, "/users", body)
     assert (json.loads(said)[0]["status"] if listed else status) in (403, 422)
+
+
+def test_as_many_rows_are_read_of_strangers(served):
+    """A row that is there takes longer to read than one that is not."""
+    _, _, store = served
+    rows = []
+
+    def counted(*given):
+        for row in real(*given):
+            rows[-1].append(len(row))
+            yield row
+
+    with pytest.MonkeyPatch.context() as patch:
+        real = stored.rows_of_all
+        patch.setattr(stored, "rows_of_all", counted)
+        for users in (["ada"], ["eve"], ["ada", "bob"], ["eve", "nobody"]):
+            rows.append([])
+            store.keys(users)
+    assert rows == [[4], [4], [4, 4], [4, 4]]
 
 
 def test_members_are_taken_as_before(served):

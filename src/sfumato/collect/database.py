@@ -234,6 +234,28 @@ def rows_of(
             yield user.decode(), *values
 
 
+def rows_of_all(
+    connection: Connection, users: Collection[str], table: sql.Table, *columns: str
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what :func:`rows_of` yields, and of users who are not in the table a row of None.
+
+    Args:
+        connection: of a transaction.
+        users: the user ids to look for.
+        table: that has a column ``user``.
+        columns: the names of further columns.
+    """
+    ids = [(user.encode(),) for user in users]
+    name: sql.ColumnClause[bytes] = sql.column("name", _ID)
+    for start in range(0, len(ids), _AT_ONCE):
+        asked = sql.values(name, name="asked").data(ids[start : start + _AT_ONCE]).cte("asked")
+        joined = sql.outerjoin(asked, table, asked.c.name == table.c.user)
+        for user, *values in connection.execute(
+            sql.select(asked.c.name, *(table.c[one] for one in columns)).select_from(joined)
+        ):
+            yield bytes(user).decode(), *values
+
+
 def in_order(connection: Connection, block: int) -> Iterator[bytes]:
     """Yield all messages, ascending by the bytes of the user id, reading a ``block`` of them at once from a ``connection``.
 

@@ -220,10 +220,15 @@ class Intake:
         return RefusalError(403, detail, user=user)
 
     def _read(self, users: Collection[str]) -> None:
-        """Read the keys of users from the store; those who are not enrolled are forgotten."""
+        """Read the keys of users from the store; those who are not enrolled are forgotten.
+
+        For each of these the keys of nobody are kept, under a name that no user has, as those of another would be.
+        """
         found = self._store.keys(users) if users else {}
-        self._known.drop(user.encode() for user in users if user not in found)
-        self.remember(found)
+        for user in users:
+            name = user.encode() if user in found else b""
+            self._known.keep({name: _packed(found.get(user, self._nobody))})
+            self._known.drop([b"" if name else user.encode()])
 
     def _check_schema(self, body: bytes, magic: bytes) -> None:
         if body[:4] == magic and len(body) >= 37 and body[5:37] != self._schema.digest:
@@ -253,6 +258,10 @@ class Intake:
         name = own.agree_key + user.encode()
         if self._derived.get(name) is None:
             self._derived.keep({name: self._server_key.mac_key(own.agree_key, user)})
+
+
+def _packed(own: Keys) -> bytes:
+    return own.sign_key + own.agree_key + own.generation.to_bytes(4, "big")
 
 
 class _Recent:

@@ -14,7 +14,7 @@ from sfumato._files import whole_file
 from sfumato.collect.audit import Line, Listed, Standing, listed, look_up, read_lines, standings
 from sfumato.collect.closed import Closed, Stream, pieces
 from sfumato.collect.counting import Counts, counted
-from sfumato.collect.database import META, REPORTS, USERS, Database, count, in_order, rows_of
+from sfumato.collect.database import META, REPORTS, USERS, Database, count, in_order, rows_of, rows_of_all
 from sfumato.collect.migrations import FORMAT
 from sfumato.collect.schema import Schema
 from sfumato.collect.wire import most_bytes
@@ -70,11 +70,14 @@ class Stored:
     def keys(self, users: Collection[str]) -> dict[str, Keys]:
         """Return the keys of those of the given users who are enrolled.
 
+        Of each other user a row is read, too: who is enrolled is a secret, which the time that this takes must not tell.
+
         Raises:
             StoreError: the store cannot be read.
         """
         with self._database.reading() as connection:
-            return self._keys(connection, users)
+            found = {user: Keys(*own) for user, *own in rows_of_all(connection, users, USERS, *Keys._fields)}
+        return {user: own for user, own in found.items() if own.sign_key is not None}
 
     def latest_keys(self, most: int) -> dict[str, Keys]:
         """Return the keys of those ``most`` users who enrolled last, the last one last.
