@@ -13,6 +13,7 @@ import numpy as np
 from .central import OWN, TRAINING, Central, Sizes, no_arc_change, sizes
 from .kinds import Planned, Weights
 from .rules import Audience, Certificate, Rules, Tensors
+from .splits import split_faults
 from .units import public_parts
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _OF_EDGES: Audience = {"anyone": ["weights", "predictions"], "the node itself": 
 _OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
 _ROUNDS, _NODES = 100, 61  # of trees
 _SCALE_STEPS = 50
+_CENTER_SHARE, _SCALE_SHARE = 0.02, 0.03
 
 
 class MLP(Central):
@@ -51,6 +53,12 @@ class Linear(MLP):
     settings: ClassVar = {"epochs": "count", "learning_rate": "positive up to 10", "l2_clip_norm": "positive"}
     targets: ClassVar[tuple[str, ...]] = ()
     scaled: ClassVar[bool] = True
+
+    def faults(self, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem for noise that is not split by the public rule, that of before for runs without a scale."""
+        shares = {"center": _CENTER_SHARE} if is_centered(certificate) else {}
+        shares |= {"scale": _SCALE_SHARE} if self._has_scale(certificate) else {}
+        yield from split_faults(certificate, {**shares, "head": 1 - sum(shares.values())}, "head", "head")
 
     def releases(self, certificate: Certificate) -> list[Planned]:
         """Return the center, the head and the scale where labels are private, and nothing otherwise."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
@@ -11,6 +11,7 @@ from .baselines import center, center_tensors, lacks
 from .central import OWN, no_arc_change, sizes
 from .kinds import Matrix, Network, Weights
 from .labels import LabelMessages
+from .splits import split_faults
 
 if TYPE_CHECKING:
     from .kinds import Planned
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _STEPS, _LAST_STEPS, _TESTED, _WEIGHTS = 150, 50, 3, 3
 _BEFORE = 4  # head, pilot hop, test and rest
+_SHARES = {"center": 0.015, "head": 0.14, "aggregate/1": 0.035, "test": 0.03, "aggregate/2": 0.75, "last": 0.03}
+_EARLY_SHARES = {"center": 0.015, "head": 0.14, "aggregate/1": 0.035, "test": 0.025, "aggregate/2": 0.785}
 
 
 class PilotedMessages(LabelMessages):
@@ -31,6 +34,10 @@ class PilotedMessages(LabelMessages):
     audience: ClassVar = {
         "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": OWN, "never": ["sums before noise"]}
     }
+
+    def faults(self, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem for noise that is not split by the public rule, that of before for runs without a last stage."""
+        yield from split_faults(certificate, _EARLY_SHARES if self._early(certificate) else _SHARES, "head", "head")
 
     def releases(self, certificate: Certificate) -> list[Planned]:
         """Return the center, the head, the pilot hop, the test, the rest and the last stage; the hop alone of another graph."""

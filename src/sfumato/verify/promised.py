@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from .baselines import Linear, is_centered
 from .central import OWN
 from .kinds import Matrix, OwnRows
+from .splits import split_faults
 
 if TYPE_CHECKING:
     from .kinds import Planned
@@ -82,21 +83,14 @@ def _noise_faults(certificate: Certificate) -> Iterator[str]:
     found = {release["name"]: release["event"].get("noise_multiplier") for release in certificate["releases"]}
     if not isinstance(found.get("pairs"), int | float):
         return  # named as a wrong release
-    facts, steps = certificate["public_facts"], certificate["settings"]["epochs"]
-    whole = found["pairs"] * math.sqrt(_PAIRS)
+    facts, whole = certificate["public_facts"], found["pairs"] * math.sqrt(_PAIRS)
     needed = 30 * whole * math.sqrt(facts["num_features"]) / max(facts["num_train"], 1)
     features, centered = min(max(needed, 0.1), 0.5), is_centered(certificate)
-    double = 2 if certificate["unit"]["relation"] == "replace" else 1
     shares = {
         "center": _CENTER * features,
-        "head": features * (1 - _CENTER * centered) / (steps * double**2),
+        "head": features * (1 - _CENTER * centered),
+        "pairs": _PAIRS,
         "test": _TEST,
         "aggregate/1": 1 - features - _PAIRS - _TEST,
     }
-    for index, release in enumerate(certificate["releases"]):
-        share, noise = shares.get(release["name"]), release["event"].get("noise_multiplier")
-        if share is not None and noise is not None and not math.isclose(noise, whole / math.sqrt(share), rel_tol=1e-9):
-            yield (
-                f"certificate.json: releases[{index}].event.noise_multiplier: expected {whole / math.sqrt(share):.9g}, as the "
-                f"noise of the pairs says, got {noise:.9g}"
-            )
+    yield from split_faults(certificate, shares, "pairs", "pairs")
