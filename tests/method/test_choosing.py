@@ -112,9 +112,24 @@ def test_a_recall_is_reached_by_just_so_many_and_needs_enough_nodes():
         reached.append(table[row] >= least_probability("recall=0.75", table[seen], LABELS[seen] == 1))
     assert sum(reached) >= needed(0.75, 7) == 6
     with pytest.raises(
-        InputError, match=r"Expected 9 validation nodes of the class, or more, for a recall of 0\.9, got 8\."
+        InputError, match=r"Expected 9 validation nodes of the class, or more, for a recall of 0\.9, got 8:"
     ):
         least_probability("recall=0.9", table, LABELS == 1)
+
+
+@pytest.mark.parametrize(("recall", "few"), [(0.5, 1), (0.5, 8), (0.8, 4), (0.1, 1)])
+def test_too_few_nodes_of_a_class_set_no_recall_and_as_many_as_are_asked_for_do(recall, few):
+    with pytest.raises(InputError, match="validation nodes of the class, or more") as raised:
+        least_probability(f"recall={recall}", np.full(few, 0.5), np.ones(few, bool))
+    least = int(str(raised.value).split()[1])
+    assert few < least <= 100
+    assert least_probability(f"recall={recall}", np.full(least, 0.5), np.ones(least, bool)) == 0.5
+    assert covered_between(recall, least)[0] >= recall / 2
+
+
+def test_the_smallest_coverage_still_takes_one_node():
+    assert needed(1e-12, 50) == 1
+    assert np.isfinite(covered_between(1e-12, 50)).all()
 
 
 @pytest.mark.parametrize("positive", [0, 1, 3, 200])

@@ -11,6 +11,7 @@ from sfumato.errors import InputError, NotFittedError
 from sfumato.graph.rare_outcomes import outcomes
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.method.answers import predictions_of
+from sfumato.method.choosing import covered_between
 from sfumato.method.deciding import decide
 from sfumato.method.decisions import Decision
 from sfumato.method.predictions import Predictions, joined
@@ -169,6 +170,22 @@ def test_a_threshold_chooses_known_labels_and_probabilities_from_it_on():
     assert np.flatnonzero(found.chosen).tolist() == [0, 2, 4, 6, 7, 9]
     assert "finds 1 of 1 of class 'yes', in 1 that are chosen." in found.notes[0]
     assert decide(answered(), Decision(positive="no", threshold=0.5)).chosen[1]
+
+
+def test_a_recall_has_a_range_and_says_that_its_count_is_of_the_nodes_that_chose():
+    draw = np.random.default_rng(0)
+    chances = draw.random(100).astype(np.float32)
+    many = answered(
+        nodes=tuple(range(100)), probabilities=np.stack([1 - chances, chances], axis=1), roles=("val",) * 60 + ("none",) * 40,
+        known=("yes", "no") * 30 + ("",) * 40, returned=np.zeros(100, np.bool_),
+    )  # fmt: skip
+    found = decide(many, Decision(positive="yes", threshold="recall=0.8"))
+    facts = found.facts["threshold"]
+    assert (facts["validation_right"], facts["validation_positive"]) == (25, 30)
+    assert (facts["low"], facts["high"]) == covered_between(0.8, 30)
+    assert "this finds 25 of 30 of class 'yes'" in found.notes[0]
+    assert "These 30 also set the threshold, so that this number says nothing more of new nodes" in found.notes[0]
+    assert "and between 65.3 and 92.3 % in 19 of 20 draws." in found.notes[0]
 
 
 @pytest.mark.parametrize(("asked", "words"), [

@@ -48,7 +48,7 @@ def needed(coverage: float, count: int) -> int:
     >>> needed(0.9, 99), needed(0.9, 8)
     (90, 9)
     """
-    return math.ceil((count + 1) * coverage - SLACK)
+    return max(1, math.ceil((count + 1) * coverage - SLACK))
 
 
 def public_numbers(nodes: Sequence[Any]) -> NDArray[np.uint64]:
@@ -194,9 +194,9 @@ def least_probability(threshold: float | str, of_class: NDArray[np.floating], la
     Raises:
         InputError: there are too few validation nodes of this class for the recall.
 
-    >>> seen, true = np.array([0.9, 0.4, 0.3, 0.1]), np.array([True, True, False, False])
+    >>> seen, true = np.arange(20) / 20, np.arange(20) >= 4
     >>> least_probability("recall=0.6", seen, true), least_probability("cost=1:4", seen[:0], true[:0])
-    (0.4, 0.2)
+    (0.45, 0.2)
     """
     way, first, second = parsed(threshold)
     if way == "number":
@@ -204,11 +204,18 @@ def least_probability(threshold: float | str, of_class: NDArray[np.floating], la
     if way == "cost":
         return first / (first + second)
     there = int(labels.sum())
-    taken = needed(first, there)
-    if taken > there:
-        least = math.ceil(first / (1 - first) - SLACK)
+    if not _supports(first, there):
+        least = there + 1
+        while not _supports(first, least):
+            least = least + 1 + least // 100  # such as 0.999 takes thousands
         raise InputError(
-            f"Expected {least} validation nodes of the class, or more, for a recall of {first:g}, got {there}. Ask for a smaller "
-            "recall, or train with a larger share of validation nodes."
+            f"Expected {least} validation nodes of the class, or more, for a recall of {first:g}, got {there}: with fewer, new "
+            "nodes could be found at less than half of it. Ask for another recall, or train with a larger share of validation "
+            "nodes."
         )
-    return float(np.sort(of_class[labels])[::-1][taken - 1])
+    return float(np.sort(of_class[labels])[::-1][needed(first, there) - 1])
+
+
+def _supports(recall: float, there: int) -> bool:
+    """Whether so many nodes of a class find at least half of the recall in all but 1 of 40 draws of them."""
+    return needed(recall, there) <= there and covered_between(recall, there)[0] >= recall / 2

@@ -21,6 +21,7 @@ from sfumato.method.choosing import (
     public_numbers,
     sets_from_counts,
 )
+from sfumato.method.decisions import parsed
 from sfumato.method.predictions import joined
 
 if TYPE_CHECKING:
@@ -181,11 +182,21 @@ def _with_threshold(
     chosen = of_class >= least
     chosen[found.returned] = labels[found.returned] == positive
     known = ", or whose known label it is" if found.returned.any() else ""
-    who, facts = f"whose probability of {decision.positive!r} is {least:.6g} or more{known}", {"least": least}
+    who = f"whose probability of {decision.positive!r} is {least:.6g} or more{known}"
+    facts: dict[str, float] = {"least": least}
     told = f"Chosen: the nodes {who}."
     if counts:
         facts |= {"chosen": int(chosen.sum()), **_on_validation(chosen, calibrates, positive)}
         told = f"Chosen: {facts['chosen']:,} of {len(chosen):,} nodes: those {who}.{_words(facts, decision.positive)}"
+    if parsed(decision.threshold)[0] == "recall":
+        recall, there = parsed(decision.threshold)[1], int(facts["validation_positive"])
+        facts["low"], facts["high"] = covered_between(recall, there)
+        told += (
+            f" These {there:,} also set the threshold, so that this number says nothing more of new nodes: of those of class "
+            f"{decision.positive!r}, {100 * recall:.4g} % or more are found on average over draws of validation nodes, if new "
+            f"nodes are drawn at random with them, and between {100 * facts['low']:.1f} and {100 * facts['high']:.1f} % in 19 of "
+            "20 draws."
+        )
     return replace(found, chosen=chosen, facts={**found.facts, "threshold": facts}, notes=(*found.notes, told))
 
 
