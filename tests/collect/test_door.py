@@ -7,6 +7,7 @@ import logging
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 
@@ -129,33 +130,41 @@ def test_a_proxy_that_is_trusted_takes_all_places(certificate):
         assert not door.refused
 
 
-def test_a_request_under_way_keeps_its_place():
-    app = application()
+@contextmanager
+def under_way(count, door):
+    """So many requests that the server works on, over connections that are yielded with what lets it end."""
+    app, end = application(), threading.Event()
 
     @app.get("/slow")
     async def slow():
-        await asyncio.sleep(0.5)
+        while not end.is_set():
+            await asyncio.sleep(0.01)
         return {}
 
-    with served(app, Door(4)) as address, held(address, 1, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n") as (busy,):
-        time.sleep(0.1)
-        with held(address, 20):
-            assert busy.recv(1 << 12).startswith(b"HTTP/1.1 200")
+    with served(app, door) as address, held(address, count, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n") as busy:
+        deadline = time.monotonic() + PATIENCE
+        while sum(guest.is_busy for guest in list(door._guests)) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        try:
+            yield address, busy, end
+        finally:
+            end.set()
+
+
+def test_a_request_under_way_keeps_its_place():
+    with under_way(1, Door(4)) as (address, (busy,), end), held(address, 20) as opened:
+        assert ended(opened[0])
+        end.set()
+        assert busy.recv(1 << 12).startswith(b"HTTP/1.1 200")
 
 
 def test_no_place_is_left_when_all_are_under_way():
-    app = application()
-
-    @app.get("/slow")
-    async def slow():
-        await asyncio.sleep(0.5)
-        return {}
-
     door = Door(4)
-    with served(app, door) as address, held(address, 4, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n") as busy:
-        time.sleep(0.1)
+    with under_way(4, door) as (address, busy, end):
         assert talk(address) == b""
         assert door.refused == {"full": 1}
+        end.set()
         assert all(one.recv(1 << 12).startswith(b"HTTP/1.1 200") for one in busy)
 
 
