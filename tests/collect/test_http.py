@@ -2,17 +2,21 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 
 import pytest
 import uvicorn
 from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from fastapi.responses import StreamingResponse
 
+from sfumato.collect import server
+from sfumato.collect.bodies import Bodies
 from sfumato.collect.server import create_app
 from sfumato.collect.store import Store
 from sfumato.web.door import Door
@@ -26,15 +30,15 @@ PATIENCE = 20
 @contextmanager
 def served(app, door=None, tls=(), **limits):
     """Serve in a thread, and yield the address."""
-    server = WebServer(lambda: app, Limits(**limits), door or Door(100), *tls)
-    server.config.load()
+    host = WebServer(lambda: app, Limits(**limits), door or Door(100), *tls)
+    host.config.load()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
+        thread = threading.Thread(target=host.run, args=([listener],))
         thread.start()
         try:
             yield listener.getsockname()
         finally:
-            server.should_exit = True
+            host.should_exit = True
             thread.join()
 
 
@@ -161,6 +165,20 @@ def test_headers_without_an_end_are_refused(narrow):
 def test_large_bodies_are_refused_before_they_are_sent(narrow):
     said = answer_of(talk(narrow, b"POST /batches HTTP/1.1\r\nHost: x\r\nContent-Length: 5001\r\n\r\n"))
     assert (said[0], "5000" in said[1]["detail"]) == (413, True)
+
+
+def test_unfinished_batches_of_one_host_hold_up_no_report(application, monkeypatch):
+    monkeypatch.setattr(server, "Bodies", partial(Bodies, 1 << 17, 1 / 2, 1 << 12))
+    with served(application()) as address, ExitStack() as stack:
+        opened = [stack.enter_context(socket.create_connection(address, PATIENCE)) for _ in range(8)]
+        for one in opened:
+            one.sendall(request(bytes(1 << 15), "/batches")[:-1])
+        refused, deadline = list[socket.socket](), time.monotonic() + PATIENCE
+        while len(refused) < 6 and time.monotonic() < deadline:
+            refused = select.select(opened, [], [], 0.05)[0]
+        assert [one.recv(12)[-3:] for one in refused] == [b"429"] * 6
+        for body, path in ((ADA.body(), "/reports"), (ADA.batch(ADA.coded()), "/batches")):
+            assert answer_of(talk(address, request(body, path)))[0] in (200, 201)
 
 
 @pytest.mark.parametrize("path", ["/reports", "/batches", "/users", "/schema", "/nowhere"])

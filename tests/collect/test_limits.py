@@ -27,8 +27,8 @@ ADA, BOB, EVE = (FakeDevice(name, SCHEMA) for name in ("ada", "bob", "eve"))
 class Sent:
     """A request whose body comes in these parts; an error among them is raised."""
 
-    def __init__(self, *parts):
-        self.parts = parts
+    def __init__(self, *parts, address="10.0.0.1"):
+        self.parts, self.client = parts, (address, 1)
 
     async def stream(self):
         for part in self.parts:
@@ -63,7 +63,7 @@ async def taken(bodies, *parts, most=8, fail=None):
 )
 def test_a_body_counts_until_it_ends_however_it_ends(parts, fail, said):
     async def act():
-        bodies = Bodies(most=12)
+        bodies = Bodies(12, share=1, small=0)
         for _ in range(30):
             assert await taken(bodies, *parts, fail=fail) == said
         return await taken(bodies, b"abcdef", b"ghijkl", most=12), await taken(bodies, b"abcdef", b"ghijklm", most=13)
@@ -73,7 +73,7 @@ def test_a_body_counts_until_it_ends_however_it_ends(parts, fail, said):
 
 def test_bodies_together_hold_no_more_than_the_most():
     async def act():
-        bodies = Bodies(most=12)
+        bodies = Bodies(12, share=1, small=0)
         for _ in range(30):  # a body that is refused gives back what it held too
             async with bodies.read(Sent(b"abc", b"def"), 8), bodies.read(Sent(b"ghi"), 8):
                 with pytest.raises(RefusalError) as refused:
@@ -84,6 +84,23 @@ def test_bodies_together_hold_no_more_than_the_most():
         return await taken(bodies, b"abcdefghijkl", most=12)
 
     assert asyncio.run(act()) == b"abcdefghijkl"
+
+
+def test_large_bodies_keep_no_small_one_out_and_those_of_an_address_get_a_share():
+    async def act():
+        bodies = Bodies(12, share=1 / 2, small=3)
+        async with bodies.read(Sent(b"abc", b"def"), 8):
+            assert await taken(bodies, b"abc", b"d") == 429
+        async with bodies.read(Sent(b"abcdef"), 8), bodies.read(Sent(b"ghijkl", address="10.0.0.2"), 8):
+            assert await taken(bodies, b"abc") == b"abc"
+            with pytest.raises(RefusalError) as refused:
+                async with bodies.read(Sent(b"ghij", address="10.0.0.3"), 8):
+                    pytest.fail("more is held than may be")
+            assert refused.value.status == 503
+        assert not bodies._sites
+        return await taken(bodies, b"abcdef")
+
+    assert asyncio.run(act()) == b"abcdef"
 
 
 def test_the_names_that_acted_last_are_kept():

@@ -137,7 +137,7 @@ class _Service:
         self._is_closed = False
         self._closing: asyncio.Task[tuple[str, int]] | None = None
         self._intake = Intake(schema, store, server_key)
-        self._bodies = Bodies()
+        self._bodies = {path: Bodies() for path in ("users", "reports", "batches")}
         self._buckets = Buckets(uploads_a_second, max(1.0, 2 * uploads_a_second))
         self._reports: Writer[Upload] = Writer(self._commit)
         self._users: Writer[Enrolment] = Writer(store.enrol)
@@ -162,7 +162,7 @@ class _Service:
 
         A list of up to 1,000 devices is answered with a list in the same order: each status is what the device would get alone.
         """
-        async with self._bodies.read(request, _MOST_USERS_BYTES) as body:
+        async with self._bodies["users"].read(request, _MOST_USERS_BYTES) as body:
             values = read_users(body)
             alone = not isinstance(values, list)
             if not self._operator.is_asking(request):
@@ -184,7 +184,7 @@ class _Service:
     async def reports(self, request: Request) -> Response:
         """Take one report: a message and its signature (64 bytes). The same bytes may be sent again at any time."""
         self._check_open()
-        async with self._bodies.read(request, self._intake.most_bytes) as body:
+        async with self._bodies["reports"].read(request, self._intake.most_bytes) as body:
             user = self._intake.user_of(body)
             upload = self._intake.report_at_hand(body, user)
             if upload is None:
@@ -201,7 +201,7 @@ class _Service:
         """
         self._check_open()
         self._charge(self._junk, request, 0)
-        async with self._bodies.read(request, MOST_BYTES) as body:
+        async with self._bodies["batches"].read(request, MOST_BYTES) as body:
             batch = await self._batch(request, body)
             self._take_turn(batch.sender)
             answers = await self._write(self._reports, [upload for _, upload in batch.uploads])
