@@ -190,6 +190,29 @@ def test_a_thief_who_enrolled_first_shuts_nobody_out(client):
     assert client.get("/counts", headers=BEARER).json()["budget"]["users_who_spent_again"] == 1
 
 
+@pytest.mark.parametrize("how", ["alone", "in a batch"])
+def test_who_enrols_again_elsewhere_with_the_same_keys_is_taken(client, how):
+    """The server has the keys of the time before the revocation at hand: it looks at the store before it refuses."""
+    client, operator = client
+    for one in (ADA, BOB):
+        client.post("/users", json=one.code)
+
+    def send():
+        if how == "alone":
+            return client.post("/reports", content=ADA.body(2)).status_code
+        refused = client.post("/batches", content=BOB.batch(BOB.coded(1), ADA.coded(2))).json()["refused"]
+        return refused[0]["status"] if refused else 201
+
+    assert send() == 201
+    operator.revoke("ada", operator.seen("ada"))
+    again = ADA.enrolment._replace(keys=ADA.enrolment.keys._replace(generation=1))
+    assert operator.enrol([again]) == ["stored"]
+    assert send() == 201
+    assert ADA.message(2) in operator.messages()
+    operator.revoke("ada", operator.seen("ada"))
+    assert (send(), send()) == (403, 403)
+
+
 def test_a_server_takes_no_withdrawn_report_again(client):
     client, operator = client
     for one in (ADA, BOB):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.collect.audit import Standing
     from sfumato.collect.keys import ServerKey
     from sfumato.collect.schema import Schema
+    from sfumato.collect.store import Answer
 
 MOST_USERS = 1_000
 MOST_KNOWN = 1 << 19
@@ -172,6 +173,24 @@ class Intake:
             )
         return self._checked(found)
 
+    def add(self, uploads: Sequence[Upload]) -> list[Answer]:
+        """Add checked reports to the store, and say of each what became of it.
+
+        A report under keys that were revoked is checked once more, by the keys in the store: its user may have enrolled again
+        since those at hand were read, through another server.
+
+        Raises:
+            StoreError: the store cannot be read or written; what was added before it failed is answered as repeated later.
+        """
+        answers = self._store.add(uploads)
+        stale = [place for place, answer in enumerate(answers) if answer == "revoked"]
+        self._read({uploads[place].user for place in stale})
+        again = {place: found for place in stale if (found := self._again(uploads[place])) is not None}
+        if again:
+            for place, answer in zip(again, self._store.add(list(again.values())), strict=True):
+                answers[place] = answer
+        return answers
+
     def remember(self, found: Mapping[str, Keys]) -> None:
         """Keep the keys of enrolled users at hand; the older half is forgotten where these are too many."""
         self._known.keep(
@@ -180,6 +199,18 @@ class Intake:
                 for user, own in found.items()
             }
         )
+
+    def _again(self, upload: Upload) -> Upload | None:
+        """The report under the keys at hand, if these are others than before and prove it, too."""
+        own = self._at_hand(upload.user)
+        if own.generation == upload.generation:
+            return None
+        if len(upload.proof) == keys.SIGNATURE_BYTES:
+            proved = keys.verify(own.sign_key, upload.message, upload.proof)
+        else:
+            secret = self._server_key.mac_key(own.agree_key, upload.user)
+            proved = self._is_coded(secret, upload.message, upload.proof)
+        return upload._replace(generation=own.generation) if proved else None
 
     def _checked(self, found: Batch) -> CheckedBatch:
         read: list[tuple[int, str, bytes, bytes]] = []

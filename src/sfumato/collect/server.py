@@ -289,7 +289,7 @@ class _Service:
 
     def _commit(self, uploads: Sequence[Upload]) -> list[Answer]:
         with self._metrics.commit():
-            return self._store.add(uploads)
+            return self._intake.add(uploads)
 
     @property
     def _is_closing(self) -> bool:
