@@ -112,6 +112,30 @@ def test_a_charge_that_cannot_be_written_is_not_made(ledger, path):
     assert len(ledger.entries) == 1
 
 
+def _cut(path, size):
+    path.write_bytes(path.read_bytes()[:size])
+
+
+ALTERATIONS = {
+    "emptied": lambda path: _cut(path, 0),
+    "cut": lambda path: _cut(path, path.read_bytes().index(b"\n") + 1),
+    "cut inside a line": lambda path: _cut(path, -9),
+    "changed": lambda path: path.write_bytes(path.read_bytes().replace(b"gap", b"pag")),
+    "appended to": lambda path: path.write_bytes(path.read_bytes() + b"{}\n"),
+}
+
+
+@pytest.mark.parametrize("alter", ALTERATIONS.values(), ids=ALTERATIONS)
+def test_a_file_that_changed_while_the_run_goes_on_gets_no_line(ledger, path, alter):
+    ledger.charge(RELEASES[0].name)
+    alter(path)
+    left = path.read_bytes()
+    with pytest.raises(LedgerError, match="is not what this run wrote"):
+        ledger.charge(RELEASES[1].name)
+    assert len(ledger.entries) == 2
+    assert path.read_bytes() == left
+
+
 def test_a_plan_without_releases_is_complete_at_once():
     assert Ledger(PLAN, ()).complete
     with pytest.raises(BudgetExceededError, match="nothing is left"):

@@ -1,11 +1,16 @@
 """The file of a data set's ledger: which lines are checked again, and where one begins."""
 
+import json
+
 import pytest
 
-from sfumato.errors import InputError
+from sfumato._files import append_line
+from sfumato.errors import InputError, LedgerError
 from sfumato.record import ledger_file
 from sfumato.record.claims import FIRST_NOISE, Claim, new_run
 from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record.ledger import GENESIS
+from sfumato.record.ledger_file import read_chain
 
 UNIT = {"name": "edge", "relation": "add-remove", "directed": False}
 DATASET = {"name": "campus", "ids_digest": "ab" * 32}
@@ -60,3 +65,71 @@ def test_a_process_that_dies_while_it_makes_the_ledger_leaves_none(ledger, path)
         for file in files(begun):
             if file.startswith("begun"):
                 (path.parent / file).unlink()
+
+
+def in_a_new_process(monkeypatch):
+    monkeypatch.setattr(ledger_file, "_known", {})
+
+
+def put_back(path, lines, head):
+    """Cut the file to so many lines, and let its head count so many."""
+    entries = read_chain(path).entries
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:lines]))
+    last = entries[head - 1]["hash"] if head else GENESIS
+    path.with_name(path.name + ".head").write_text(json.dumps({"entries": head, "hash": last}))
+
+
+@pytest.mark.parametrize(("lines", "head"), [(0, 0), (1, 0), (1, 1), (2, 2)])
+def test_a_process_that_read_a_ledger_takes_no_older_copy_of_it(ledger, path, lines, head):
+    reserve(ledger, claim(), claim())
+    put_back(path, lines, head)
+    before = files(path)
+    with pytest.raises((LedgerError, InputError), match="estore"):
+        reserve(ledger, claim())
+    assert files(path) == before
+
+
+@pytest.mark.parametrize(("head", "sound"), [(0, False), (1, False), (2, True), (3, True)])
+def test_a_head_is_at_most_one_line_behind(ledger, path, monkeypatch, head, sound):
+    reserve(ledger, claim(), claim())
+    put_back(path, 3, head)
+    in_a_new_process(monkeypatch)
+    problem = read_account(path).problem
+    assert (problem is None) == sound
+    if not sound:
+        assert f"counts {head} of 3 lines" in problem
+
+
+def test_a_process_that_dies_again_after_one_that_died_leaves_the_head_one_line_behind(ledger, path, monkeypatch):
+    reserve(ledger, claim())
+    for epsilon in (0.2, 0.3):
+        with monkeypatch.context() as dying:
+            dying.setattr(ledger_file, "append_line", lambda *given, **how: (append_line(*given, **how), 1 / 0))
+            with pytest.raises(ZeroDivisionError):
+                reserve(ledger, claim(epsilon))
+        in_a_new_process(monkeypatch)
+        assert read_account(path).problem is None
+    assert len(read_account(path).claims) == 3
+
+
+@pytest.mark.parametrize("strange", ["3.0", "3.9", "true", "Infinity", "1e999", '"3"', "null", "[" * 200_000])
+def test_a_head_counts_in_whole_numbers(ledger, path, strange):
+    reserve(ledger, claim(), claim())
+    head = path.with_name(path.name + ".head")
+    head.write_text(head.read_text().replace(":3", f":{strange}"))
+    with pytest.raises(LedgerError, match=r"head is damaged; restore"):
+        reserve(ledger, claim())
+
+
+@pytest.mark.parametrize("which", ["", ".head"])
+def test_a_folder_in_its_place_is_no_ledger(ledger, path, which):
+    reserve(ledger, claim())
+    place = path.with_name(path.name + which)
+    place.unlink()
+    place.mkdir()
+    with pytest.raises((LedgerError, InputError), match=r"head is damaged|got a folder"):
+        reserve(ledger, claim())
+    ledger_file.begin(path.with_name("new"))
+    path.with_name("new").mkdir()
+    with pytest.raises(InputError, match="got a folder"):
+        reserve(DatasetLedger(path.with_name("new"), 1.0), claim())

@@ -196,8 +196,8 @@ class Ledger:
 
     Raises:
         BudgetExceededError: a charge is not the next planned release.
-        LedgerError: two releases have the same name, or the file exists already, or (``resume``) it is not the beginning of
-            this plan's ledger, or lacks what was computed. The file is left as it is.
+        LedgerError: the file was changed while the run went on, two releases have the same name, the file exists already, or
+            (``resume``) it is not the beginning of this plan's ledger, or lacks what was computed. The file is left as it is.
 
     >>> from sfumato.privacy.events import GaussianEvent
     >>> ledger = Ledger({"method": "gap"}, [Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32)])
@@ -214,6 +214,7 @@ class Ledger:
     entries: list[dict[str, Any]] = field(default_factory=list, init=False)
     torn: bool = field(default=False, init=False)
     _on_disk: int = field(default=0, init=False)
+    _written: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = [release.name for release in self.releases]
@@ -247,6 +248,7 @@ class Ledger:
 
         Raises:
             BudgetExceededError: ``name`` is not the next planned release.
+            LedgerError: the file is not what was written to it.
         """
         done = len(self.entries) - 1
         expected = self.releases[done] if done < len(self.releases) else None
@@ -269,8 +271,19 @@ class Ledger:
     def _append(self, body: dict[str, Any]) -> None:
         entry = chained(self.entries, body)
         if self.path is not None and len(self.entries) >= self._on_disk:
+            self._check_file(self.path)
             append_line(self.path, canonical_json(entry), new=not self.entries and not self.path.exists())
         self.entries.append(entry)
+        self._written += canonical_json(entry).encode() + b"\n"
+
+    def _check_file(self, path: Path) -> None:
+        """Refuse a file that is not what was written to it: a line after it would continue nothing."""
+        found = path.read_bytes() if self.entries or path.exists() else b""
+        if found != self._written:
+            raise LedgerError(
+                f"The ledger {path} is not what this run wrote: it was changed or cut while the run went on. Nothing more was "
+                f"released. {_RESTORE}"
+            )
 
     def _take_up(self, path: Path) -> None:
         """Count the whole lines of a file, which must begin the ledger that this plan would write."""

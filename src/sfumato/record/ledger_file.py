@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,9 @@ def begun(path: Path) -> bool:
     >>> begun(Path("no-such-ledger.jsonl"))
     False
     """
-    if _read_head(path) == (0, GENESIS):
-        return bool(read_chain(path).entries)
+    if _read_head(path) == (0, GENESIS) and not path.is_dir():
+        chain = read_chain(path)
+        return bool(chain.entries or chain.problem)
     return _head_path(path).exists() or path.exists()
 
 
@@ -65,6 +67,7 @@ def begin(path: Path) -> None:
     ...     [path.name for path in Path(folder).iterdir()]
     ['ledger.jsonl.head']
     """
+    _known.pop(str(path.absolute()), None)
     _write_head(path, 0, GENESIS)
 
 
@@ -88,15 +91,18 @@ def append(path: Path, body: dict[str, Any]) -> None:
     chain = read_chain(path)
     if chain.torn:
         cut_file(path, chain.size)
+    if chain.entries and _read_head(path) == _head_of(chain.entries[:-1]):  # a process died before it noted its line
+        _write_head(path, *_head_of(chain.entries))
     entry = chained(chain.entries, body)
     append_line(path, canonical_json(entry), new=not path.exists())
-    _write_head(path, entry["index"] + 1, entry["hash"])
+    _write_head(path, *_head_of([entry]))
 
 
 def read_chain(path: Path) -> Chain:
     """Read the lines of a ledger; an absent ``path`` has none.
 
-    Lines that this process has checked before are not checked again where the file still begins with these very bytes.
+    Lines that this process has checked before are not checked again where the file still begins with these very bytes. Where
+    it does not, and has a head, that is a problem: nothing but damage, or an older copy, changes a line that was written.
 
     >>> read_chain(Path("no-such-ledger.jsonl")).entries
     ()
@@ -104,7 +110,15 @@ def read_chain(path: Path) -> Chain:
     name = str(path.absolute())
     content = path.read_bytes() if path.exists() else b""
     sound, before = _known.get(name, (b"", Chain()))
-    chain = Chain.parse(content, after=before if content.startswith(sound) else Chain())
+    whole = content.startswith(sound)
+    chain = Chain.parse(content, after=before if whole else Chain())
+    if not whole and _head_path(path).exists():
+        lines = zip(sound.splitlines(keepends=True), [*content.splitlines(keepends=True), b""], strict=False)
+        number = next(n for n, (old, line) in enumerate(lines, 1) if old != line)
+        changed = (
+            f"line {number} was another one when this process read it before; restore the newest file with its head"
+        )
+        return replace(chain, problem=chain.problem or head_problem(path, chain) or changed)
     _known.pop(name, None)
     _known[name] = content[: chain.size], chain
     if len(_known) > _MOST_KNOWN:
@@ -113,7 +127,7 @@ def read_chain(path: Path) -> Chain:
 
 
 def head_problem(path: Path, chain: Chain) -> str | None:
-    """Return why the entries are not those that were noted. More entries than noted are sound, since each of them counts.
+    """Return why the entries are not those that were noted. One more than noted is sound: its process died before the note.
 
     Args:
         path: the ledger, beside which its head is.
@@ -126,13 +140,21 @@ def head_problem(path: Path, chain: Chain) -> str | None:
     if head is None:
         return f"{name}, which names its last line, is missing; restore it"
     entries, last = head
-    if entries < 0 or (entries == 0 and last != GENESIS):
+    if entries < 0 or (entries == 0) != (last == GENESIS):
         return f"{name} is damaged; restore it"
     if len(chain.entries) < entries:
         return f"line {len(chain.entries) + 1} is missing: {name} counts {entries} lines; restore the whole file"
     if entries and chain.entries[entries - 1]["hash"] != last:
         return f"line {entries} is not the one that {name} names; restore both files"
+    if len(chain.entries) > entries + 1:
+        found = f"{name} counts {entries} of {len(chain.entries)} lines"
+        return f"{found}, and falls at most one behind: it is an older copy; restore both files"
     return None
+
+
+def _head_of(entries: Sequence[dict[str, Any]]) -> tuple[int, str]:
+    """What the head says after these entries, of which the last one alone may be given."""
+    return (entries[-1]["index"] + 1, entries[-1]["hash"]) if entries else (0, GENESIS)
 
 
 def _head_path(path: Path) -> Path:
@@ -150,7 +172,8 @@ def _read_head(path: Path) -> tuple[int, str] | None:
     if not head.exists():
         return None
     try:
-        values = json.loads(head.read_bytes())
-        return int(values["entries"]), str(values["hash"])
-    except (ValueError, KeyError, TypeError):
+        values = {} if head.is_dir() else json.loads(head.read_bytes())
+        entries, last = values["entries"], values["hash"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return -1, ""
+    return (entries, last) if type(entries) is int and isinstance(last, str) else (-1, "")
