@@ -25,6 +25,13 @@ def _no_disk_is_waited_for() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def messages_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs use messages, whatever noise says: those that do not predict from features alone."""
+    monkeypatch.setattr("sfumato.central.labels.log_loss", lambda *_: 0.0)
+    monkeypatch.setattr("sfumato.central.piloted.messages_pay", lambda *_: True)
+
+
 class _Keys:
     """Stands in for the operating system where the library draws keys: bytes follow from the name of a test or shared fixture.
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import counts
+from sfumato.central import counts, labels, piloted
 from sfumato.central.arrivals import calibrate_arrival, graph_free, reads_features_alone
+from sfumato.central.piloted import PilotedMessages
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.graph.subgraph import induced
@@ -250,3 +251,25 @@ def test_no_labels_there_mean_features_alone():
     gap = sf.GAP(epochs=1).calibrate(BUDGET, EDGE, trained.public_facts(EDGE)).fit(trained)
     with pytest.raises(InputError, match="cannot predict without a graph"):
         graph_free(gap, late)
+
+
+@pytest.mark.parametrize("unit", [EDGE, NODE])
+def test_a_run_that_does_not_use_messages_reads_no_other_graph_and_charges_nothing(unit, monkeypatch):
+    """Predictions would not depend on what is paid: features alone predict nodes of another graph, and nodes that arrive."""
+    losses = iter([0.0, 1.0])  # of features, and of messages
+    monkeypatch.setattr(labels, "log_loss", lambda *_: next(losses))
+    monkeypatch.setattr(piloted, "messages_pay", lambda *_: False)
+    trained, late = split(graph_of(), 240, 300)
+    method = sf.LabelMessages(epochs=20) if unit == EDGE else PilotedMessages(epochs=2)
+    run = method.calibrate(BUDGET, unit, trained.public_facts(unit)).fit(trained)
+    assert (len(run.unused), run.predicts_alone) == (1, True)
+    other = replace(trained, node_ids=np.arange(1000, 1240))
+    assert reads_features_alone(run, other)
+    np.testing.assert_allclose(graph_free(run, other), run.predict_proba(trained), atol=1e-5)
+    with pytest.raises(InputError, match=r"messages.*paid for nothing.*graph_free"):
+        run.calibrate_inference(BUDGET, unit, other.public_facts(unit))
+    with pytest.raises(InputError, match=r"graph_free\(fitted, graph\), which spends nothing"):
+        run.predict(other)
+    if unit == NODE:  # elsewhere nodes that arrive cost nothing more
+        with pytest.raises(InputError, match=r"paid for nothing.*graph_free"):
+            plan_for([run], late, BUDGET)

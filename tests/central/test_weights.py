@@ -125,7 +125,7 @@ def test_a_graph_with_another_bound_or_without_weights_is_refused(plain, graph):
 
 
 @pytest.mark.parametrize("name", ["gap", "progap", "label-messages"])
-def test_another_graph_is_predicted_with_the_bound_of_training(plain, graph, name):
+def test_another_graph_is_predicted_with_the_bound_of_training(plain, graph, name, messages_kept):
     found, other = fitted(name, EDGE, graph), replace(graph, node_ids=np.arange(1000, 1150))
     inference = found.calibrate_inference(sf.Budget(8.0, 1e-4), EDGE, other.public_facts(EDGE)).fit(other)
     assert inference.certificate.values["public_facts"]["max_weight"] == 5
@@ -136,7 +136,7 @@ def test_another_graph_is_predicted_with_the_bound_of_training(plain, graph, nam
 
 
 @pytest.mark.parametrize("unit", [EDGE, NODE], ids=str)
-def test_label_messages_of_another_graph_read_its_weights(plain, graph, unit):
+def test_label_messages_of_another_graph_read_its_weights(plain, graph, unit, messages_kept):
     found = fitted("label-messages", NoPrivacy(), graph)
     others = [replace(one, node_ids=np.arange(1000, 1150)) for one in (weighed(plain, 0), graph)]
     released = []

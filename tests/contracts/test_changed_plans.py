@@ -89,7 +89,7 @@ def test_a_copy_is_the_same_plan(copied):
     assert plan.fit(GRAPH).certificate.epsilon == plan.epsilon
 
 
-def test_tuned_and_inferred_plans_and_those_of_arrivals_too(monkeypatch, tmp_path):
+def test_tuned_and_inferred_plans_and_those_of_arrivals_too(monkeypatch, tmp_path, messages_kept):
     tuned = Tuned((sf.GAP(num_hops=1, epochs=1), sf.GAP(num_hops=2, epochs=1)), mean_trials=2)
     wrong = replace(tuned.calibrate(sf.Budget(4.0, 1e-5), EDGE, FACTS[EDGE]), epsilon=1.0)
     trained = sf.LabelMessages(num_hops=1).calibrate(sf.Budget(4.0, 0.0), EDGE, FACTS[EDGE]).fit(GRAPH)

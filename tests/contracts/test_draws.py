@@ -135,7 +135,7 @@ INFERS = [(name, unit) for name, unit in FIRST if METHODS[name].inductive is not
 
 
 @pytest.mark.parametrize(("name", "unit"), INFERS, ids=title)
-def test_inference_on_another_graph_draws_what_it_charges(name, unit, recorder):
+def test_inference_on_another_graph_draws_what_it_charges(name, unit, recorder, messages_kept):
     fitted = calibrated(made(name, {}), unit).fit(GRAPH)
     try:
         plan = fitted.calibrate_inference(BUDGET, unit, OTHER.public_facts(unit))
@@ -146,7 +146,7 @@ def test_inference_on_another_graph_draws_what_it_charges(name, unit, recorder):
 
 
 @pytest.mark.parametrize("unit", [EDGE, NODE, replace(NODE, relation="replace")], ids=title)
-def test_nodes_that_arrive_cost_what_is_charged_for_them(unit, recorder):
+def test_nodes_that_arrive_cost_what_is_charged_for_them(unit, recorder, messages_kept):
     known, count = induced(GRAPH, range(24)).with_split(seed=0), 6
     part = induced(GRAPH, range(24, 30))
     empty = replace(part, indptr=np.zeros(count + 1, np.int64), indices=np.zeros(0, np.int32))

@@ -124,7 +124,7 @@ def test_roles_that_were_not_drawn_are_given(change):
         plan.fit(changed)
 
 
-def test_choices_inferences_predictions_and_arrivals_are_checked_too(monkeypatch):
+def test_choices_inferences_predictions_and_arrivals_are_checked_too(monkeypatch, messages_kept):
     graph = stochastic_block_model(60, 2, mean_degree=6, num_features=3, seed=0).with_split(seed=0)
     facts = graph.public_facts(EDGE)
     trained = sf.LabelMessages(num_hops=1).calibrate(sf.Budget(4.0, 0.0), EDGE, facts).fit(graph)

@@ -60,6 +60,7 @@ from sfumato.method.derived import derived
 from sfumato.method.graph_key import GraphKey
 from sfumato.method.inference import Inference
 from sfumato.method.plan import Fitted, Plan
+from sfumato.method.rows import ALONE
 from sfumato.privacy.events import PureEvent
 from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.release_folder import released_digest
@@ -264,13 +265,18 @@ def calibrate_arrival(
         budget: the most that may be spent at node level; None at edge level, where an edge pays once.
 
     Raises:
-        InputError: the method has no release for nodes that arrive later, the first run is itself an arrival, or the budget
-            does not fit the unit.
+        InputError: the method has no release for nodes that arrive later, or uses no messages at node level; the first run is
+            an arrival; or the budget does not fit the unit.
     """
     trained = runs[0]
     if "arrival" in trained.certificate.values:
         raise InputError("Expected the run that was trained first, got one of its arrivals. Pass the trained run.")
     inference = _label_inference(trained)
+    pays = "labels" not in trained.plan.unit.public
+    if pays and inference is not None and trained.predicts_alone:
+        raise InputError(
+            f"This run does not use messages: those of nodes that arrive would be paid for nothing. {ALONE}"
+        )
     if trained.plan.public.max_weight is not None:
         raise InputError(
             "Expected a run without weights of edges for nodes that arrive later, got one that learned from weights: edges of "
@@ -313,9 +319,11 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
 def reads_features_alone(fitted: Fitted, graph: Graph) -> bool:
     """Say whether :func:`graph_free` is all that a run has for another graph: it predicts nodes alone, or has no labels to send.
 
+    Runs that do not use messages predict nodes alone.
+
     ``fitted`` is the run; of ``graph``, only whether it has labels is read.
     """
-    if fitted.plan.method.predicts_alone(fitted.plan.unit):
+    if fitted.predicts_alone:
         return fitted.plan.unit.trust == "curator"
     return graph.y is None and _label_inference(fitted) is not None
 

@@ -259,6 +259,13 @@ class LabelMessages(CuratorMethod):
         receives = ~sends | self.learners(plan.unit, sends, public_order(sends, session.seed))
         return shared_labels(plan, graph, session, receives)
 
+    def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
+        """Return whether a graph-free model was kept (edge level).
+
+        ``plan`` and ``weights`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        return "labels" in plan.unit.public and not any(name.startswith("head.") for name in weights)
+
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
         """Say where messages were not kept, and where features say nothing (edge level).
 
@@ -266,8 +273,10 @@ class LabelMessages(CuratorMethod):
         """
         if "labels" not in plan.unit.public:
             return ()
-        kept = any(name.startswith("head.") for name in weights)
-        return (*((MESSAGES_DROPPED,) * (not kept)), *unused_features(plan.public, _prior(weights)))
+        return (
+            *((MESSAGES_DROPPED,) * self.drops_messages(plan, weights)),
+            *unused_features(plan.public, _prior(weights)),
+        )
 
     def inductive(self, origin: Origin) -> LabelInference:
         """Return the hops of another graph, with its own labels, for a trained head; ``origin`` is the trained model."""
@@ -301,7 +310,7 @@ class LabelMessages(CuratorMethod):
         """
         if "labels" not in plan.unit.public:
             inputs = share_inputs(plan, released, centered_rows(graph, {}))
-        elif any(name.startswith("head.") for name in weights):
+        elif not self.drops_messages(plan, weights):
             own = _posterior(plan.public, _prior(weights), graph)
             inputs = _inputs(plan, released["aggregate/1"], own, weights)
         else:

@@ -224,6 +224,15 @@ class PilotedMessages(LabelMessages):
         inputs = beside(2 * directions(*_mean_rows(plan, released, _OLD_HOP_PART)), centered_rows(graph, weights))
         return head_scores(weights, inputs)
 
+    def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
+        """Return whether the charged test chose features; heads of early runs read the pilot all the same.
+
+        ``plan`` and ``weights`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if not plan.unit.private:
+            return super().drops_messages(plan, weights)
+        return "last.weight" in weights and not weights["last.weight"][1:].any()
+
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
         """Say where the charged test chose features.
 

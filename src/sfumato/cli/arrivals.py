@@ -129,12 +129,12 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
     if asked.new_nodes is None:
         raise InputError("Expected --new-nodes beside --new-edges, got none. Name the table of the nodes that arrived.")
     nodes = read_new_nodes(trained, asked.new_nodes, **source.of_new_nodes())
-    if fitted.plan.method.predicts_alone(fitted.plan.unit):
+    if fitted.predicts_alone:
         tell_outside(nodes, fitted.plan.unit.public)
         out = _new(asked.out or asked.run / f"predictions-{asked.new_nodes.stem}.csv")
         _note(
             asked,
-            f"Method {fitted.plan.method.name} predicts from features alone: no edge is read, and nothing is spent.",
+            f"This run of {fitted.plan.method.name} predicts from features alone: no edge is read, and nothing is spent.",
         )
         write(out, nodes, fitted, graph_free(fitted, nodes))
         return {"out": str(out), "nodes": nodes.num_nodes, "epsilon_spent": 0.0, "arrival": None}

@@ -201,7 +201,7 @@ def predict(
         if any(value is not None for value in (epsilon, delta, new_run, ledger)):
             raise InputError(
                 "Expected no --epsilon, --delta, --new-run or --ledger for another graph that is predicted from features alone: "
-                "this spends nothing. Drop them, or name the labels there with --label, if the method is label-messages."
+                f"this spends nothing. Drop them{'' if fitted.predicts_alone else ', or name the labels there with --label'}."
             )
         typer.echo("No messages here: features alone predict. No edge is read, and nothing is spent.", err=True)
         writer.check(fitted, elsewhere=True)

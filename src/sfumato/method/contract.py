@@ -258,6 +258,10 @@ class Method(Listed):
         """Return whether scores of a node read nothing of a graph but the node's own features; ``unit`` is that of the run."""
         return not self.card.reads_links
 
+    def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
+        """Return whether a finished run read messages, and kept a model without them; arguments are those of :meth:`scores`."""
+        return False
+
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
         """Say in whole sentences what a finished run does not use, though it read or released it; most methods use all.
 

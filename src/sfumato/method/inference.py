@@ -81,6 +81,10 @@ class Inference(CuratorMethod):
         """Return the inference of the trained method on one more graph; ``origin`` is the trained model."""
         return self.base.inductive(origin)
 
+    def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
+        """Return whether the trained method does. Arguments are those of :meth:`Method.scores`."""
+        return self.base.drops_messages(plan, weights)
+
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Compute the trained method's scores on this graph. Arguments are those of :meth:`Method.scores`."""
         return self.base.scores(plan, weights, released, graph)

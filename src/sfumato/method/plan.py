@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato._threads import computing
 from sfumato._validate import check_int, fail
-from sfumato.errors import LedgerError, UnsupportedUnitError
+from sfumato.errors import InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph.graph import Graph, PublicFacts
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.graph.targets import answers, probabilities
@@ -30,6 +30,7 @@ from sfumato.method.graph_key import GraphKey, id_lines
 from sfumato.method.identity import Identity
 from sfumato.method.opening import open_session
 from sfumato.method.repeated import warn_of_repeated
+from sfumato.method.rows import ALONE
 from sfumato.method.shown import ShownFit, ShownPlan
 from sfumato.method.stated import statement
 from sfumato.noise.rectangles import SAMPLER_TAU
@@ -274,9 +275,14 @@ class Fitted(Answers, ShownFit):
             public: what may be known of the other graph under this unit.
 
         Raises:
-            InputError: the method has no inductive form, the unit is another, or ``public`` does not fit the model.
+            InputError: the method has no inductive form, or the run does not use messages; the unit is another; or ``public``
+                does not fit the model.
         """
         checks.check_asked(budget, unit, public)
+        if self.ran.method.drops_messages(self.ran, self.weights):
+            raise InputError(
+                f"This run does not use messages: those of another graph would be paid for nothing. {ALONE}"
+            )
         origins = self.origins()
         inference = self.plan.method.inductive(Origin(self.weights, self.graph_key, origins))
         public = checks.as_inferred(self.plan.public, public)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SAME = "the same node ids"
 _PAIRS_AT_ONCE = 1 << 22
-_ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
+ALONE = "Features alone predict here: use sfumato.central.arrivals.graph_free(fitted, graph), which spends nothing."
 _SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
 _ORDER = (
     "If it is the fitted graph in another order of rows, put them back in order, which spends nothing: this run does not know "
@@ -75,6 +75,12 @@ class ReleasedRows:
     weights: Arrays
     released: Arrays
 
+    @property
+    def predicts_alone(self) -> bool:
+        """Whether predictions read a node's own features alone: another graph then costs nothing, and messages say nothing."""
+        method = self.ran.method
+        return method.predicts_alone(self.plan.unit) or method.drops_messages(self.ran, self.weights)
+
     def check_fitted(self, graph: Graph) -> None:
         """Refuse another graph than the fitted one, or one with other feature columns.
 
@@ -108,7 +114,7 @@ class ReleasedRows:
         if isinstance(found, str):
             order = _ORDER if self.graph_key.identity is None else ""
             order += put_back(found)
-            remedy = order + _ALONE if self.ran.method.predicts_alone(self.plan.unit) else order + _SPENDS
+            remedy = order + (ALONE if self.predicts_alone else _SPENDS)
             raise InputError(
                 f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with {found}. {remedy}"
             )
