@@ -91,7 +91,7 @@ def test_the_line_is_of_what_the_graph_adds_to():
     result = {
         "score": "accuracy", "graph_gain_recovered": 0.5, "floor": {"mean": 0.92}, "ceiling": {"mean": 0.924},
         "test_scores": ends(accuracy=0.922, log_loss=0.25), "control_scores": scores,
-        "verdict": {"kept": {"accuracy": None, "log_loss": {"share": 0.75}}},
+        "verdict": {"kept": {"accuracy": None, "log_loss": {"share": 0.75, "low": 0.5, "high": 0.9}}},
     }  # fmt: skip
     assert str(price_line(result)).startswith("log-loss: floor 0.28 ━")
     nothing = {**result, "verdict": {"kept": {"accuracy": None, "log_loss": None}}}

@@ -11,6 +11,7 @@ from sfumato.evaluation.request import Request, prepare
 from sfumato.evaluation.source import Source
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.method.card import CONTROLS, Control
+from sfumato.scoring.scores import Summary
 
 GRAPH = stochastic_block_model(150, 3, mean_degree=10, num_features=4, seed=0)
 SOURCE = Source(dataset="campus")
@@ -30,8 +31,8 @@ CEILINGS = tuple(Control("ceiling", "ceiling", "sage", {"epochs": epochs}, priva
 @pytest.mark.parametrize("order", [CEILINGS, CEILINGS[::-1]])
 def test_the_better_candidate_is_shown_and_said(monkeypatch, order):
     found = evaluated(monkeypatch, order)
-    each = [evaluated(monkeypatch, (one,)).controls["ceiling"].score.mean for one in order]
-    assert found.controls["ceiling"].score.mean == max(each) > min(each)
+    each = [evaluated(monkeypatch, (one,)).controls["ceiling"].held_out for one in order]
+    assert found.controls["ceiling"].held_out == min(each) < max(each)
     values = found.to_dict("edge")
     assert (values["ceiling_method"], values["floor_method"], values["floor"]) == ("sage", None, None)
 
@@ -78,13 +79,11 @@ def test_a_candidate_that_does_not_fit_is_told_only_if_no_other_does(monkeypatch
         assert (len(found.left_out), "floor" in found.controls) == (told, not told)
 
 
-def test_a_floor_is_chosen_by_its_loss_and_the_ceiling_of_the_loss_is_kept_beside_the_ceiling(monkeypatch):
-    """Of candidates for a floor the one with the better probabilities is shown, even if its accuracy is worse."""
-    fits = [module.Outcome(None, {}, 0.0, (), held_out) for held_out in ((0.4, 0.7), (0.5, 0.9))]
-    assert [module._better(name, fits[1], fits[0]) for name in ("floor", "ceiling", "mlp")] == [False, True, True]
-    assert module._better("floor", fits[0], fits[1])
-    found = evaluated(monkeypatch, CEILINGS)
-    each = [evaluated(monkeypatch, (one,)).controls["ceiling"].held_out for one in CEILINGS]
-    assert found.sharpest.held_out[0] == pytest.approx(min(loss for loss, _ in each))
-    assert found.controls["ceiling"].held_out[1] == pytest.approx(max(score for _, score in each))
-    assert list(found.controls) == ["ceiling"]
+def test_a_ceiling_is_chosen_by_its_loss_which_sees_a_rare_class(monkeypatch):
+    """Of candidates the one with the better probabilities is shown, in table and verdict alike, even if its accuracy is worse."""
+    scores = [{"accuracy": Summary.of([mean])} for mean in (0.9, 0.7)]
+    first, second = (module.Outcome(None, one, 0.0, (), loss) for one, loss in zip(scores, (0.5, 0.4), strict=True))
+    kept = evaluated(monkeypatch, ())
+    fitted = iter((kept.outcome, first, second))
+    monkeypatch.setattr(module.Prepared, "_repeat", lambda *_: next(fitted))
+    assert evaluated(monkeypatch, CEILINGS).controls == {"ceiling": second}

@@ -105,13 +105,28 @@ def test_a_class_and_a_group_below_the_floor_are_warned_of():
         name: [Answers(CLASS, np.arange(140), graph.y, rows.argmax(axis=1), rows)]
         for name, rows in ((RUN, worse), ("floor", truth))
     }
-    by = Groups("end", ("far", "near"), (np.arange(140) >= 100).astype(int))
+    by = Groups("end", ("far", "near"), (np.arange(140) >= 90).astype(int))
     warned = detail(graph, found, by)["warnings"]
     assert [one.partition(" is below")[0] for one in warned] == ["Class 'a'", "Class 'c'", "Group end = near"]
     assert "(one against the rest)" in warned[0]
-    assert "over 40 test nodes" in warned[2]
+    assert "over 50 test nodes" in warned[2]
     assert detail(graph, {RUN: found["floor"], "floor": found[RUN]}, by)["warnings"] == []
     assert detail(graph, {RUN: found[RUN]}, by)["warnings"] == []
+
+
+def test_groups_without_enough_of_a_class_are_not_warned_of():
+    """The run has the true probabilities and the floor the mean rate: a group that by chance nobody leaves is not below it."""
+    coins, warned = np.random.default_rng(4), 0
+    for _ in range(20):
+        region = coins.integers(0, 10, 600)
+        chances = (0.03 * np.exp(coins.normal(size=10) * 0.7 - 0.245))[region] * np.exp(coins.normal(size=600) * 0.3)
+        leaves = (coins.random(600) < chances).astype(int)
+        leaves[0] = 1
+        graph = ring(leaves.tolist())
+        floor = says(graph, 0.03 * np.exp(coins.normal(size=600) * 0.05))
+        by = Groups("region", tuple(map(str, range(10))), region)
+        warned += bool(detail(graph, {RUN: [says(graph, chances)], "floor": [floor]}, by)["warnings"])
+    assert warned <= 1
 
 
 def test_of_two_classes_the_rarer_is_warned_of():

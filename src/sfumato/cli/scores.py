@@ -150,13 +150,14 @@ def price_line(result: dict[str, Any]) -> Text:
     """
     from rich.text import Text
 
+    from sfumato.evaluation.verdict import telling
     from sfumato.scoring.scores import TITLES
 
     name, kept = result["score"], result["graph_gain_recovered"]
     found = {"floor": result["floor"], "this run": result["test_scores"][name], "ceiling": result["ceiling"]}
-    shares = (result.get("verdict") or {}).get("kept", {name: {"share": kept}})
-    if kept is not None and name in shares and not shares[name]:
-        name, kept = next(((one, share["share"]) for one, share in shares.items() if share), (name, None))
+    shares = (result.get("verdict") or {}).get("kept", {})
+    if kept is not None and name in shares and not telling(shares[name]):
+        name, kept = next(((one, share["share"]) for one, share in shares.items() if telling(share)), (name, None))
         scores = {**result["control_scores"], "run": result["test_scores"]}
         found = {end: scores[end.rpartition(" ")[2]][name] for end in found}
     words = {end: shown(name, one["mean"]) for end, one in found.items() if one}

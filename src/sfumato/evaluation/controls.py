@@ -1,8 +1,8 @@
 """The controls of a plan: what its method's card lists, made from the catalog.
 
-Controls of one name are candidates for it. Validation nodes choose the one that is shown, by the mean over all seeds, so that
-test nodes stay for the comparison: a floor by its loss, another control by its score. Where no validation node has a label test
-nodes choose, which can only make a floor or a ceiling better.
+Controls of one name are candidates for it. Validation nodes choose the one that is shown, by the mean of its loss over all seeds,
+so that test nodes stay for the comparison, and a class that accuracy cannot see counts: the log-loss of classes and labels, the
+squared error of numbers. Where no validation node has a label test nodes choose, which can only make a floor or a ceiling better.
 """
 
 from __future__ import annotations

@@ -26,15 +26,15 @@ class Outcome:
         scores: each score over all seeds, by its name in :data:`~sfumato.scoring.scores.SCORES`.
         seconds: the time of the first fit; 0 if it was given.
         answers: what was said of the test nodes of each seed.
-        held_out: the mean loss and *the* score on validation nodes, by which candidates for a control are compared; on test
-            nodes if no validation node has a label.
+        held_out: the mean loss on validation nodes, by which candidates for a control are compared; on test nodes if no
+            validation node has a label.
     """
 
     first: Fitted
     scores: dict[str, Summary]
     seconds: float
     answers: tuple[Answers, ...]
-    held_out: tuple[float, float]
+    held_out: float
 
     @property
     def score(self) -> Summary:
@@ -51,14 +51,12 @@ class Evaluation:
         outcome: the fits of the plan.
         controls: the fits of the best candidate for each control, by its name.
         left_out: why controls were not fitted, one sentence for each of them.
-        sharpest: of the candidates for the ceiling the one with the least loss; None without one.
     """
 
     plan: Plan
     outcome: Outcome
     controls: dict[str, Outcome]
     left_out: tuple[str, ...] = ()
-    sharpest: Outcome | None = None
 
     def to_dict(self, unit: str) -> dict[str, Any]:
         """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
@@ -96,8 +94,8 @@ class Evaluation:
 
     def _verdict(self, *, gain: bool) -> dict[str, Any] | None:
         found = {name: one.answers for name, one in self.controls.items()}
-        ceilings = (found["ceiling"], self.sharpest.answers) if self.sharpest and gain else None
-        return verdict(self.outcome.answers, found.get("floor", ()), ceilings)
+        ceiling = found.get("ceiling") if gain else None
+        return verdict(self.outcome.answers, found.get("floor", ()), ceiling, self.outcome.first.graph_key.classes)
 
     def _alike(self) -> tuple[str, ...]:
         """Whether the fit that is kept tells all test nodes the same class, if it tells classes."""

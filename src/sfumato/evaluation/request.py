@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.scoring.groups import Groups
 
-_SHARPEST = "ceiling of the loss"  # of the candidates for the ceiling the one with the least loss
 KMEANS = "kmeans"
 """The word for cells that are clusters of the private images, which the unit takes for declared."""
 
@@ -133,7 +132,7 @@ class Prepared:
         """Run the request: score the first fit (made here unless it is given), further seeds, and the controls."""
         outcome = self._repeat(self.plan, first, report)
         beside, left_out = self._beside(outcome, report) if self.request.controls else ({}, ())
-        return Evaluation(self.plan, outcome, beside, left_out, beside.pop(_SHARPEST, None))
+        return Evaluation(self.plan, outcome, beside, left_out)
 
     def detail(self, evaluation: Evaluation, by: Groups | None = None) -> dict[str, Any]:
         """Return what metrics.json holds beyond scores of whole test sets: one answer for all, and of classes the parts.
@@ -165,11 +164,11 @@ class Prepared:
             scores.append(scores_of(answers[-1], split))
             kept = found.among(split.val_mask)
             kept = kept if len(kept.nodes) else answers[-1]
-            held_out.append((mean_loss(kept), next(iter(scores_of(kept, split).values()))))
+            held_out.append(mean_loss(kept))
         assert first is not None
         kind = target_kind(self.graph)
         over = {name: Summary.of([one[name] for one in scores], share=name not in UNBOUNDED) for name in SCORES[kind]}
-        return Outcome(first, over, seconds, tuple(answers), _means(held_out))
+        return Outcome(first, over, seconds, tuple(answers), sum(held_out) / len(held_out))
 
     def _beside(self, own: Outcome, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:
         """Fit the candidates for each control, but those without a proof under the unit, and those that repeat the method.
@@ -196,9 +195,8 @@ class Prepared:
             ) as error:  # of a control: what the run itself released is kept, and compared with the others
                 left_out[name] = f"{label} is left out. {error}"
                 continue
-            for key in (name, _SHARPEST) if name == "ceiling" else (name,):
-                if key not in outcomes or _better(key, found, outcomes[key]):
-                    outcomes[key] = found
+            if name not in outcomes or found.held_out < outcomes[name].held_out:
+                outcomes[name] = found
         return outcomes, tuple(left_out[name] for name in left_out if name not in outcomes)
 
 
@@ -253,17 +251,6 @@ def on_graph(plan: Plan, graph: Graph) -> Plan:
     found, stated = graph.public_facts(plan.unit, assume_public=True), ("num_arcs", "untrained_classes")
     counts: dict[str, Any] = {name: getattr(found, name) for name in stated if getattr(plan.public, name) is not None}
     return replace(plan, public=replace(plan.public, **counts)) if counts else plan
-
-
-def _means(pairs: list[tuple[float, float]]) -> tuple[float, float]:
-    return sum(one for one, _ in pairs) / len(pairs), sum(two for _, two in pairs) / len(pairs)
-
-
-def _better(name: str, found: Outcome, known: Outcome) -> bool:
-    """Whether a candidate takes the place of another: a floor by its loss, another control by its score."""
-    if name in ("floor", _SHARPEST):
-        return found.held_out[0] < known.held_out[0]
-    return found.held_out[1] > known.held_out[1]
 
 
 def _prefixed(report: Progress | None, title: str) -> Progress | None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from sfumato.record.shown import round_up
 from sfumato.scoring.answers import LOSSES, Answers
-from sfumato.scoring.paired import LEVEL, Difference, Part, difference, holm, kept_share
+from sfumato.scoring.enough import Enough
+from sfumato.scoring.paired import Difference, difference, kept_share
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float64]]
 BETTER, WORSE, MIXED, NONE = "better", "worse", "mixed", "none"
@@ -23,41 +24,47 @@ _NAMES = {"accuracy": "accuracy", "roc_auc": "AUC", "log_loss": "log-loss", "squ
 
 
 def verdict(
-    own: Sequence[Answers], floor: Sequence[Answers], ceilings: tuple[Sequence[Answers], Sequence[Answers]] | None
+    own: Sequence[Answers],
+    floor: Sequence[Answers],
+    ceiling: Sequence[Answers] | None,
+    classes: Sequence[str] = (),
 ) -> dict[str, Any] | None:
     """Compare a run with its floor, and say which share of the gain of the ceiling over the floor it keeps.
+
+    Scores that too few nodes of a class have a part in are left out (:class:`~sfumato.scoring.enough.Enough`).
 
     Args:
         own: what the run said of the test nodes of each seed.
         floor: what the floor said of them; empty without one.
-        ceilings: what the ceiling said of them: the one of the score, and the one of the loss; None where a gain has no meaning.
+        ceiling: what the ceiling said of them; None where a gain has no meaning.
+        classes: the names of the classes.
 
     Returns:
         What metrics.json holds; None without a floor.
     """
     if not floor:
         return None
-    names = list(own[0].compared)
-    found = {name: compared(own, floor, name) for name in names}
-    one = found[names[0]]
-    said: dict[str, Any] = {"nodes": one.nodes, "seeds": one.seeds, "against_floor": judged(found)}
+    enough = Enough.of(own, classes)
+    found = {name: _compared(own, floor, name, enough, len(enough.names)) for name in enough.names}
+    one = found[enough.names[0]]
+    said: dict[str, Any] = {"nodes": one.nodes, "seeds": one.seeds, "against_floor": judged(found), "together": True}
     said["differences"] = {name: each.to_dict() for name, each in found.items()}
-    if ceilings is not None:
-        most = {name: ceilings[name in LOSSES] for name in names}
-        said["kept"] = {name: _kept(own, floor, most[name], name) for name in names}
-        said["graph_adds"] = {name: compared(most[name], floor, name).to_dict() for name in names}
+    said["lacking"], said["same"] = enough.lacking, all(map(_same, own, floor))
+    if ceiling is not None:
+        said["kept"] = {name: _kept(own, floor, ceiling, name, enough) for name in enough.names}
+        said["graph_adds"] = {name: _compared(ceiling, floor, name, enough).to_dict() for name in enough.names}
     return said
 
 
-def compared(own: Sequence[Answers], other: Sequence[Answers], name: str) -> Difference:
-    """Compare what two models said of the same nodes, seed by seed.
-
-    Args:
-        own: what the first said of the test nodes of each seed.
-        other: what the second said of them.
-        name: what is measured node by node, such as ``log_loss``.
-    """
-    return difference(_parts([one.compared[name] for one in own], [one.compared[name] for one in other], own))
+def _compared(
+    own: Sequence[Answers], other: Sequence[Answers], name: str, enough: Enough, tests: int = 1
+) -> Difference:
+    """Compare what two models said of the same nodes, seed by seed."""
+    parts = [
+        (one.nodes, (enough.values(one, name) - enough.values(its, name))[:, None])
+        for one, its in zip(own, other, strict=True)
+    ]
+    return difference(parts, enough.strata_of(name), tests)
 
 
 def verdict_on_pairs(
@@ -89,14 +96,13 @@ def verdict_on_pairs(
 
 
 def judged(found: Mapping[str, Difference]) -> str:
-    """Return in one word what differences from a floor say together, corrected for their number.
+    """Return in one word what differences from a floor say together, by their intervals, which hold together.
 
     >>> clear, open = Difference(-0.1, -0.2, -0.05, 0.001, 90, 1), Difference(0.2, -0.1, 0.5, 0.2, 90, 1)
     >>> judged({"accuracy": clear, "log_loss": open})
     'worse'
     """
-    corrected = zip(found.items(), holm([each.p for each in found.values()]), strict=True)
-    signs = {_sign(name) * np.sign(each.mean) for (name, each), p in corrected if each.clear and p < LEVEL}
+    signs = {_sign(name) * np.sign(each.mean) for name, each in found.items() if each.clear}
     return NONE if not signs else MIXED if len(signs) > 1 else BETTER if signs == {1} else WORSE
 
 
@@ -119,11 +125,14 @@ def verdict_words(said: Mapping[str, Any]) -> str:
         WORSE: "worse than the floor",
         NONE: f"no difference that {said['nodes']:,} {of.split()[-1]} could show",
     }
-    if not any(one[key] for one in each.values() for key in _ENDS):
+    lacking = said.get("lacking", "")
+    if said.get("same", not any(one[key] for one in each.values() for key in _ENDS)):
         return f"On {nodes}{splits} this run and the floor give the same answers."
     sides = {side: [_NAMES[name] for name, one in each.items() if _leans(name, one) == side] for side in (1, -1)}
     told[MIXED] = f"better by {' and '.join(sides[1])}, and worse by {' and '.join(sides[-1])}"
-    return f"Against the floor, on the same {nodes}{splits}: {parts}, {told[said['against_floor']]}."
+    joint = ", intervals that hold together at 95 %" if said.get("together") and len(each) > 1 else ""
+    words = f"Against the floor, on the same {nodes}{splits}{joint}: {parts}, {told[said['against_floor']]}."
+    return f"{words} {lacking}".strip()
 
 
 def kept_words(said: Mapping[str, Any]) -> str:
@@ -136,18 +145,32 @@ def kept_words(said: Mapping[str, Any]) -> str:
     """
     if "kept" not in said:
         return ""
+    each, count = said["kept"], f"{said['nodes']:,} {said.get('of', 'nodes').split()[-1]}"
     shares = [
         f"{100 * one['share']:.0f} % of {_NAMES[name]} [{100 * one['low']:.0f}, {100 * one['high']:.0f}]"
-        for name, one in said["kept"].items()
-        if one
+        for name, one in each.items()
+        if telling(one)
     ]
-    nothing = [_NAMES[name] for name, one in said["kept"].items() if not one]
-    nodes = f"nothing that {said['nodes']:,} {said.get('of', 'nodes').split()[-1]} could show"
+    wide = [_NAMES[name] for name, one in each.items() if one and not telling(one)]
+    nothing = [_NAMES[name] for name, one in each.items() if not one]
     adds = said.get("adds", "the graph adds")
-    if not shares:
-        return f"To {' and '.join(nothing)} {adds} {nodes}, so there is no share to keep."
-    words = f"Kept of what {adds}: {', '.join(shares)}."
-    return words + (f" To {' and '.join(nothing)} it adds {nodes}." if nothing else "")
+    words = [f"Kept of what {adds}: {', '.join(shares)}."] if shares else []
+    if wide:
+        words.append(f"How much is kept of what {adds} to {' and '.join(wide)} cannot be said with {count}.")
+    if nothing:
+        rest = "." if words else ", so there is no share to keep."
+        it = "it adds" if words and "adds" in adds else adds
+        words.append(f"To {' and '.join(nothing)} {it} nothing that {count} could show{rest}")
+    return " ".join(words)
+
+
+def telling(share: Mapping[str, float] | None) -> bool:
+    """Return whether the interval of a kept share says anything: it is no wider than from nothing to everything.
+
+    >>> telling({"share": 0.9, "low": 0.8, "high": 1.1}), telling({"share": 1.2, "low": 0.31, "high": 4.11}), telling(None)
+    (True, False, False)
+    """
+    return share is not None and share["high"] - share["low"] <= 1
 
 
 def floor_words(result: Mapping[str, Any]) -> tuple[str, ...]:
@@ -170,20 +193,20 @@ def floor_words(result: Mapping[str, Any]) -> tuple[str, ...]:
     return f"{wish}: {release['command']}", costs
 
 
+def _same(one: Answers, other: Answers) -> bool:
+    return np.array_equal(one.told, other.told) and np.array_equal(one.chances, other.chances)
+
+
 def _kept(
-    own: Sequence[Answers], floor: Sequence[Answers], ceiling: Sequence[Answers], name: str
+    own: Sequence[Answers], floor: Sequence[Answers], ceiling: Sequence[Answers], name: str, enough: Enough
 ) -> dict[str, float] | None:
-    sign, base = _sign(name), [one.compared[name] for one in floor]
-    parts = [
-        (at.nodes, sign * np.stack([mine.compared[name] - low, most.compared[name] - low], axis=1))
-        for at, mine, most, low in zip(own, own, ceiling, base, strict=True)
-    ]
-    share = kept_share(parts)
+    sign, parts = _sign(name), []
+    for mine, low, most in zip(own, floor, ceiling, strict=True):
+        base = enough.values(low, name)
+        gains = [enough.values(one, name) - base for one in (mine, most)]
+        parts.append((mine.nodes, sign * np.stack(gains, axis=1)))
+    share = kept_share(parts, enough.strata_of(name))
     return None if share is None else asdict(share)
-
-
-def _parts(own: Sequence[Any], other: Sequence[Any], of: Sequence[Answers]) -> list[Part]:
-    return [(at.nodes, (mine - its)[:, None]) for at, mine, its in zip(of, own, other, strict=True)]
 
 
 def _sign(name: str) -> int:

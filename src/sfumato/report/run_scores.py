@@ -15,9 +15,11 @@ from sfumato.report.words import capital, interval, percent
 from sfumato.scoring.scores import ERRORS, TITLES, Summary
 
 PAIRED = (
-    "Differences are taken node by node, between models that answer the same test nodes; brackets are 95 % intervals. The test "
-    "is McNemar's (mid-p) for accuracy if there is one split, and the paired t-test for log-loss and for the areas of AUC "
-    "(DeLong); a verdict is corrected for their number (Holm)."
+    "Differences are taken node by node, between models that answer the same test nodes. The test is McNemar's (mid-p) for "
+    "accuracy if there is one split, and the paired t-test for log-loss and for the areas of AUC (DeLong), with degrees of "
+    "freedom by class (Welch). Brackets around differences are intervals that hold together at 95 % (Bonferroni), and the "
+    "verdict is what they say; those around shares are 95 % intervals, each for itself (Fieller). The ceiling is the one with "
+    "the least log-loss on validation nodes (of numbers: squared error)."
 )
 """How a verdict was reached, for readers of a page."""
 

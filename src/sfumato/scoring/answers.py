@@ -59,15 +59,11 @@ class Answers:
         at = mask[self.nodes]
         return Answers(self.kind, self.nodes[at], self.truth[at], self.told[at], self.chances[at])
 
-    @cached_property
-    def compared(self) -> dict[str, NDArray[np.float64]]:
-        """Values of each node whose means are compared: those of :attr:`each`, and of classes their share of the ROC areas."""
-        if self.kind != CLASS:
-            return self.each
-        present = [label for label in np.unique(self.truth).tolist() if (self.truth != label).any()]
-        areas = [area_by_row(self.truth == label, self.chances[:, label]) for label in present]
-        ranked = np.mean(areas, axis=0) if areas else np.full(len(self.truth), 0.5)
-        return {"accuracy": self.each["accuracy"], "roc_auc": ranked, "log_loss": self.each["log_loss"]}
+    def ranked(self, labels: Sequence[int]) -> NDArray[np.float64]:
+        """Return values of the nodes whose mean is the area under the ROC curve, of some classes each against the rest."""
+        areas = [area_by_row(self.truth == label, self.chances[:, label]) for label in labels]
+        shares: NDArray[np.float64] = np.mean(areas, axis=0)
+        return shares
 
     @cached_property
     def each(self) -> dict[str, NDArray[np.float64]]:

@@ -1,7 +1,7 @@
 """What one number hides: scores by class, by degree and by a declared group, calibration, and whom a ranking finds.
 
 The run stands beside its floor and its ceiling everywhere, on the test nodes of the first seed. Warnings compare run and floor on
-the same nodes of all seeds, corrected for the number of comparisons (Holm 1979). All of it reads true labels and arcs: it is
+the same nodes of all seeds, corrected for the number of comparisons. All of it reads true labels and arcs: it is
 evaluation, outside the guarantee.
 """
 
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sfumato.nn.metrics import one_against_rest, shared
 from sfumato.scoring.answers import LEAST_CHANCE, Answers
-from sfumato.scoring.paired import LEVEL, Difference, Part, difference, holm
+from sfumato.scoring.enough import Enough, enough_of
+from sfumato.scoring.paired import Classes, Part, difference
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph
@@ -64,25 +65,27 @@ def detail(graph: Graph, found: Mapping[str, Sequence[Answers]], by: Groups | No
     return told
 
 
-def _warnings(tests: Mapping[str, Sequence[Part]], rest: str) -> list[str]:
-    """What is worse than the floor beyond chance, in whole sentences."""
-    made: dict[str, Difference] = {
-        name: difference(parts) for name, parts in tests.items() if sum(len(at) for at, _ in parts) > 1
-    }
-    corrected = holm([one.p for one in made.values()])
+Test = tuple[Sequence[Part], Sequence[Classes] | None]
+
+
+def _warnings(tests: Mapping[str, Test | None], rest: str) -> list[str]:
+    """What is worse than the floor beyond chance, in whole sentences, by intervals that hold together."""
+    asked = {name: test for name, test in tests.items() if test is not None}
+    made = {name: difference(parts, strata, len(asked)) for name, (parts, strata) in asked.items()}
     return [
         _WARNED.format(what=name, rest=rest, mean=one.mean, low=one.low, high=one.high, nodes=one.nodes)
-        for (name, one), p in zip(made.items(), corrected, strict=True)
-        if one.clear and p < LEVEL and one.mean > 0
+        for name, one in made.items()
+        if one.clear and one.mean > 0
     ]
 
 
-def _class_parts(found: Mapping[str, Sequence[Answers]], label: int) -> list[Part]:
-    """Of each seed the loss of one class against the rest, run less floor; nothing without a floor or a node of the class."""
-    pairs = zip(found[RUN], found.get("floor", ()), strict=False)
-    if not any((one.truth == label).any() for one in found[RUN]):
-        return []
-    return [(own.nodes, (_against(own, label) - _against(floor, label))[:, None]) for own, floor in pairs]
+def _class_parts(found: Mapping[str, Sequence[Answers]], label: int) -> Test | None:
+    """Of each seed the loss of one class against the rest, run less floor; nothing without a floor or enough nodes."""
+    pairs = list(zip(found[RUN], found.get("floor", ()), strict=False))
+    if not enough_of(label, [own for own, _ in pairs]):
+        return None
+    parts = [(own.nodes, (_against(own, label) - _against(floor, label))[:, None]) for own, floor in pairs]
+    return parts, [(own.truth == label).astype(np.int64) for own, _ in pairs]
 
 
 def _against(one: Answers, label: int) -> NDArray[np.float64]:
@@ -90,10 +93,15 @@ def _against(one: Answers, label: int) -> NDArray[np.float64]:
     return -np.log(np.maximum(np.where(one.truth == label, chance, 1 - chance), LEAST_CHANCE))
 
 
-def _group_parts(found: Mapping[str, Sequence[Answers]], inside: Mask) -> list[Part]:
+def _group_parts(found: Mapping[str, Sequence[Answers]], inside: Mask) -> Test | None:
+    """Of each seed the loss inside a group, run less floor; nothing without a floor or enough nodes of more than one class."""
     pairs = zip(found[RUN], found.get("floor", ()), strict=False)
     at = [(own.among(inside), floor.among(inside)) for own, floor in pairs]
-    return [(own.nodes, (own.each["log_loss"] - floor.each["log_loss"])[:, None]) for own, floor in at]
+    enough = Enough.of([own for own, _ in at]) if at else None
+    if enough is None or "log_loss" not in enough.names:
+        return None
+    parts = [(own.nodes, (own.each["log_loss"] - floor.each["log_loss"])[:, None]) for own, floor in at]
+    return parts, enough.strata_of("log_loss")
 
 
 def _class_scores(first: Mapping[str, Answers], label: int, name: str) -> dict[str, Any]:

@@ -4,7 +4,9 @@ With one seed the difference of every node is one observation: its mean has a t-
 or wrong have McNemar's mid-p test (Fagerland, Lydersen and Laake 2013), which reads the nodes on which exactly one model is
 right. With several seeds, each with a split of its own, a node can be tested more than once and nodes of one fit share what is
 peculiar to it. So variances are clustered by node, what seeds differ by beyond that is added, and the degrees of freedom follow
-Satterthwaite (1946).
+Satterthwaite (1946). Where values differ by class, so does their variance (Welch 1947): each class has as many degrees of freedom
+as it has nodes, less one, and a class of three cannot lend confidence from a thousand others. A difference that is the same for
+all nodes shows no spread, and is no evidence.
 
 The share of a gain that is kept, :math:`\bar a / \bar b` with a = run - floor and b = ceiling - floor of the same nodes, has
 Fieller's interval (1954), and none where the gain itself cannot be told from 0.
@@ -24,16 +26,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 LEVEL = 0.05
 """The chance at which a difference is taken for clear."""
+LEAST = 10
+"""The fewest nodes of a class from which anything is said of a score that the class has a part in."""
+_NO_SPREAD = 1e-9
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean difference of two models over the same nodes, with its 95 % interval.
+    """The mean difference of two models over the same nodes, with its interval.
 
     Args:
         mean: of the first model less the second.
-        low: lower end of the interval; None for a single node.
-        high: upper end of the interval; None for a single node.
+        low: lower end of the interval; None for a single node, and where all nodes differ by the same.
+        high: upper end of the interval, or None.
         p: the chance of a difference at least as large if there were none.
         nodes: the number of distinct nodes.
         seeds: the number of splits.
@@ -48,8 +53,8 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether test and interval both exclude that there is no difference, at 5 %."""
-        return self.low is not None and self.high is not None and self.p < LEVEL and not self.low <= 0 <= self.high
+        """Whether the interval excludes that there is no difference; it never does where the test does not."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form of the numbers of this difference alone."""
@@ -58,13 +63,16 @@ class Difference:
 
 Part = tuple[NDArray[np.int64], Floats]
 """Row numbers of the nodes of one seed, and what was measured of them, [m, k]."""
+Classes = NDArray[np.integer]
 
 
-def difference(parts: Sequence[Part]) -> Difference:
+def difference(parts: Sequence[Part], strata: Sequence[Classes] | None = None, tests: int = 1) -> Difference:
     """Compare two models on the nodes that both answered.
 
     Args:
         parts: of each seed the nodes, and the difference of the models for each of them, [m, 1].
+        strata: of each seed the class of each of the nodes [m], which a node keeps; None takes all for one class.
+        tests: how many comparisons hold together (Bonferroni): the interval excludes 0 where the test at 5 % over ``tests`` does.
 
     >>> answers = np.repeat([1.0, -1.0, 0.0], [9, 1, 1203])[:, None]  # right where the other is wrong, and the reverse
     >>> found = difference([(np.arange(1213), answers)])
@@ -72,18 +80,18 @@ def difference(parts: Sequence[Part]) -> Difference:
     (0.0066, 0.0117, True)
     """
     nodes = len(np.unique(np.concatenate([at for at, _ in parts])))
-    mean, spread, freedom = _moments(parts)
-    middle = float(mean[0])
-    if nodes < 2:
+    mean, spread, freedom = _moments(parts, strata)
+    middle, error = float(mean[0]), float(np.sqrt(spread[0, 0]))
+    if nodes < 2 or (middle and error <= _NO_SPREAD * abs(middle)):
         return Difference(middle, None, None, 1.0, nodes, len(parts))
-    error = float(np.sqrt(spread[0, 0]))
-    half = _quantile(freedom) * error
+    half = _quantile(freedom, LEVEL / tests) * error
+    low, high = middle - half, middle + half
     each = parts[0][1][:, 0]
-    if len(parts) == 1 and np.isin(each, (-1.0, 0.0, 1.0)).all():
-        p = mid_p(int((each > 0).sum()), int((each < 0).sum()))
-    else:
-        p = _two_sided(middle / error, freedom) if error else float(middle == 0)
-    return Difference(middle, middle - half, middle + half, p, nodes, len(parts))
+    if len(parts) > 1 or not np.isin(each, (-1.0, 0.0, 1.0)).all():
+        return Difference(middle, low, high, _two_sided(middle / error, freedom) if error else 1.0, nodes, len(parts))
+    p = mid_p(int((each > 0).sum()), int((each < 0).sum()))
+    low, high = (low, high) if p < LEVEL / tests else (min(low, 0.0), max(high, 0.0))
+    return Difference(middle, low, high, p, nodes, len(parts))
 
 
 def mid_p(won: int, lost: int) -> float:
@@ -105,19 +113,6 @@ def mid_p(won: int, lost: int) -> float:
     return float(min(1.0, 2 * bdtr(few, total, 0.5) - at))
 
 
-def holm(chances: Sequence[float]) -> list[float]:
-    """Return p-values that are corrected for their number (Holm 1979), in the order of ``chances``.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order, least, found = np.argsort(chances), 0.0, [0.0] * len(chances)
-    for place, at in enumerate(order.tolist()):
-        least = max(least, min(1.0, (len(chances) - place) * chances[at]))
-        found[at] = least
-    return found
-
-
 @dataclass(frozen=True)
 class Share:
     """How much of a gain is kept, with its 95 % interval by Fieller.
@@ -133,11 +128,12 @@ class Share:
     high: float
 
 
-def kept_share(parts: Sequence[Part]) -> Share | None:
+def kept_share(parts: Sequence[Part], strata: Sequence[Classes] | None = None) -> Share | None:
     """Return which share of a gain is kept; None if the whole gain cannot be told from 0, or is a loss.
 
     Args:
         parts: of each seed the nodes, and [m, 2]: what is kept and the whole gain, node by node.
+        strata: as in :func:`difference`.
 
     >>> whole = np.repeat([1.0, 0.0], [300, 700])
     >>> kept = np.where(np.arange(1000) % 4 == 0, 0.0, whole)
@@ -147,44 +143,47 @@ def kept_share(parts: Sequence[Part]) -> Share | None:
     """
     if len(np.unique(np.concatenate([at for at, _ in parts]))) < 2:
         return None
-    mean, spread, freedom = _moments(parts)
-    limit = _quantile(freedom) ** 2
+    mean, spread, freedom = _moments(parts, strata)
+    limit = _quantile(freedom, LEVEL) ** 2
     kept, whole = float(mean[0]), float(mean[1])
     square = whole**2 - limit * spread[1, 1]
-    if whole <= 0 or square <= 0:
+    if whole <= 0 or square <= 0 or spread[1, 1] <= (_NO_SPREAD * whole) ** 2:
         return None
     cross, rest = kept * whole - limit * spread[0, 1], kept**2 - limit * spread[0, 0]
     half = float(np.sqrt(max(cross**2 - square * rest, 0.0)) / square)
     return Share(kept / whole, float(cross / square) - half, float(cross / square) + half)
 
 
-def _moments(parts: Sequence[Part]) -> tuple[Floats, Floats, float]:
+def _moments(parts: Sequence[Part], strata: Sequence[Classes] | None) -> tuple[Floats, Floats, float]:
     """The mean over all nodes and seeds [k], the covariance of that mean [k, k], and its degrees of freedom."""
     nodes, values = np.concatenate([at for at, _ in parts]), np.concatenate([one for _, one in parts])
-    total, mean = len(values), values.mean(axis=0)
+    total, mean, seeds = len(values), values.mean(axis=0), len(parts)
     beyond = values - mean
-    _, place = np.unique(nodes, return_inverse=True)
-    groups, seeds = int(place.max()) + 1, len(parts)
-    by_node = np.zeros((groups, values.shape[1]))
+    _, first, place = np.unique(nodes, return_index=True, return_inverse=True)
+    by_node = np.zeros((len(first), values.shape[1]))
     np.add.at(by_node, place, beyond)
-    spread = by_node.T @ by_node / total**2 * (groups / max(groups - 1, 1))
-    if seeds == 1:
-        return mean, spread, float(groups - 1)
-    by_seed = np.stack([(one - mean).sum(axis=0) for _, one in parts])
-    found = by_seed.T @ by_seed * (seeds / (seeds - 1)) - beyond.T @ beyond
-    sizes, axes = np.linalg.eigh(found / total**2)
-    apart = axes * np.maximum(sizes, 0) @ axes.T  # what seeds differ by beyond their nodes
-    of_nodes, of_seeds = np.diag(spread), np.diag(apart)
-    weight = of_nodes**2 / max(groups - 1, 1) + of_seeds**2 / (seeds - 1)
-    whole = (of_nodes + of_seeds) ** 2
-    freedom = np.divide(whole, weight, out=np.full_like(whole, groups - 1.0), where=weight > 0)
-    return mean, spread + apart, float(freedom.min())
+    classes = np.zeros(len(first), np.int64) if strata is None else np.concatenate(strata)[first]
+    spread, weight = np.zeros((values.shape[1],) * 2), np.zeros(values.shape[1])
+    for label in np.unique(classes).tolist():
+        rows = by_node[classes == label]
+        free = max(len(rows) - 1, 1)
+        part = rows.T @ rows / total**2 * (len(rows) / free)
+        spread, weight = spread + part, weight + np.diag(part) ** 2 / free
+    if seeds > 1:
+        by_seed = np.stack([(one - mean).sum(axis=0) for _, one in parts])
+        found = by_seed.T @ by_seed * (seeds / (seeds - 1)) - beyond.T @ beyond
+        sizes, axes = np.linalg.eigh(found / total**2)
+        apart = axes * np.maximum(sizes, 0) @ axes.T  # what seeds differ by beyond their nodes
+        spread, weight = spread + apart, weight + np.diag(apart) ** 2 / (seeds - 1)
+    most = np.full_like(weight, max(len(first) - 1.0, 1.0))
+    freedom = np.divide(np.diag(spread) ** 2, weight, out=most, where=weight > 0)
+    return mean, spread, float(freedom.min())
 
 
-def _quantile(freedom: float) -> float:
+def _quantile(freedom: float, level: float) -> float:
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, 1 - LEVEL / 2))
+    return float(stdtrit(freedom, 1 - level / 2))
 
 
 def _two_sided(t: float, freedom: float) -> float:
