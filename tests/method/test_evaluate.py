@@ -40,6 +40,13 @@ def test_a_graph_without_roles_is_split_as_fit_does():
     assert fitted.evaluate(bare)["test_scores"] == fitted.evaluate(split)["test_scores"] == score(fitted, split)
 
 
+def test_a_floor_that_is_no_model_and_a_graph_without_labels_are_refused_in_words(graph, fitted):
+    with pytest.raises(InputError, match=r"Expected floor to be of class Answers, got str\. Pass a fitted model"):
+        fitted.evaluate(graph, floor="x")
+    with pytest.raises(DataError, match="to have a label to score by, got none"):
+        fitted.evaluate(graph.changed(y=None))
+
+
 def test_a_floor_stands_beside_the_run(graph, fitted):
     floor = sf.GraphFree().calibrate(sf.Budget(8.0, 1e-6), UNIT, graph.public_facts(UNIT)).fit(graph)
     found = fitted.evaluate(graph, floor=floor)

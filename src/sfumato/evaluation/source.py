@@ -335,5 +335,6 @@ class Source:
             return cls(**{**values, **lists, "ends": tuple(values["ends"]) if values.get("ends") else None})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(
-                f"Expected {str(path)!r} to say where the graph is, but it cannot be read. Pass --dataset, --graph or --nodes."
+                f"Expected {str(path)!r} to say where the graph is, but it cannot be read. A run that was saved from Python has "
+                "none: score it with fitted.evaluate(graph), or predict with --dataset, --graph or --nodes."
             ) from error

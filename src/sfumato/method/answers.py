@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_kind
-from sfumato.errors import InputError
+from sfumato.errors import DataError, InputError
+from sfumato.graph.facts import labeled_mask
 from sfumato.graph.graph import Graph
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.graph.targets import MULTILABEL, NUMBER
@@ -90,7 +91,7 @@ class Answers(ReleasedRows):
         Raises:
             InputError: the graph is another or has other roles, ``by`` is no value for each node, or the run learned from reports
                 alone.
-            DataError: no test node has a label.
+            DataError: no node has a label, or no test node.
 
         >>> from sfumato.central.labels import LabelMessages
         >>> from sfumato.graph.synthetic import campus
@@ -106,7 +107,13 @@ class Answers(ReleasedRows):
             raise InputError(
                 "Expected a run with true labels to score it by, got one on a collection, whose reports alone are known."
             )
+        if floor is not None:
+            check_kind(Answers, "Pass a fitted model, such as plan.fit(graph) or sf.load(folder).", floor=floor)
         graph = self._with_roles(graph)
+        if not labeled_mask(graph).any():
+            raise DataError(
+                f"Expected graph {graph.name!r} to have a label to score by, got none. Read it with its labels."
+            )
         self.check_fitted(graph)
         if not self._is_elsewhere() and not self.has_roles(graph):
             raise InputError(
