@@ -1,4 +1,4 @@
-"""Checks on the values of a schema that a file gives: keys, texts and times, each in a single form."""
+"""Checks on the values of a schema that a file gives: keys, texts and times, each in a single form; and on paths."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from sfumato.errors import SchemaError
+from sfumato.errors import InputError, SchemaError
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -76,3 +77,33 @@ def roster_sha256(users: Sequence[str]) -> str:
     '50a1624a'
     """
     return hashlib.sha256("".join(f"{user}\n" for user in users).encode()).hexdigest()
+
+
+def check_plain(where: str) -> None:
+    """Refuse what is not plainly a path: it may be a mistyped address with a password, which no message may show.
+
+    Args:
+        where: the path of a file that is there, or a path without ``:``, ``=`` and ``@``, unless it begins with a slash, a dot
+            and a slash, or a drive.
+
+    Raises:
+        InputError: it is something else.
+
+    >>> check_plain("reports.sqlite"), check_plain("./of=ada.sqlite")
+    (None, None)
+    >>> check_plain("host=h password=secret")
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected the path of a file, got what names none: ...
+    """
+    plain = re.match(r"/(?!/)|\.{1,2}/|[A-Za-z]:[\\/]", where) or not re.search("[:=@]", where)
+    if not plain and not Path(where).is_file():
+        raise no_file()
+
+
+def no_file() -> InputError:
+    """Build the answer to an address that names no file; it may hold a password, so it is not repeated."""
+    return InputError(
+        "Expected the path of a file, got what names none: reports in memory would be gone when the process ends, and the URL of "
+        "a database begins with postgresql+psycopg://. Write the path alone, such as reports.sqlite, or ./NAME for a name with "
+        ": or = or @."
+    )

@@ -83,7 +83,8 @@ class Database:
         self.name, self.path, self._sqlite = self._address.name, self._address.path, self._address.is_file
         options: dict[str, Any] = {"paramstyle": "named"} if self._sqlite else {"pool_pre_ping": True}
         options |= patience.settings(self._address.url, limited)
-        self._engine = sql.create_engine(self._address.url, hide_parameters=True, **options)
+        with self._explained():
+            self._engine = sql.create_engine(self._address.url, hide_parameters=True, **options)
         self._lock = threading.Lock()  # threads wait for it without the pauses of SQLite's own lock
         self._lines = patience.Lines(self._engine)
         if self._sqlite:

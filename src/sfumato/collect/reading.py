@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sfumato.collect.checks import check_plain
 from sfumato.collect.closed import MAGIC, Closed, Stream
 from sfumato.errors import DataError
 
@@ -48,6 +49,7 @@ def _is_store(where: str) -> bool:
     """Whether this names a store: a URL, or a file that does not begin as a closed collection."""
     if "://" in where:
         return True
+    check_plain(where)
     if not Path(where).is_file():
         raise DataError(f"Expected {where} to be a closed collection or a store, but there is none. Check the path.")
     with Path(where).open("rb") as file:
