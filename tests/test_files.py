@@ -203,7 +203,7 @@ def test_a_secret_of_another_user_may_be_read_by_a_group(tmp_path, monkeypatch):
 
 def test_all_secrets_are_read_with_their_rights(tmp_path):
     """Every command that takes a key or a token refuses one that others may read."""
-    from sfumato.cli.collect_server import _token
+    from sfumato.cli.listening import admin_token
     from sfumato.cli.serve import _secret
     from sfumato.collect.client import Device
     from sfumato.collect.keys import ServerKey
@@ -212,7 +212,7 @@ def test_all_secrets_are_read_with_their_rights(tmp_path):
     device = Device.create(tmp_path / "device", "ada", 1.0)
     for name, read in (
         ("server.key", ServerKey.read),
-        ("admin.token", _token),
+        ("admin.token", admin_token),
         ("token.key", _secret),
         ("sign.pem", read_sign_key),
         ("device/device.json", lambda _: Device.open(device.folder)),
