@@ -53,7 +53,7 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     except BaseException as error:
         with suppress(OSError):
             partial.unlink()
-        name_file(error, path)
+        name_file(error, path, partial)
         raise
 
 
@@ -132,7 +132,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
         finish_folder(partial, path)
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
-        name_file(error, path)
+        name_file(error, path, partial)
         raise
 
 
@@ -238,15 +238,15 @@ def remove_empty(folders: Iterable[Path]) -> None:
             folder.rmdir()
 
 
-def name_file(error: BaseException, path: Path) -> None:
-    """Let an error of the disk that names no file name this file.
+def name_file(error: BaseException, path: Path, partial: Path | None = None) -> None:
+    """Let an error of the disk that names no file, or only the ``partial`` one that nobody knows, name the file at ``path``.
 
     >>> error = OSError(28, "No space left on device")
     >>> name_file(error, Path("run"))
     >>> error.filename
     'run'
     """
-    if isinstance(error, OSError) and error.filename is None:
+    if isinstance(error, OSError) and error.filename in (None, partial, str(partial)):
         error.filename = str(path)
 
 

@@ -9,6 +9,7 @@ import sqlalchemy
 from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
 
+from sfumato.cli import invoke
 from sfumato.collect import server as server_module
 from sfumato.collect.closed import Closed, Stream
 from sfumato.collect.estimate import estimate
@@ -69,15 +70,18 @@ def test_blocks_and_the_whole_are_the_same_file(full):
     assert hashlib.sha256(data).hexdigest() == full.sha256 == full.closed().sha256
 
 
-def test_an_export_of_altered_reports_breaks_off(tmp_path):
+@pytest.mark.parametrize(
+    "change", ["update reports set message = :m where \"user\" = :u", "delete from reports where \"user\" = :u"]
+)  # fmt: skip
+def test_no_answer_about_a_closed_collection_is_about_altered_reports(tmp_path, capsys, change):
+    where = str(tmp_path / "reports.sqlite")
     store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
     store.add([ADA.upload(0), BOB.upload(1)])
     store.close()
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/reports.sqlite")
     with engine.begin() as connection:
-        connection.execute(
-            sqlalchemy.text('update reports set message = :m where "user" = :u'), {"m": ADA.message(1), "u": b"ada"}
-        )
+        said = {"m": ADA.message(1), "u": b"ada"}
+        connection.execute(sqlalchemy.text(change), {name: said[name] for name in said if f":{name}" in change})
     engine.dispose()
     given = []
     with pytest.raises(DataError, match="Restore the store"):
@@ -85,6 +89,24 @@ def test_an_export_of_altered_reports_breaks_off(tmp_path):
     with pytest.raises(DataError, match="Restore the store"):
         store.export(tmp_path / "closed")
     assert not list(tmp_path.glob("closed*"))
+    with pytest.raises(DataError, match="Restore the store"):
+        store.close()
+    with store.stream() as stream, pytest.raises(DataError, match="Restore the store"):
+        estimate(stream)
+    store.dispose()
+    for options in (["--dry-run"], ["--yes"], ["--json", "--dry-run"]):
+        assert invoke(["collect", "close", "--store", where, *options]) == 2
+        assert "Restore the store" in capsys.readouterr().err
+    assert invoke(["collect", "estimate", where]) == 2
+    assert "Restore the store" in capsys.readouterr().err
+
+
+def test_an_export_into_a_missing_folder_names_the_file_that_was_asked_for(tmp_path):
+    store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
+    store.close()
+    with pytest.raises(FileNotFoundError) as caught:
+        store.export(tmp_path / "no" / "closed")
+    assert caught.value.filename == str(tmp_path / "no" / "closed")
     store.dispose()
 
 
@@ -120,6 +142,17 @@ def test_a_closing_that_takes_long_is_asked_for_again(client, monkeypatch):
     assert answer.json() == {"sha256": store.sha256, "reports": 1}
     assert client.post("/reports", content=BOB.body(1)).status_code == 410
     assert client.get("/export", headers=BEARER).content == b"".join(store.pieces())
+
+
+def test_a_closing_is_checked_once_by_a_server(client, monkeypatch):
+    """To check takes as long as to close, so a server that began anew at each question would answer 202 for ever."""
+    client, store = client
+    calls, real = [], store.close
+    monkeypatch.setattr(store, "close", lambda: calls.append(1) or real())
+    while (answer := client.post("/close", headers=BEARER)).status_code == 202:
+        pass
+    assert client.post("/close", headers=BEARER).json() == answer.json()
+    assert len(calls) == 1
 
 
 def test_a_closing_that_fails_can_be_asked_for_again(client, monkeypatch):

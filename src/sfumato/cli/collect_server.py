@@ -72,7 +72,7 @@ def close(
     yes: bool = asking.YES,
     as_json: bool = _JSON,
 ) -> None:
-    """Close a collection for good, and print the SHA-256 that names it in certificates.
+    """Close a collection for good, and print the SHA-256 that names it in certificates; a closed one is checked against it.
 
     Every report that comes later is refused, and no report can be withdrawn any more. A server that still runs on this store
     answers from then on that the collection is closed; while a large one is being closed, it asks devices to come back.
@@ -85,6 +85,8 @@ def close(
     users = f"{counts.users:,} enrolled user{'s' * (counts.users != 1)}"
     found = f"{opened.schema.collection} has {_reports(counts.reports)} of {users}"
     if dry_run:
+        for _ in opened.pieces() if closed else ():
+            pass  # which checks that the reports are those that were closed
         facts = {
             "collection": opened.schema.collection,
             "users": counts.users,

@@ -224,9 +224,8 @@ class _Service:
 
         Many reports take longer than a proxy waits: then this answers 202 while the closing goes on, and is to be asked again.
         """
-        if not self._is_closing:
+        if self._closing is None or (self._closing.done() and self._closing.exception() is not None):
             self._closing = asyncio.create_task(self._patiently(self._store.close))
-        assert self._closing is not None
         done, _ = await asyncio.wait([self._closing], timeout=_CLOSE_SECONDS)
         if not done:
             detail = "The collection is being closed. Ask again, until the answer is 200."

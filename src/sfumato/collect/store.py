@@ -182,18 +182,19 @@ class Store(Stored):
         """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed.
 
         Raises:
-            DataError: a stored report is damaged; then the collection stays open.
+            DataError: a stored report is damaged; then the collection stays open. Or it is closed, and its reports are no longer
+                those that were closed.
             StoreError: the store cannot be written.
         """
         with self._writing() as connection:
-            sha256, reports = self._sha256(connection), count(connection, REPORTS)
+            sha256, reports, digest = self._sha256(connection), count(connection, REPORTS), hashlib.sha256()
+            for piece in pieces(self.schema, reports, self._stream(connection).canonical):
+                digest.update(piece)
             if sha256 is None:
-                digest = hashlib.sha256()
-                for piece in pieces(self.schema, reports, self._stream(connection).canonical):
-                    digest.update(piece)
-                sha256 = digest.hexdigest()
-                connection.execute(sql.update(META).values(closed_at=time.time(), sha256=sha256))
-            return sha256, reports
+                connection.execute(sql.update(META).values(closed_at=time.time(), sha256=digest.hexdigest()))
+            elif sha256 != digest.hexdigest():
+                raise self._altered(sha256)
+            return digest.hexdigest(), reports
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

@@ -182,16 +182,23 @@ class Stored:
     def stream(self) -> Iterator[Stream]:
         """Read all reports as they are at one moment, also of an open collection, ascending by the bytes of the user id.
 
+        Of a closed collection the last report is followed by an error if they are not those that were closed.
+
         Raises:
+            DataError: the reports are no longer those that were closed.
             StoreError: the store cannot be read.
         """
         with self._database.reading() as connection:
-            yield self._stream(connection)
+            sha256 = self._sha256(connection)
+            yield (
+                self._stream(connection) if sha256 is None else Stream(self.schema, self._as_closed(connection, sha256))
+            )
 
     def messages(self) -> tuple[bytes, ...]:
         """Return all messages, ascending by the bytes of the user id, also of an open collection.
 
         Raises:
+            DataError: the collection is closed, and its reports are no longer those that were closed.
             StoreError: the store cannot be read.
         """
         with self.stream() as stream:
@@ -216,6 +223,17 @@ class Stored:
 
     def _sha256(self, connection: Connection) -> str | None:
         return connection.scalar(sql.select(META.c.sha256))
+
+    def _as_closed(self, connection: Connection, sha256: str) -> Iterator[bytes]:
+        """The messages of a closed collection, which must be those that were closed."""
+        digest = hashlib.sha256()
+        found = pieces(self.schema, count(connection, REPORTS), self._stream(connection).messages)
+        for place, piece in enumerate(found):
+            digest.update(piece)
+            if place >= 2:  # behind the head and the schema
+                yield piece[4:]
+        if digest.hexdigest() != sha256:
+            raise self._altered(sha256)
 
     def _closed_as(self, connection: Connection) -> str:
         sha256 = self._sha256(connection)
