@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from sfumato.collect import batch
 from sfumato.collect.batch import MOST_BYTES, decode_batch, encode_batch, most_reports
 from sfumato.collect.keys import MAC_BYTES, DeviceKeys, ServerKey, mac, verify_batch
 from sfumato.collect.schema import Schema
@@ -78,6 +79,15 @@ def test_batch_of_nothing_is_refused():
         encode_batch(SCHEMA, "ada", DEVICES["ada"], ())
     with pytest.raises(WireError):
         decode_batch(SCHEMA, BATCH[:41] + bytes(64))
+
+
+def test_of_too_many_reports_no_more_are_read(monkeypatch):
+    monkeypatch.setattr(batch, "MOST_REPORTS", 2)
+    assert decode_batch(SCHEMA, BATCH).reports == reports()
+    long = encode_batch(SCHEMA, "ada", DEVICES["ada"], reports() * 2)
+    for data in (long, long[:-70] + b"x" * 70):  # what follows is not looked at
+        with pytest.raises(batch.LongBatchError, match="at most 2 reports"):
+            decode_batch(SCHEMA, data)
 
 
 def test_another_schema_is_named():

@@ -129,6 +129,17 @@ def test_tokens_come_at_the_rate_and_no_more_than_fit():
     assert [buckets.take("ada") for _ in range(4)] == [0, 0, 0, 0.5]
 
 
+def test_a_token_is_given_back_once():
+    now = [0.0]
+    buckets = Buckets(rate=1.0, burst=2, clock=lambda: now[0])
+    for _ in range(5):
+        assert buckets.take("ada") == 0
+        buckets.give_back("ada")
+    buckets.give_back("ada")
+    buckets.give_back("bob")
+    assert [buckets.take("ada") for _ in range(3)] == [0, 0, 1]
+
+
 @pytest.fixture
 def store(tmp_path):
     made = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)

@@ -5,6 +5,7 @@ import json
 import logging
 import threading
 
+import httpx
 import pytest
 from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
@@ -413,6 +414,27 @@ def test_an_address_of_many_junk_batches_is_not_checked_for_and_others_are(enrol
     other = TestClient(enrolled.app, client=("10.0.0.1", 1))
     assert other.post("/batches", content=good).json()["stored"] == 1
     assert enrolled.post("/reports", content=ADA.body()).status_code == 201
+
+
+def test_junk_batches_sent_at_once_are_charged_one_after_the_other(store, monkeypatch):
+    store.enrol([ADA.enrolment, BOB.enrolment])
+    app, checked = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN), []
+    real = Intake.batch
+    monkeypatch.setattr(Intake, "batch", lambda *said: checked.append(1) or real(*said))
+    transport = httpx.ASGITransport(app)
+
+    async def act(*bodies):
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            sent = await asyncio.gather(*[client.post("/batches", content=one) for one in bodies])
+            return [one.status_code for one in sent]
+
+    async def both():
+        async with app.router.lifespan_context(app):
+            good = await act(*[ADA.batch(BOB.coded())] * 12)
+            return good, await act(*[EVE.batch(BOB.coded())] * 12)
+
+    good, junk = asyncio.run(both())
+    assert (good, junk, len(checked)) == ([200] * 12, [403] * 5 + [429] * 7, 17)
 
 
 def test_a_batch_that_is_checked_delays_no_enrolment(enrolled, monkeypatch):

@@ -33,6 +33,10 @@ MOST_BYTES, MOST_REPORTS = 1 << 23, 2_000
 _HEAD = len(MAGIC) + 1 + 32
 
 
+class LongBatchError(WireError):
+    """A batch holds more reports than a server takes."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """A batch as it was sent; neither codes, nor signature, nor messages are checked yet.
@@ -80,6 +84,7 @@ def decode_batch(schema: Schema, data: bytes) -> Batch:
     """Read a batch, whose form must be exact. Messages, codes and signature are left to the caller to check.
 
     Raises:
+        LongBatchError: there are more than 2,000 reports; the rest was not looked at.
         WireError: the bytes are anything else; the text holds no part of a report.
     """
     if data[:4] != MAGIC or len(data) < _HEAD + 1:
@@ -93,8 +98,10 @@ def decode_batch(schema: Schema, data: bytes) -> Batch:
         sender = check_user(data[_HEAD + 1 : place].decode())
     except UnicodeDecodeError as error:
         raise WireError("Expected the user id of the sender in UTF-8, got other bytes.") from error
-    reports = []
+    reports: list[tuple[bytes, bytes]] = []
     while place < len(signed):
+        if len(reports) == MOST_REPORTS:
+            raise LongBatchError(f"Expected at most {MOST_REPORTS} reports in a batch, got more. Send fewer.")
         start = place + 4
         end = start + int.from_bytes(signed[place:start], "big")
         place = end + MAC_BYTES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.collect import keys, wire
 from sfumato.collect.batch import MAGIC as BATCH_MAGIC
-from sfumato.collect.batch import MOST_REPORTS, Batch, decode_batch
+from sfumato.collect.batch import Batch, LongBatchError, decode_batch
 from sfumato.collect.keys import DeviceKeys
 from sfumato.collect.refusals import RefusalError
 from sfumato.collect.store import Enrolment, Store, Upload
@@ -161,16 +161,14 @@ class Intake:
         self._check_schema(body, BATCH_MAGIC)
         try:
             found = decode_batch(self._schema, body)
+        except LongBatchError as error:
+            raise RefusalError(413, str(error)) from error
         except wire.WireError as error:
             raise RefusalError(400, str(error)) from error
         if not self._is_signed(found):
             self._read([found.sender])
             if not self._is_signed(found):
                 raise self.unproved("signature", found.sender)
-        if len(found.reports) > MOST_REPORTS:
-            raise RefusalError(
-                413, f"Expected at most {MOST_REPORTS} reports in a batch, got {len(found.reports)}. Send fewer."
-            )
         return self._checked(found)
 
     def add(self, uploads: Sequence[Upload]) -> list[Answer]:

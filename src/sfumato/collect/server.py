@@ -13,7 +13,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
@@ -142,6 +144,7 @@ class _Service:
         self._reports: Writer[Upload] = Writer(self._commit)
         self._users: Writer[Enrolment] = Writer(store.enrol)
         self._enrolments, self._junk = Buckets(_USERS_A_SECOND, _USERS_AT_ONCE), Buckets(1.0, _JUNK_AT_ONCE)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._batcher = ThreadPoolExecutor(1, thread_name_prefix="sfumato-batches")
         self._checker = ThreadPoolExecutor(1, thread_name_prefix="sfumato-checker")
         self._ready = Readiness(lambda: self._store.sha256, store.cut)
@@ -213,7 +216,8 @@ class _Service:
         for _, one in refused:
             self.refusals.note(one)
         places = [
-            {"place": place, "status": one.status, "detail": one.detail} for place, one in sorted(refused, key=_place)
+            {"place": place, "status": one.status, "detail": one.detail}
+            for place, one in sorted(refused, key=itemgetter(0))
         ]
         return JSONResponse(
             {"stored": answers.count("stored"), "repeated": answers.count("repeated"), "refused": places}
@@ -303,20 +307,19 @@ class _Service:
             raise RefusalError(503, "The server is busy. Send the same bytes again later.", retry_after=1) from error
 
     async def _batch(self, request: Request, body: bytes) -> CheckedBatch:
-        """Check a batch, away from enrolments; an address that sends many which prove nothing has to wait."""
-        try:
-            return await self._bounded(
-                asyncio.get_running_loop().run_in_executor(self._batcher, self._intake.batch, body)
-            )
-        except RefusalError:
-            self._junk.take(caller(request.client))
-            raise
+        """Check a batch, away from enrolments, one of an address at a time; whoever sends many that prove nothing has to wait."""
+        site = caller(request.client)
+        async with self._turns.setdefault(site, asyncio.Lock()):
+            self._charge(self._junk, request, 1)
+            loop = asyncio.get_running_loop()
+            checked = await self._bounded(loop.run_in_executor(self._batcher, self._intake.batch, body))
+            self._junk.give_back(site)
+        return checked
 
     def _charge(self, buckets: Buckets, request: Request, count: int) -> None:
         """Charge the address that a request comes from, before the work; 0 asks only whether it may send one."""
         site = caller(request.client)
-        wait = buckets.take(site, count) if count else buckets.wait(site)
-        if wait:
+        if wait := buckets.take(site, count) if count else buckets.wait(site):
             raise RefusalError(429, "This address sends too much. Send the same bytes again later.", retry_after=wait)
 
     async def _bounded(self, act: Awaitable[T]) -> T:
@@ -393,7 +396,3 @@ def _status_of(outcome: Answer | RefusalError) -> int:
 
 def _detail_of(outcome: Answer | RefusalError) -> str:
     return outcome.detail if isinstance(outcome, RefusalError) else ""
-
-
-def _place(refused: tuple[int, RefusalError]) -> int:
-    return refused[0]

@@ -39,6 +39,12 @@ class Buckets:
             self._kept.popitem(last=False)
         return wait
 
+    def give_back(self, name: str) -> None:
+        """Give a ``name`` the token back that it took last: what it was taken for was no burden."""
+        if name in self._kept:
+            left, then = self._kept[name]
+            self._kept[name] = (min(self._burst, left + 1), then)
+
     def wait(self, name: str, count: float = 1) -> float:
         """Return the seconds until the bucket of a ``name`` has ``count`` tokens, and take none."""
         return max(0.0, count - self._left(name)) / self._rate
