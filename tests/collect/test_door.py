@@ -16,7 +16,7 @@ from fastapi import FastAPI, Request
 from test_http import PATIENCE, served, talk
 
 from sfumato.errors import InputError
-from sfumato.web.door import Door, caller, most_connections, networks, site_of
+from sfumato.web.door import Door, Guest, caller, most_connections, networks, site_of
 from sfumato.web.metrics import WebMetrics
 
 NOBODY = networks("", ())
@@ -121,6 +121,47 @@ def test_one_address_gets_a_share_of_the_places(tls):
             one.settimeout(0.1)
             with pytest.raises(TimeoutError):
                 one.recv(1)
+
+
+def test_handshakes_take_half_of_the_places_and_none_of_those_who_finished_theirs(certificate):
+    door = Door(12, handshake_seconds=PATIENCE)
+    with served(application(), door, certificate) as address, ExitStack() as stack:
+        made = http.client.HTTPSConnection(*address, timeout=PATIENCE, context=ssl._create_unverified_context())
+        made.request("GET", "/")
+        assert made.getresponse().read() == b"{}"
+        first = made.sock
+        opened = stack.enter_context(held(address, 9, b"\x16\x03\x01"))
+        assert all(ended(one) for one in opened[:3])  # six have TLS objects, whatever places are free
+        stack.enter_context(held(address, 40))
+        assert asked(address, certificate) == 200
+        made.request("GET", "/")
+        assert (made.getresponse().status, made.sock) == (200, first)
+        made.close()
+
+
+def test_who_is_sent_away_counts_until_the_descriptor_is_closed(monkeypatch):
+    monkeypatch.setattr(Guest, "send_away", lambda guest: sent.append(guest))
+    door, sent = Door(4), []
+    with served(application(), door) as address, held(address, 100):
+        deadline = time.monotonic() + PATIENCE
+        while len(sent) < 32 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert len(sent) == 32  # no more is accepted before one of these is gone
+        monkeypatch.undo()
+        for guest in list(sent):
+            guest._connection.shutdown(socket.SHUT_RDWR)
+        assert asked(address) == 200
+
+
+def test_a_wide_network_gets_twice_the_share_of_a_narrow_one():
+    async def act():
+        door = Door(32, 1 / 8, NOBODY)
+        return [
+            sum(door._let_in(None, f"2001:db8:{net}:{site:x}::1") is not None for site in range(12)) for net in (1, 2)
+        ], door._let_in(None, "10.0.0.1") is not None
+
+    assert asyncio.run(act()) == ([8, 8], True)
 
 
 def test_a_proxy_that_is_trusted_takes_all_places(certificate):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import socket
 import ssl
@@ -22,7 +23,11 @@ _RESERVE = 160  # descriptors for the database, the log and files
 _FEWEST, _MOST = 32, 1000
 _AT_ONCE = 32  # a turn of the event loop is not for those who knock alone
 _HANDSHAKE, _GOODBYE, _LEAST = 10.0, 2.0, 0.1
-_PAUSE = 0.1
+_PAUSE, _TURN = 0.1, 0.001
+_SWEEP = (
+    128  # TLS connections that ended: their objects are in circles, which hold a quarter of a megabyte each until then
+)
+_NET = 48  # bits that the networks of one customer of a provider share
 _SITE = 64  # bits of an IPv6 address that whoever holds one of them shares with none but their own
 
 Network = IPv4Network | IPv6Network
@@ -74,6 +79,14 @@ def site_of(address: str) -> str:
     return str(IPv6Address(int(found) >> _SITE << _SITE)) if isinstance(found, IPv6Address) else str(found or address)
 
 
+def _net_of(address: str) -> str | None:
+    """The network that a site is in; an IPv4 address is in none."""
+    found = _plain(address)
+    return (
+        f"{IPv6Address(int(found) >> (128 - _NET) << (128 - _NET))}/{_NET}" if isinstance(found, IPv6Address) else None
+    )
+
+
 def caller(client: tuple[str, int] | None) -> str:
     """Return what a ``client`` of a request is limited by; behind a trusted proxy that is the address that the proxy names."""
     return "" if client is None else site_of(client[0])
@@ -94,11 +107,11 @@ class Guest:
     Args:
         door: that let it in.
         connection: the socket of it.
-        site: what its address is limited by.
+        sites: what its address is limited by.
     """
 
-    def __init__(self, door: Door, connection: socket.socket, site: str) -> None:
-        self._door, self._connection, self.site, self.is_busy = door, connection, site, False
+    def __init__(self, door: Door, connection: socket.socket, sites: tuple[str, ...]) -> None:
+        self._door, self._connection, self.sites, self.is_busy = door, connection, sites, False
         self.transport: asyncio.BaseTransport | None = None
         self._first: asyncio.Future[None] | None = None
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -126,9 +139,10 @@ class Guest:
         if context is not None:
             end = loop.time() + handshake
             await self._first_byte(loop, handshake)
+            self._door.shake(self)
             left = max(end - loop.time(), _LEAST)
             limits = {"ssl": context, "ssl_handshake_timeout": left, "ssl_shutdown_timeout": _GOODBYE}
-        self.transport, _ = await loop.connect_accepted_socket(protocol, self._connection, **limits)
+        await loop.connect_accepted_socket(protocol, self._connection, **limits)
         await self.gone
 
     async def _first_byte(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
@@ -153,6 +167,11 @@ class Guest:
             raise
         finally:
             timer.cancel()
+
+    def arrive(self, transport: asyncio.BaseTransport) -> None:
+        """Let HTTP begin over this ``transport``, after the handshake."""
+        self.transport = transport
+        self._door.arrived(self)
 
     def work(self) -> None:
         """Keep its place: the server has a whole request of it. Nobody gets it until that is answered."""
@@ -191,7 +210,8 @@ class Door:
 
     Args:
         most: the number of places; None derives it from the descriptors of this process.
-        share: how many of them connections from one address get, of all; from one IPv6 network of 64 bits likewise.
+        share: how many of them connections from one address get, of all; from one IPv6 network of 64 bits likewise, and twice as
+            many from one of 48 bits.
         trusted: networks of proxies, which limit addresses on their own. An address of theirs may take all places.
         handshake_seconds: how long a TLS handshake may take.
 
@@ -209,6 +229,10 @@ class Door:
         self.most = most_connections() if most is None else most
         self._of_site, self.trusted, self._handshake = max(1, int(share * self.most)), trusted, handshake_seconds
         self._guests: OrderedDict[Guest, None] = OrderedDict()  # the one that was heard of longest ago is first
+        self._strangers: OrderedDict[Guest, None] = OrderedDict()  # those without a whole handshake, the oldest first
+        self._shaking: OrderedDict[Guest, None] = OrderedDict()  # those of them who have TLS objects
+        self._leaving: set[Guest] = set()  # those that were sent away, until their descriptors are closed
+        self._ended = 0
         self._sites: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Task[None] | None = None
@@ -246,6 +270,17 @@ class Door:
         if guest in self._guests:
             self._guests.move_to_end(guest)
 
+    def shake(self, guest: Guest) -> None:
+        """Let a ``guest`` begin its handshake. Half of the places are for those: of more, the oldest goes."""
+        if len(self._shaking) >= max(1, self.most // 2):
+            self._send_away(next(iter(self._shaking)))
+        self._shaking[guest] = None
+
+    def arrived(self, guest: Guest) -> None:
+        """Take note that a ``guest`` has no handshake before it any more."""
+        self._strangers.pop(guest, None)
+        self._shaking.pop(guest, None)
+
     def turn_away(self, reason: str) -> None:
         """Count, and log within limits, a connection that was refused or ended for a ``reason``."""
         self.refused[reason] += 1
@@ -257,6 +292,8 @@ class Door:
             row += 1
             if row % _AT_ONCE == 0:
                 await asyncio.sleep(0)
+            while len(self._leaving) >= _AT_ONCE:
+                await asyncio.sleep(_TURN)
             try:
                 connection, peer = await loop.sock_accept(listener)
             except OSError as error:
@@ -269,21 +306,24 @@ class Door:
             if guest is None:
                 connection.close()
                 continue
+            if context is not None:
+                self._strangers[guest] = None
             task = loop.create_task(self._host(guest, make, context))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def _let_in(self, connection: socket.socket, address: str) -> Guest | None:
-        site = site_of(address)
-        if self._sites[site] >= self._of_site and not self._is_trusted(address):
+        site, net = site_of(address), _net_of(address)
+        over = self._sites[site] >= self._of_site or (net is not None and self._sites[net] >= 2 * self._of_site)
+        if over and not self._is_trusted(address):
             self.turn_away("address")
             return None
         if self.count >= self.most and not self._make_room():
             self.turn_away("full")
             return None
-        guest = Guest(self, connection, site)
+        guest = Guest(self, connection, (site,) if net is None else (site, net))
         self._guests[guest] = None
-        self._sites[site] += 1
+        self._sites.update(guest.sites)
         return guest
 
     def _is_trusted(self, address: str) -> bool:
@@ -291,21 +331,32 @@ class Door:
         return host is not None and any(host in network for network in self.trusted)
 
     def _make_room(self) -> bool:
-        """Send away the connection that the server waits for longest, if it waits for any."""
-        for guest in self._guests:
-            if not guest.is_busy:
-                self.turn_away("waiting")
-                self._forget(guest)
-                guest.send_away()
-                return True
-        return False
+        """Send away the connection that the server waits for longest, if it waits for any.
+
+        Where half of all have not finished their handshake, the oldest of these goes: they take no place of one that has.
+        """
+        if 2 * len(self._strangers) >= self.most:
+            guest = next(iter(self._strangers), None)
+        else:
+            guest = next((one for one in self._guests if not one.is_busy), None)
+        if guest is not None:
+            self._send_away(guest)
+        return guest is not None
+
+    def _send_away(self, guest: Guest) -> None:
+        self.turn_away("waiting")
+        self._forget(guest)
+        self._leaving.add(guest)
+        guest.send_away()
 
     def _forget(self, guest: Guest) -> None:
+        self.arrived(guest)
         if guest in self._guests:
             del self._guests[guest]
-            self._sites[guest.site] -= 1
-            if not self._sites[guest.site]:
-                del self._sites[guest.site]
+            self._sites.subtract(guest.sites)
+            for site in guest.sites:
+                if not self._sites[site]:
+                    del self._sites[site]
 
     async def _host(self, guest: Guest, make: Callable[[], Any], context: ssl.SSLContext | None) -> None:
         """Keep the place of a connection, from its handshake on, until it has ended."""
@@ -316,6 +367,11 @@ class Door:
                 self.refused["handshake"] += 1
         finally:
             self._forget(guest)
+            self._leaving.discard(guest)
+            self._ended += context is not None
+            if self._ended >= _SWEEP:
+                self._ended = 0
+                gc.collect()
 
 
 class DoorLoop(asyncio.SelectorEventLoop):

@@ -72,7 +72,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Let a connection wait for its first request."""
         super().connection_made(cast("asyncio.Transport", transport))
-        self.guest.transport = transport
+        self.guest.arrive(transport)
         self._wait(self.limits.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
