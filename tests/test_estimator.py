@@ -304,7 +304,8 @@ def test_some_nodes_choose_and_calibrate_where_labels_are_public(graph):
     assert np.bincount(roles(validation_fraction=0)).tolist() == [150]
     private = graph.changed(undeclared=())
     made = sf.PrivateGraphClassifier(private, "linear", sf.NodeLevel(5), 8.0, assume_public=True)
-    assert np.bincount(made.fit(graph.node_ids[:150])._graph.roles[:150]).tolist() == [150]
+    assert np.bincount(made.fit(graph.node_ids[:150])._graph.roles[:150]).tolist() == [135, 15]
+    assert made.fitted_.weights["scale"] != 1  # what was charged for validation nodes found some
     for share in (1, -0.1, "all"):
         with pytest.raises(InputError, match="validation_fraction"):
             roles(validation_fraction=share)

@@ -34,6 +34,7 @@ _ADD_UP = (
     "Cross-validation and searches fit once for every fold. Fit once, or set ledger and total_epsilon, so that a fit that would "
     "cost more is refused."
 )
+_CALIBRATED = ("auto", "linear", "piloted-messages")  # for a charge, by validation nodes where labels are protected
 
 
 class PrivateGraphClassifier:
@@ -60,8 +61,8 @@ class PrivateGraphClassifier:
             they are.
         assume_public: whether classes, categories and ranges that nobody declared are taken for public where they are protected
             (:meth:`~sfumato.graph.graph.Graph.public_facts`).
-        validation_fraction: share of the nodes of ``fit`` that choose and calibrate where labels are public, drawn by ``seed``;
-            elsewhere none do.
+        validation_fraction: share of the nodes of ``fit`` that choose and calibrate, drawn by ``seed``: where labels are public,
+            and with auto, linear and piloted-messages; elsewhere none do.
         threads: how many threads of Torch and Numba compute a fit; None as :meth:`sfumato.method.plan.Plan.fit` says.
 
     After ``fit`` there are ``classes_`` (array of the classes), ``certificate_`` and ``fitted_``
@@ -138,7 +139,7 @@ class PrivateGraphClassifier:
         unit, method = self.unit, self.method
         if isinstance(unit, str):
             unit = unit_named(unit, Declared(graph.directed, graph.max_degree))
-        graph = graph.with_roles(self._roles(rows, unit))
+        graph = graph.with_roles(self._roles(rows, unit, method))
         if isinstance(method, str):
             method = method_for(method, {})
         Decision(class_weight=self.class_weight).check(unit, None, tuple(classes))
@@ -214,13 +215,14 @@ class PrivateGraphClassifier:
         known = self.graph.y[_rows(nodes, self.graph)]
         return np.array(self._graph.classes)[best] == np.array(self.graph.classes)[known], known >= 0
 
-    def _roles(self, rows: NDArray[np.int64], unit: Unit) -> NDArray[np.uint8]:
-        """The roles of all nodes: some of the named ones are validation nodes where labels are public."""
+    def _roles(self, rows: NDArray[np.int64], unit: Unit, method: str | Method) -> NDArray[np.uint8]:
+        """The roles of all nodes: some of the named ones are validation nodes where the method reads them."""
         share = check_real(low=0, high=1, open_high=True, validation_fraction=self.validation_fraction)
         seed = check_int(low=0, high=2**32 - 1, seed=self.seed)
         roles = np.full(self.graph.num_nodes, 3, dtype=np.uint8)
         roles[rows] = 0
-        if "labels" in unit.public:
+        name = method if isinstance(method, str) else method.name
+        if "labels" in unit.public or name in _CALIBRATED:
             held = int(share * len(rows))
             roles[np.random.default_rng(seed).choice(np.sort(rows), held, replace=False)] = 1
         return roles
