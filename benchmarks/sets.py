@@ -66,7 +66,7 @@ def fit(cell: Cell, data_dir: str) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = Auto().calibrate(budget, unit, graph.public_facts(unit)).fit(graph, seed=seed)
-        counts = None if kind == "edge" else calibrate_sets(fitted, SPENT).fit(graph).released["counts"]
+        counts = None if kind == "edge" else calibrate_sets(fitted, SPENT).fit(graph)
     for name, each in (("all", False), ("each", True))[: 2 if kind == "edge" else 1]:
         sets = fitted.predictions(graph, counts, coverage=coverage, each_class=each).sets
         held = sets[test, graph.y[test]]

@@ -148,18 +148,28 @@ def test_arcs_move_no_count(fitted):
 
 
 def test_sets_of_released_counts_need_no_label(fitted):
-    counts = sf.calibrate_sets(fitted, sf.Budget(1.0, 0.0)).fit(GRAPH).released[NAME]
+    counts = sf.calibrate_sets(fitted, sf.Budget(1.0, 0.0)).fit(GRAPH)
     found = fitted.predictions(GRAPH, counts, coverage=0.8)
     turned = GRAPH.changed(y=np.where(GRAPH.y < 0, -1, 1 - GRAPH.y))
     again = fitted.predictions(turned, counts, coverage=0.8)
     assert (found.sets == again.sets).all()
-    assert (
-        found.facts
-        == again.facts
-        == {"sets": {"coverage": 0.8, "each_class": False, "validation_nodes": int(counts.sum())}}
-    )
-    assert counts.shape == (BINS,)
+    facts = found.facts["sets"]
+    assert found.facts == again.facts
+    assert facts.keys() == {"coverage", "each_class", "validation_nodes", "low"}
+    values = counts.released[NAME]
+    assert facts["validation_nodes"] == int(values.sum())
+    assert values.shape == (BINS,)
+    scale = l1_sensitivity(fitted.plan.unit) / Fraction(counts.plan.releases[0].event.epsilon)
+    assert counts.plan.method.noisy(counts.released, counts.certificate.epsilon).scale == pytest.approx(float(scale))
     with pytest.raises(InputError, match="which unit node protects"):
         fitted.predictions(GRAPH, counts, coverage=0.8, each_class=True)
+    for junk in (
+        np.ones(3),
+        values,
+        fitted,
+        sf.calibrate_sets(trained(fitted.plan.unit), sf.Budget(1.0, 0.0)).fit(GRAPH),
+    ):
+        with pytest.raises(InputError, match="Expected calibration to be sf"):
+            fitted.predictions(GRAPH, junk, coverage=0.8)
     with pytest.raises(InputError, match="charges one that pays for a coverage"):
         fitted.predictions(GRAPH, coverage=0.8)

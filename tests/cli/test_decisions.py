@@ -105,7 +105,7 @@ def test_a_coverage_is_charged_once_where_labels_are_protected(sfumato, refused,
     again = sfumato(*ask, "--json")
     told = json.loads(again.out)
     assert (told["epsilon_spent"], (tmp_path / "p.csv").read_bytes()) == (0.0, first)
-    assert told["sets"].keys() == {"coverage", "each_class", "validation_nodes"}
+    assert told["sets"].keys() == {"coverage", "each_class", "validation_nodes", "low"}
     other = sfumato(*ask, "--coverage", "0.5")
     assert other.code == 0
     assert (tmp_path / "p.csv").read_bytes() != first

@@ -6,6 +6,7 @@ import pytest
 from sfumato.errors import InputError
 from sfumato.method.choosing import (
     BINS,
+    NoisyCounts,
     balanced,
     bins_of,
     conformal_sets,
@@ -74,7 +75,9 @@ def test_counts_without_noise_cover_as_many_on_average_over_numbers(table, cover
         own = table[rows != row][np.arange(23), LABELS[rows != row]]
         counts = np.bincount(bins_of(own), minlength=BINS)
         covered.append(
-            sets_from_counts(np.repeat(table[[row]], 400, axis=0), numbers, counts, coverage)[:, label].mean()
+            sets_from_counts(np.repeat(table[[row]], 400, axis=0), numbers, NoisyCounts(counts, 1e-9), coverage)[0][
+                :, label
+            ].mean()
         )
     assert coverage - 0.01 <= np.mean(covered) <= coverage + 1 / 24 + 0.01
 
@@ -88,12 +91,34 @@ def test_noise_of_empty_bins_moves_the_covered_share_little():
     for _ in range(60):
         noisy = counts + np.rint(draw.laplace(0, 6, BINS)).astype(np.int64)
         shares.append(
-            [sets_from_counts(table, numbers, one, 0.9)[:, 0].mean() for one in (noisy, np.maximum(noisy, 0))]
+            [
+                sets_from_counts(table, numbers, NoisyCounts(one, 6.0), 0.9)[0][:, 0].mean()
+                for one in (noisy, np.maximum(noisy, 0))
+            ]
         )
-    plain = sets_from_counts(table, numbers, counts, 0.9)[:, 0].mean()
+    plain = sets_from_counts(table, numbers, NoisyCounts(counts, 1e-9), 0.9)[0][:, 0].mean()
     mean, cut = np.mean(shares, axis=0)
-    assert mean == pytest.approx(plain, abs=0.006)
+    assert plain - 0.002 < mean < plain + 0.015
     assert abs(cut - plain) > 0.02
+
+
+@pytest.mark.parametrize(("nodes", "epsilon"), [(50, 0.5), (100, 0.2), (250, 0.5)])
+@pytest.mark.parametrize("coverage", [0.8, 0.95])
+def test_noise_costs_no_coverage_on_average_and_the_least_share_holds(nodes, epsilon, coverage):
+    """Rare positives and right probabilities: the mean over draws of nodes and noise is what was asked for, or more."""
+    draw = np.random.default_rng(3)
+    chances = 1 / (1 + np.exp(2 - 1.5 * draw.normal(size=1000)))
+    own = np.where(draw.random(1000) < chances, chances, 1 - chances)
+    numbers, covered, least = public_numbers(range(1000)), [], []
+    for _ in range(150):
+        counts = np.bincount(bins_of(draw.choice(own, nodes)), minlength=BINS)
+        noise = np.subtract(*draw.geometric(1 - np.exp(-epsilon), (2, BINS)))
+        sets, low = sets_from_counts(own[:, None], numbers, NoisyCounts(counts + noise, 1 / epsilon), coverage)
+        covered.append(sets.mean())
+        least.append(low)
+    assert np.mean(covered) >= coverage
+    assert (np.array(covered) < np.array(least)).mean() <= 0.05
+    assert np.mean(least) < coverage
 
 
 def test_the_covered_share_follows_its_beta_law():

@@ -26,7 +26,7 @@ from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph.facts import ROLES, by_ids
 from sfumato.graph.splits import DEFAULT_FRACTIONS
 from sfumato.method.card import Audience, Card
-from sfumato.method.choosing import BINS, bins_of
+from sfumato.method.choosing import BINS, NoisyCounts, bins_of
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.noise.geometric import keyed_discrete_laplace
@@ -141,6 +141,10 @@ class SetCalibration(CuratorMethod):
         own = self.trained.predict_proba(graph)[seen, graph.y[seen]]
         return np.bincount(bins_of(own), minlength=BINS).astype(np.int64)
 
+    def noisy(self, released: Arrays, epsilon: float) -> NoisyCounts:
+        """Return the ``released`` counts with the scale of their noise, which follows from the ``epsilon`` that they cost."""
+        return NoisyCounts(released[NAME], float(l1_sensitivity(self.trained.plan.unit)) / epsilon)
+
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Refuse the call: the trained run predicts.
 
@@ -155,8 +159,8 @@ class SetCalibration(CuratorMethod):
 def calibrate_sets(fitted: Fitted, budget: Budget) -> Plan:
     """Make a plan for the counts that calibrate prediction sets of a run at node level; no data is seen.
 
-    ``plan.fit(graph).released["counts"]`` charges and releases them, and ``fitted.predictions(graph, calibration=counts,
-    coverage=0.9)`` makes sets of them, at any coverage, for nothing more.
+    ``counts = plan.fit(graph)`` charges and releases them, and ``fitted.predictions(graph, counts, coverage=0.9)`` makes sets of
+    them, at any coverage, for nothing more.
 
     Args:
         fitted: the trained run.

@@ -17,10 +17,8 @@ from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sfumato.graph.graph import Graph
+    from sfumato.method.choosing import NoisyCounts
     from sfumato.method.plan import Fitted
     from sfumato.privacy.budget import Budget
     from sfumato.record.dataset_ledger import DatasetLedger
@@ -28,16 +26,16 @@ if TYPE_CHECKING:
 FOLDER, _OF = "sets", "run.json"
 
 
-def stored_counts(run: Path) -> NDArray[np.int64] | None:
+def stored_counts(run: Path, fitted: Fitted) -> NoisyCounts | None:
     """Return the counts that were released for a run, or None if there are none.
 
-    ``run`` is the folder of the run.
+    ``run`` is the folder of the run, and ``fitted`` the run, as it was loaded.
 
     Raises:
         InputError: the counts are those of another run.
         DataError: they cannot be read.
     """
-    from sfumato.central.set_calibration import NAME
+    from sfumato.central.set_calibration import NAME, SetCalibration
     from sfumato.record.release_folder import read_release
 
     folder = run / FOLDER
@@ -52,12 +50,12 @@ def stored_counts(run: Path) -> NDArray[np.int64] | None:
         raise InputError(
             f"Expected {str(folder)!r} to hold counts that calibrate sets of this run, got those of another. Put its own back."
         )
-    return stored.released[NAME]
+    return SetCalibration(fitted).noisy(stored.released, float(stored.certificate["claim"]["epsilon"]))
 
 
 def charged_counts(
     run: Path, fitted: Fitted, graph: Graph, budget: Budget, shared: DatasetLedger | None, *, quiet: bool
-) -> tuple[NDArray[np.int64], float]:
+) -> tuple[NoisyCounts, float]:
     """Charge, release and keep the counts of a run; return them, and what they cost.
 
     Args:
@@ -72,7 +70,7 @@ def charged_counts(
         InputError: the run was charged to a ledger that is not named, or an earlier release was stopped.
         BudgetExceededError: the ledger has less left than the counts cost.
     """
-    from sfumato.central.set_calibration import NAME, calibrate_sets
+    from sfumato.central.set_calibration import SetCalibration, calibrate_sets
     from sfumato.record.release_folder import LEDGER
 
     named, folder = Source.ledger_of(run), run / FOLDER
@@ -90,7 +88,8 @@ def charged_counts(
         counts.save(folder)
         write_json(folder / _OF, {"manifest": _digest(run)})
         write_words(counts.certificate, folder)
-    return counts.released[NAME], counts.certificate.epsilon or 0.0
+    spent = counts.certificate.epsilon or 0.0
+    return SetCalibration(fitted).noisy(counts.released, spent), spent
 
 
 def _digest(run: Path) -> str:

@@ -126,7 +126,7 @@ def predict(
     check_trained(run)
     writer = Writer(Decision(coverage, each_class, positive, threshold, top_share, top_count, class_weight))
     protected = coverage is not None and "labels" not in fitted.plan.unit.public
-    writer.calibration = stored_counts(run) if protected else None
+    writer.calibration = stored_counts(run, fitted) if protected else None
     away = new_nodes is not None or new_edges is not None or new_run is not None
     pays = protected and writer.calibration is None and epsilon is not None and not away
     writer.check(fitted, elsewhere=away, calibrated=pays or writer.calibration is not None)

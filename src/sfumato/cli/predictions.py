@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.graph.graph import Graph
+    from sfumato.method.choosing import NoisyCounts
     from sfumato.method.decisions import Decision
     from sfumato.method.plan import Fitted
 
@@ -29,7 +30,7 @@ class Writer:
         self.decision = decision
         self.facts: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
-        self.calibration: NDArray[np.int64] | None = None
+        self.calibration: NoisyCounts | None = None
 
     def check(self, fitted: Fitted, *, elsewhere: bool, calibrated: bool = False) -> None:
         """Refuse what a run cannot decide.

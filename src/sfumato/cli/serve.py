@@ -132,7 +132,7 @@ def _read(run: Path, decision: Decision) -> Served:
         source = Source.of_run(run)
         graph = source.with_roles_of(source.load(), fitted)
     protected = decision.coverage is not None and "labels" not in fitted.plan.unit.public
-    counts = stored_counts(run) if protected else None
+    counts = stored_counts(run, fitted) if protected else None
     return Served(fitted.certificate.values, predictions_of(fitted, graph, None, decision, counts))
 
 

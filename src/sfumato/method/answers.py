@@ -22,6 +22,9 @@ from sfumato.scoring.detail import RUN
 from sfumato.scoring.evaluated import evaluated
 from sfumato.scoring.groups import Groups
 
+if TYPE_CHECKING:
+    from sfumato.method.choosing import NoisyCounts
+
 _NO_DECISION = Decision()
 
 
@@ -49,23 +52,36 @@ class Answers(ReleasedRows):
         rows = known.rows(graph)
         return rows is not None and known.has_roles(graph.roles[rows])
 
-    def predictions(self, graph: Graph, calibration: NDArray[np.int64] | None = None, **asked: Any) -> Predictions:
+    def predictions(self, graph: Graph, calibration: Answers | None = None, **asked: Any) -> Predictions:
         """Return what is predicted for every node, with ids and labels; this spends nothing.
 
         The audience of answers is in the certificate: where features are protected, each is for its own node alone. ``asked``
         are fields of :class:`~sfumato.method.decisions.Decision`, which say what else is decided: ``coverage``, ``each_class``,
         ``positive``, ``threshold``, ``top_share``, ``top_count``, ``class_weight``.
 
-        ``graph`` is the one that was fitted, with its roles; without any it is split as ``fit`` does. ``calibration`` are
-        released counts that calibrate sets where labels are protected, see
+        ``graph`` is the one that was fitted, with its roles; without any it is split as ``fit`` does. ``calibration`` is
+        what calibrates sets where labels are protected: the fitted plan of
         :func:`~sfumato.central.set_calibration.calibrate_sets`.
 
         Raises:
-            InputError: the graph is another, or the run cannot decide what is asked.
+            InputError: the graph is another, the run cannot decide what is asked, or ``calibration`` is not of this run.
         """
         decision = Decision(**asked)
+        counts = None if calibration is None else self._counts_of(calibration)
         graph = self._with_roles(graph)
-        return predictions_of(self, graph, None, decision, calibration)
+        return predictions_of(self, graph, None, decision, counts)
+
+    def _counts_of(self, calibration: Any) -> NoisyCounts:
+        """The counts that were released for this run."""
+        method = getattr(getattr(calibration, "plan", None), "method", None)
+        noisy, trained = getattr(method, "noisy", None), getattr(method, "trained", None)
+        if noisy is None or trained is None or not self._is_run(trained):
+            raise InputError(
+                "Expected calibration to be sf.calibrate_sets(fitted, budget).fit(graph), made for this run, got something else. "
+                "Where labels are public, leave it out: sets cost nothing."
+            )
+        found: NoisyCounts = noisy(calibration.released, calibration.certificate.epsilon)
+        return found
 
     def evaluate(
         self,
@@ -130,6 +146,14 @@ class Answers(ReleasedRows):
             "evaluation_private": False,
         }
 
+    def _is_run(self, other: Any) -> bool:
+        """Whether another fitted model learned and released the same as this one, as one that was loaded has."""
+        pairs = ((self.weights, other.weights), (self.released, other.released))
+        alike = (
+            one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one) for one, two in pairs
+        )
+        return other is self or all(alike)
+
     def _is_elsewhere(self) -> bool:
         """Whether another graph is answered for than the one that was learned from."""
         return self.plan.method.origin is not None or bool(self.certificate.values["composition"]["builds_on"])
@@ -151,7 +175,7 @@ def predictions_of(
     graph: Graph,
     probabilities: NDArray[np.float32] | None = None,
     decision: Decision = _NO_DECISION,
-    calibration: NDArray[np.int64] | None = None,
+    calibration: NoisyCounts | None = None,
 ) -> Predictions:
     """Predict every node of a graph.
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError
 from sfumato.method.choosing import (
     SLACK,
+    NoisyCounts,
     balanced,
     conformal_sets,
     covered_between,
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
     from sfumato.method.decisions import Decision
     from sfumato.method.predictions import Predictions
 
+_ALL = (
+    "Every set holds every class, since these are too few nodes for this coverage. Ask for less, or train with a larger share of "
+    "validation nodes.",
+)
 _FAR = 0.05  # below the coverage, a class is named
 
 
 def decide(
-    found: Predictions, decision: Decision, *, counts: bool = True, calibration: NDArray[np.int64] | None = None
+    found: Predictions, decision: Decision, *, counts: bool = True, calibration: NoisyCounts | None = None
 ) -> Predictions:
     """Return predictions with the sets, the chosen nodes and the ranks that a decision asks for.
 
@@ -120,16 +125,17 @@ def _with_sets(
     return replace(found, sets=sets, facts={**found.facts, "sets": facts}, notes=notes)
 
 
-def _by_counts(found: Predictions, coverage: float, calibration: NDArray[np.int64]) -> Predictions:
+def _by_counts(found: Predictions, coverage: float, calibration: NoisyCounts) -> Predictions:
     """Sets by released counts alone. How many classes they hold follows from protected features, and is not told."""
-    sets = sets_from_counts(found.probabilities, public_numbers(found.nodes), calibration, coverage)
-    facts = {"coverage": coverage, "each_class": False, "validation_nodes": int(calibration.sum())}
+    sets, low = sets_from_counts(found.probabilities, public_numbers(found.nodes), calibration, coverage)
+    facts = {"coverage": coverage, "each_class": False, "validation_nodes": int(calibration.values.sum()), "low": low}
     told = (
-        f"Sets hold the true class of {100 * coverage:.4g} % of new nodes on average, if new nodes are exchangeable with the "
-        "validation nodes that calibrate the sets, that is, drawn at random with them. Roles from a column, labels that are "
+        f"Sets hold the true class of {100 * coverage:.4g} % of new nodes or more on average, if new nodes are exchangeable with "
+        "the validation nodes that calibrate the sets, that is, drawn at random with them. Roles from a column, labels that are "
         "missing for a reason, and nodes of another time are not.",
-        f"Sets follow from released counts of {facts['validation_nodes']:,} validation nodes (a noisy number), whose noise moves "
-        "the covered share as well.",
+        f"Sets follow from released counts of {facts['validation_nodes']:,} validation nodes (a noisy number): in 19 of 20 draws "
+        f"of these nodes and of the noise the share is {100 * low:.1f} % or more.",
+        *(_ALL if low == 1.0 else ()),
     )
     return replace(found, sets=sets, facts={**found.facts, "sets": facts}, notes=(*found.notes, *told))
 
