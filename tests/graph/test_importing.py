@@ -50,7 +50,7 @@ def tables(seed, texts=True, nodes=15, rows=60):
             "dorm": random.choice(["north", "south", None], nodes),
             "year": random.choice([2004, 2005, 2006], nodes),
             "member": random.random(nodes) < 0.5,
-            "part": random.choice(["train", "val", "test", None], nodes),
+            "part": random.choice(["0", "1", "2", None], nodes),
         }
     )
     source = random.integers(0, nodes - 1, rows)  # the last node is isolated

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._id_column import check_counts, named_by_ends
 from sfumato.graph._tables import FileTable, check_names, counted, known
-from sfumato.graph.columns import check_words, feature_names, id_name, needed, passed, usual_id
+from sfumato.graph.columns import check_no_roles, check_words, feature_names, id_name, needed, passed, usual_id
 from sfumato.graph.ends import Numbered, Numbers, Places, edge_batches
 from sfumato.graph.graph import Graph
 from sfumato.graph.reading import Nodes as Nodes
@@ -115,6 +115,8 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     check_num_features(layout.names, schema)
     for name, declared, categories in layout.parts:
         check_words(name, () if declared else categories or (), names, how, schema, place)
+        if declared is None and name not in (how.features or ()):
+            check_no_roles(name, categories or (), place)
     assumed, undeclared = list(layout.assumed), list(layout.undeclared)
     if not schema.fixes(columns):
         assumed.insert(0, "num_features")

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _ID_NAMES = ("id", "node_id", "node", "nodeid")
 _SOURCE_NAMES = ("source", "src", "from", "u", "node1", "node_1", "source_id", "from_id", "fromnodeid", "from_node_id")
 _TARGET_NAMES = ("target", "dst", "to", "v", "node2", "node_2", "target_id", "to_id", "tonodeid", "to_node_id")
+_MASKS = ("train_mask", "val_mask", "valid_mask", "validation_mask", "test_mask")
+_TRAIN, _OTHERS = {"train", "training"}, {"val", "valid", "validation", "dev", "test", "testing"}
+_NO_ROLE = {"none", "unlabeled"}
 _UNNAMED = re.compile(r"\s*|Unnamed: (\d+)|__index_level_\d+__")
 _NAMES_FIRST = "If the first row holds values, add a row of names before it, such as "
 
@@ -260,6 +263,29 @@ def check_words(name: str, seen: Sequence[str], names: Sequence[str], how: Readi
         raise DataError(
             f"Expected the first row of {place} to name the columns, but the name of column {name!r} is also one of its values. "
             f"{_NAMES_FIRST}id,... If it is a name, name the column of ids with id_column (id in the schema)."
+        )
+
+
+def check_no_roles(name: str, seen: Sequence[str], place: str) -> None:
+    """Refuse a column that would be a feature, and says of each node whether it trains: as a feature it would be no role.
+
+    Args:
+        name: of the column, which nothing declares.
+        seen: its categories.
+        place: names the table in errors.
+
+    Raises:
+        DataError: it is called as masks are, or has roles for values.
+    """
+    words = {word.lower() for word in seen}
+    roles = not (words.isdisjoint(_TRAIN) or words.isdisjoint(_OTHERS) or words - _TRAIN - _OTHERS - _NO_ROLE)
+    if roles or name.lower() in _MASKS:
+        kept = "one column of" if roles else "one column of train, val and test instead of masks, with"
+        raise DataError(
+            f"Expected the columns of {place} that nothing declares to be features, but {name!r} says which nodes train: as a "
+            f"feature it keeps no node from training. If it is meant, name {kept} roles (role = "
+            f"{name if roles else 'split'!r} in the schema, role in Python). If not, leave it out with drop, or declare it as a "
+            "feature in the schema."
         )
 
 
