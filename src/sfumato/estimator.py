@@ -147,6 +147,7 @@ class PrivateGraphClassifier:
         plan = method.calibrate(budget, unit, graph.public_facts(unit, assume_public=self.assume_public))
         ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon, self.total_delta)
         if plan.epsilon and ledger is None:
+            plan.check(graph)  # a fit that is refused is none
             warn_of_repeated(self.graph, type(self).__name__, plan.epsilon, _ADD_UP)
         self.fitted_ = plan.fit(graph, seed=self.seed, dataset_ledger=ledger, threads=self.threads)
         self.certificate_ = self.fitted_.certificate

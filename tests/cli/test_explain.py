@@ -44,6 +44,8 @@ def test_every_unit_is_explained(sfumato, unit, words):
     ("options", "said"),
     [
         (("--epsilon", "-1"), "epsilon"),
+        (("--epsilon", "1e9"), "epsilon"),
+        (("--epsilon", "1e-320"), "or from 1e-09 to 1000"),
         (("--epsilon", "1", "--delta", "1"), "delta"),
         (("--epsilon", "1", "--unit", "none"), "protects nothing"),
         (("--epsilon", "1", "--out", "page.pdf"), ".html"),

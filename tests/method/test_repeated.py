@@ -10,6 +10,7 @@ from sfumato.attacks import shadows
 from sfumato.errors import RepeatedFitWarning
 from sfumato.graph.synthetic import campus
 from sfumato.method import repeated
+from sfumato.method.plan import Plan
 from sfumato.record.dataset_ledger import DatasetLedger
 
 UNIT = sf.EdgeLevel(directed=False)
@@ -85,6 +86,16 @@ def test_nothing_is_kept_of_graphs_that_are_gone():
     assert any(key[0] == place for key in repeated._SPENT)
     del graph
     assert not any(key[0] == place for key in repeated._SPENT)
+
+
+def test_a_fit_that_is_refused_is_none(monkeypatch):
+    graph = campus(150)
+    model = sf.PrivateGraphClassifier(graph, "label-messages")
+    with monkeypatch.context() as patched:
+        patched.setattr(Plan, "check", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.fit(NODES[:110])
+    model.fit(NODES[:110])  # does not warn
 
 
 def test_every_fold_of_a_cross_validation_is_a_fit():

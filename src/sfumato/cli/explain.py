@@ -17,6 +17,7 @@ from sfumato.privacy.units import UNITS, Declared, class_for, unit_named
 
 _WORDS = ", ".join(word for unit in UNITS if unit.private for word in unit.spelled())
 _WIDTH = 100
+_LEAST = 1e-9  # as of a plan: what is less has no name that fits a line
 
 
 def explain(
@@ -35,7 +36,9 @@ def explain(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
     """Print what an epsilon and a delta mean for one person: guesses, beliefs and odds at most. No data is read."""
-    check_real(low=0, epsilon=epsilon)
+    check_real(low=0, high=1000, epsilon=epsilon)
+    if 0 < epsilon < _LEAST:
+        raise fail("epsilon", epsilon, f"to be 0, or from {_LEAST:g} to 1000")
     check_real(low=0, high=1, open_high=True, delta=delta)
     word = with_arcs({"unit": unit, "arcs": arcs})["unit"]
     if not class_for(word).private:

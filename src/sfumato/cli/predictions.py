@@ -53,8 +53,9 @@ class Writer:
             not unit.private or not fitted.plan.method.who_may_see(unit)["the node itself"]
         )  # else unasked words tell of nodes
         if shown and fitted.plan.public.target is None:
-            told = found.probabilities.argmax(axis=1)
-            self.notes += alike_words(told, found.probabilities, found.classes)
+            asked = found.probabilities[~found.returned]
+            without = " without a known label of training" if found.returned.any() else ""
+            self.notes += alike_words(asked.argmax(axis=1), asked, found.classes, without)
         columns = found.columns()
         out.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(out) as binary:

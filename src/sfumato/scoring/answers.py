@@ -78,13 +78,16 @@ class Answers:
         return {"log_loss": (_surprise(true) * known).sum(axis=1) / np.maximum(known.sum(axis=1), 1)}
 
 
-def alike_words(told: NDArray[np.integer], chances: NDArray[np.floating], classes: Sequence[str]) -> tuple[str, ...]:
+def alike_words(
+    told: NDArray[np.integer], chances: NDArray[np.floating], classes: Sequence[str], which: str = ""
+) -> tuple[str, ...]:
     """Say where all nodes are told the same class, and where they even have the same probabilities.
 
     Args:
         told: the class number of each node [m].
         chances: the probabilities of classes of each node [m, num_classes].
         classes: the names of the classes.
+        which: words that say which nodes these are, where they are not all.
 
     >>> alike_words(np.array([1, 1]), np.array([[0.1, 0.9], [0.4, 0.6]]), ("no", "yes"))
     ("All 2 nodes are told the same class, 'yes': they differ in their probabilities alone.",)
@@ -97,7 +100,7 @@ def alike_words(told: NDArray[np.integer], chances: NDArray[np.floating], classe
         if same
         else "they differ in their probabilities alone"
     )
-    return (f"All {len(told):,} nodes are told the same class, {classes[int(told[0])]!r}: {rest}.",)
+    return (f"All {len(told):,} nodes{which} are told the same class, {classes[int(told[0])]!r}: {rest}.",)
 
 
 def mean_loss(answers: Answers) -> float:
