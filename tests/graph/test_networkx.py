@@ -164,7 +164,7 @@ def frame_of(facts):
 
 @pytest.mark.parametrize("schema", [None, SCHEMA, {"drop": ["age"]}, {"label": "ok", "role": "part", "id": "person"}])
 def test_all_attributes_are_features_as_all_columns_of_a_frame_are(schema):
-    facts = FACTS | {"part": ["train", "val", "test"]}
+    facts = FACTS | {"part": [0, 1, 2]}
     graph = from_networkx(built("abc", [("a", "b")], **facts), schema=schema)
     frame = from_frames(*frame_of(facts), schema=schema)
     assert graph.feature_names == frame.feature_names != ()
