@@ -271,7 +271,7 @@ def check_no_roles(name: str, seen: Sequence[str], place: str) -> None:
 
     Args:
         name: of the column, which nothing declares.
-        seen: its categories.
+        seen: the categories of the column.
         place: names the table in errors.
 
     Raises:
