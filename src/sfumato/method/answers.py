@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from sfumato.method.choosing import NoisyCounts
 
 _NO_DECISION = Decision()
+
+
+@runtime_checkable
+class _Counting(Protocol):
+    """What calibrates sets: a run of its own, that counts the probabilities of another."""
+
+    trained: Any
+
+    def noisy(self, released: Any, epsilon: float) -> NoisyCounts: ...
 
 
 class Answers(ReleasedRows):
@@ -73,15 +82,13 @@ class Answers(ReleasedRows):
 
     def _counts_of(self, calibration: Any) -> NoisyCounts:
         """The counts that were released for this run."""
-        method = getattr(getattr(calibration, "plan", None), "method", None)
-        noisy, trained = getattr(method, "noisy", None), getattr(method, "trained", None)
-        if noisy is None or trained is None or not self._is_run(trained):
+        counting = calibration.plan.method if isinstance(calibration, Answers) else None
+        if not isinstance(counting, _Counting) or not self._is_run(counting.trained):
             raise InputError(
                 "Expected calibration to be sf.calibrate_sets(fitted, budget).fit(graph), made for this run, got something else. "
                 "Where labels are public, leave it out: sets cost nothing."
             )
-        found: NoisyCounts = noisy(calibration.released, calibration.certificate.epsilon)
-        return found
+        return counting.noisy(calibration.released, calibration.certificate.epsilon)
 
     def evaluate(
         self,
