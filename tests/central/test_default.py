@@ -8,7 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.central import counts, labels, piloted
 from sfumato.central._rows import centered_rows
-from sfumato.central.forecast import forecast
+from sfumato.central.forecast import _plane, forecast
 from sfumato.central.graph_free import GraphFree
 from sfumato.central.labels import LabelMessages
 from sfumato.central.linear import Linear
@@ -238,6 +238,14 @@ def test_rows_around_the_center_have_norm_1_and_no_common_part():
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
     assert np.linalg.norm(rows.mean(axis=0)) < 0.2
     assert np.linalg.norm(centered_rows(shifted, {}).mean(axis=0)) > 0.9
+
+
+@pytest.mark.parametrize("classes", [2, 3, 9])
+def test_axes_of_the_forecast_are_orthonormal_and_written_down(classes):
+    axes = _plane(classes)
+    assert axes.T @ axes == pytest.approx(np.eye(classes - 1), abs=1e-12)
+    assert axes.sum(axis=0) == pytest.approx(0, abs=1e-12)
+    assert not np.triu(axes, 1).any()  # a decomposition would turn them by rounding
 
 
 def test_the_forecast_falls_with_what_it_reads():

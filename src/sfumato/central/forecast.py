@@ -120,9 +120,14 @@ def centered_codes(shares: Floats) -> Floats:
 
 
 def _plane(classes: int) -> Floats:
-    """Return orthonormal axes of the rows of mean 0, [C, C - 1]; two classes have one, toward the first."""
-    axes: Floats = np.linalg.svd(np.eye(classes) - 1 / classes)[0][:, : classes - 1]
-    return axes * np.sign(axes[0, 0]) if classes == 2 else axes
+    """Return orthonormal axes of the rows of mean 0, [C, C - 1]; two classes have one, toward the first.
+
+    They are written down and not computed by a decomposition: all axes are alike to one, so rounding would choose them, and the
+    draws along them with it.
+    """
+    axes = np.tril(np.ones((classes, classes - 1)), -1) - np.diag(np.arange(classes - 1.0, -1, -1))[:, :-1]
+    axes /= np.linalg.norm(axes, axis=0)
+    return axes if classes > 2 else -axes
 
 
 def _loss(scores: Floats, classes: NDArray[np.int64]) -> float:
