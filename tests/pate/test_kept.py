@@ -58,7 +58,7 @@ def forbid(monkeypatch):
     for name in ("_ask", "_answered", "answer", "told"):
         monkeypatch.setattr(module, name, stop)
     monkeypatch.setattr("sfumato.record.ledger.append_line", stop)
-    monkeypatch.setattr("sfumato.record.dataset_ledger.append_line", stop)
+    monkeypatch.setattr("sfumato.record.ledger_file.append_line", stop)
 
 
 def test_a_stopped_run_goes_on_from_its_answers(images, stopped, monkeypatch, tmp_path):
