@@ -85,7 +85,8 @@ def door_for(proxies: list[str]) -> Door:
     Raises:
         InputError: that is no address, or this process may open too few files.
     """
-    from sfumato.web.door import Door, networks
+    from sfumato.web.addresses import networks
+    from sfumato.web.door import Door
 
     return Door(trusted=networks("--trusted-proxy", tuple(proxies)))
 

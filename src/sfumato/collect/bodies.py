@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.collect.patience import PATIENT
 from sfumato.collect.refusals import RefusalError
-from sfumato.web.door import caller
+from sfumato.web.addresses import caller
 
 if TYPE_CHECKING:
     from starlette.requests import Request

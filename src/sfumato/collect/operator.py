@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations while it runs
 
 from sfumato.collect.refusals import RefusalError
-from sfumato.web.door import caller
+from sfumato.web.addresses import caller
 from sfumato.web.limits import Buckets
 
 _WRONG_A_SECOND, _WRONG_AT_ONCE = 1.0, 30.0

@@ -37,7 +37,7 @@ from sfumato.collect.readiness import Readiness
 from sfumato.collect.refusals import RefusalError, Refusals
 from sfumato.collect.writer import BusyError, Writer
 from sfumato.errors import InputError
-from sfumato.web.door import caller
+from sfumato.web.addresses import caller
 from sfumato.web.limits import Buckets
 from sfumato.web.logs import Log
 from sfumato.web.metrics import CONTENT_TYPE, Measured

@@ -26,7 +26,7 @@ from sfumato import __version__
 from sfumato.errors import InputError
 from sfumato.serving.answers import ManyPredictions, Prediction, Refusal, RunFacts
 from sfumato.serving.served import Served, token_of
-from sfumato.web.door import caller
+from sfumato.web.addresses import caller
 from sfumato.web.limits import Buckets
 from sfumato.web.logs import Log
 from sfumato.web.metrics import CONTENT_TYPE, Measured, WebMetrics

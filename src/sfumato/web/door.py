@@ -11,10 +11,11 @@ import ssl
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import ip_network
 from typing import Any
 
 from sfumato.errors import InputError
+from sfumato.web.addresses import Network, is_within, net_of, site_of
 from sfumato.web.logs import Log
 
 _THIS_MACHINE = (ip_network("127.0.0.0/8"), ip_network("::1"))
@@ -24,13 +25,7 @@ _FEWEST, _MOST = 32, 1000
 _AT_ONCE = 32  # a turn of the event loop is not for those who knock alone
 _HANDSHAKE, _GOODBYE, _LEAST = 10.0, 2.0, 0.1
 _PAUSE, _TURN = 0.1, 0.001
-_SWEEP = (
-    128  # TLS connections that ended: their objects are in circles, which hold a quarter of a megabyte each until then
-)
-_NET = 48  # bits that the networks of one customer of a provider share
-_SITE = 64  # bits of an IPv6 address that whoever holds one of them shares with none but their own
-
-Network = IPv4Network | IPv6Network
+_SWEEP = 128  # TLS connections that ended: until then their objects, a quarter of a megabyte each, are held in circles
 
 
 def most_connections() -> int:
@@ -49,56 +44,6 @@ def most_connections() -> int:
             "LimitNOFILE= of systemd."
         )
     return min(_MOST, left)
-
-
-def networks(option: str, given: tuple[str, ...]) -> tuple[Network, ...]:
-    """Read addresses and networks, as ``option`` names them, such as 10.0.0.5 or 172.16.0.0/12.
-
-    Raises:
-        InputError: one of ``given`` is neither.
-
-    >>> networks("--trusted-proxy", ("::1", "10.0.0.0/8"))
-    (IPv6Network('::1/128'), IPv4Network('10.0.0.0/8'))
-    """
-    try:
-        return tuple(ip_network(one) for one in given)
-    except ValueError as error:
-        raise InputError(
-            f"Expected {option} to be an IP address or a network, got {', '.join(given)!r}. Write one such as 10.0.0.5 or "
-            "172.16.0.0/12."
-        ) from error
-
-
-def site_of(address: str) -> str:
-    """Return what is limited together: an IPv4 address, or the 64 bits of an IPv6 address that all of one holder share.
-
-    >>> site_of("10.0.0.1"), site_of("::ffff:10.0.0.1"), site_of("2001:db8::1:2:3:4")
-    ('10.0.0.1', '10.0.0.1', '2001:db8::')
-    """
-    found = _plain(address)
-    return str(IPv6Address(int(found) >> _SITE << _SITE)) if isinstance(found, IPv6Address) else str(found or address)
-
-
-def _net_of(address: str) -> str | None:
-    """The network that a site is in; an IPv4 address is in none."""
-    found = _plain(address)
-    return (
-        f"{IPv6Address(int(found) >> (128 - _NET) << (128 - _NET))}/{_NET}" if isinstance(found, IPv6Address) else None
-    )
-
-
-def caller(client: tuple[str, int] | None) -> str:
-    """Return what a ``client`` of a request is limited by; behind a trusted proxy that is the address that the proxy names."""
-    return "" if client is None else site_of(client[0])
-
-
-def _plain(address: str) -> IPv4Address | IPv6Address | None:
-    """The IP address, of an IPv4 connection to a socket of IPv6 that of IPv4; None for a connection without one."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return None
-    return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
 
 
 class Guest:
@@ -313,9 +258,9 @@ class Door:
             task.add_done_callback(self._tasks.discard)
 
     def _let_in(self, connection: socket.socket, address: str) -> Guest | None:
-        site, net = site_of(address), _net_of(address)
+        site, net = site_of(address), net_of(address)
         over = self._sites[site] >= self._of_site or (net is not None and self._sites[net] >= 2 * self._of_site)
-        if over and not self._is_trusted(address):
+        if over and not is_within(address, self.trusted):
             self.turn_away("address")
             return None
         if self.count >= self.most and not self._make_room():
@@ -325,10 +270,6 @@ class Door:
         self._guests[guest] = None
         self._sites.update(guest.sites)
         return guest
-
-    def _is_trusted(self, address: str) -> bool:
-        host = _plain(address.partition("%")[0])
-        return host is not None and any(host in network for network in self.trusted)
 
     def _make_room(self) -> bool:
         """Send away the connection that the server waits for longest, if it waits for any.
