@@ -346,21 +346,16 @@ class Meanwhile(io.StringIO):
         return super().readline(*size)
 
 
+def of_u3(folder):
+    """Options of a first report of u3, whose device is not made yet."""
+    about = ("--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3")
+    return (*about, "--code", code_of(folder, "u3"))
+
+
 def test_what_is_on_disk_after_the_question_is_what_the_server_gets(folder, sfumato, served, monkeypatch):
     """Another process stores the device while its user is asked: it is no other key, and there are no keys on no disk."""
     url, server = served
-    about = (
-        "--state",
-        "device",
-        "--values",
-        "values.toml",
-        "--user",
-        "u3",
-        "--cap",
-        "3",
-        "--code",
-        code_of(folder, "u3"),
-    )
+    about = of_u3(folder)
     monkeypatch.setattr("sys.stdin", Meanwhile(lambda: Device.create(folder / "device", "u3", 3.0)))
     assert sfumato("collect", "report", url, *about).code == 0
     kept = Device.open(folder / "device").keys
@@ -368,8 +363,7 @@ def test_what_is_on_disk_after_the_question_is_what_the_server_gets(folder, sfum
 
 
 def test_the_same_command_may_run_twice_at_once(folder, sfumato, served, monkeypatch):
-    about = (served[0], "--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3")
-    about = ("collect", "report", *about, "--code", code_of(folder, "u3"))
+    about = ("collect", "report", served[0], *of_u3(folder))
     monkeypatch.setattr("sys.stdin", Meanwhile(lambda: sfumato(*about, "--yes")))
     done = sfumato(*about)
     assert (done.code, done.out.splitlines()[-1]) == (0, "The server had this report already.")
@@ -393,18 +387,7 @@ def test_a_device_that_changed_while_its_user_was_asked_draws_and_sends_nothing(
 
     if change == "gone":
         Device.create(state, "u3", 3.0)
-    about = (
-        "--state",
-        "device",
-        "--values",
-        "values.toml",
-        "--user",
-        "u3",
-        "--cap",
-        "3",
-        "--code",
-        code_of(folder, "u3"),
-    )
+    about = of_u3(folder)
     monkeypatch.setattr("sys.stdin", Meanwhile(happens))
     done = sfumato("collect", "report", url, *about)
     assert (done.code, server.users, server.reports) == (2, {}, {})

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from claimed import DATASET, UNIT, claim, files, reserve
 from filelock import FileLock
 
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
@@ -18,35 +19,9 @@ from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import LinkLevel, LocalLevel, unit_to_dict
 from sfumato.record import ledger_file
-from sfumato.record.claims import FIRST_NOISE, Claim, new_run
+from sfumato.record.claims import FIRST_NOISE, Claim
 from sfumato.record.dataset_ledger import DatasetLedger, _is_header, read_account
 from sfumato.record.ledger import Release, canonical_json, chained
-
-UNIT = {"name": "edge", "relation": "add-remove", "directed": False}
-DATASET = {"name": "campus", "ids_digest": "ab" * 32}
-
-
-def claim(epsilon=0.1, delta=1e-7, mu=None, draws=32):
-    return Claim(new_run(), "gap", epsilon, delta, mu, draws, "0" * 64)
-
-
-def reserve(ledger, *claims):
-    for one in claims:
-        ledger.reserve(one, unit=UNIT, dataset=DATASET)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.jsonl"
-
-
-@pytest.fixture
-def ledger(path):
-    return DatasetLedger(path, total_epsilon=1.0, total_delta=1e-6)
-
-
-def files(path):
-    return {p.name: p.read_bytes() for p in path.parent.iterdir() if not p.name.endswith(".lock")}
 
 
 class TestBasic:

@@ -3,40 +3,15 @@
 import json
 
 import pytest
+from claimed import claim, files, reserve
 
 from sfumato._files import append_line
 from sfumato.errors import InputError, LedgerError
 from sfumato.record import ledger_file
-from sfumato.record.claims import FIRST_NOISE, Claim, new_run
+from sfumato.record.claims import FIRST_NOISE
 from sfumato.record.dataset_ledger import DatasetLedger, read_account
 from sfumato.record.ledger import GENESIS
 from sfumato.record.ledger_file import read_chain
-
-UNIT = {"name": "edge", "relation": "add-remove", "directed": False}
-DATASET = {"name": "campus", "ids_digest": "ab" * 32}
-
-
-def claim(epsilon=0.1, delta=1e-7, mu=None, draws=32):
-    return Claim(new_run(), "gap", epsilon, delta, mu, draws, "0" * 64)
-
-
-def reserve(ledger, *claims):
-    for one in claims:
-        ledger.reserve(one, unit=UNIT, dataset=DATASET)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.jsonl"
-
-
-@pytest.fixture
-def ledger(path):
-    return DatasetLedger(path, total_epsilon=1.0, total_delta=1e-6)
-
-
-def files(path):
-    return {p.name: p.read_bytes() for p in path.parent.iterdir() if not p.name.endswith(".lock")}
 
 
 def test_a_line_is_hashed_once_however_many_charges_follow(ledger, path, monkeypatch):
