@@ -116,6 +116,31 @@ def test_a_silent_connection_ends_after_the_handshake_time(certificate):
         assert soon(lambda: door.refused["handshake"] == 2)
 
 
+def test_who_is_let_in_while_the_server_stops_is_sent_away():
+    """Nobody waits for such a connection: it is neither in HTTP yet, nor in the row of the listener any more."""
+
+    class Greeter(asyncio.Protocol):
+        def connection_made(self, transport):
+            self.guest.arrive(transport)
+
+        def connection_lost(self, _error):
+            self.guest.leave()
+
+    async def stop(listener):
+        door = Door(10)
+        door.open(Greeter, listener, None)
+        late = socket.create_connection(listener.getsockname(), PATIENCE)
+        while not door.count:
+            await asyncio.sleep(0)
+        door.close()
+        await asyncio.wait_for(asyncio.gather(*door._tasks), PATIENCE)
+        with late:
+            assert ended(late)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asyncio.run(stop(listener))
+
+
 def test_one_address_gets_a_share_of_the_places(tls):
     door = Door(16, 1 / 4, NOBODY)
     with served(application(), door, tls) as address, held(address, 8, source="127.0.0.2") as opened:

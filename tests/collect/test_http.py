@@ -1,5 +1,6 @@
 """Slow, large and many requests over real sockets on loopback, with short limits."""
 
+import asyncio
 import json
 import os
 import select
@@ -265,6 +266,31 @@ def test_client_that_goes_away_leaves_the_server_well(narrow):
         with socket.create_connection(narrow) as connection:
             connection.sendall(request(ADA.body())[:cut])
     assert answer_of(talk(narrow, request(ADA.body())))[0] in (200, 201)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [(request(ADA.body())[:-1], 408), (b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", 503)],
+    ids=["a part of a request", "an answer that takes too long"],
+)
+def test_a_server_that_stops_waits_for_nothing_without_end(application, monkeypatch, caplog, asked, status):
+    monkeypatch.setattr("sfumato.web.http._GRACE", 0.6)
+    monkeypatch.setattr("sfumato.web.http._LAST", 0.2)
+    app, door = application(), Door(100)
+
+    @app.get("/slow")
+    async def slow():
+        await asyncio.sleep(PATIENCE)
+
+    with served(app, door) as address:
+        connection = socket.create_connection(address, timeout=PATIENCE)
+        connection.sendall(asked)
+        while not (door.count and next(iter(door._guests)).transport is not None):
+            time.sleep(0.01)
+        time.sleep(0.1)
+    with connection:
+        assert answer_of(b"".join(iter(partial(connection.recv, 1 << 16), b"")))[0] == status
+    assert [one for one in caplog.records if one.exc_info] == []
 
 
 def test_a_signal_before_the_server_listens_for_it_ends_it(application, monkeypatch):

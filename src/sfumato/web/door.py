@@ -114,9 +114,11 @@ class Guest:
             timer.cancel()
 
     def arrive(self, transport: asyncio.BaseTransport) -> None:
-        """Let HTTP begin over this ``transport``, after the handshake."""
+        """Let HTTP begin over this ``transport``, after the handshake, unless the door was closed meanwhile."""
         self.transport = transport
         self._door.arrived(self)
+        if self._door.is_closed:
+            self.send_away()
 
     def work(self) -> None:
         """Keep its place: the server has a whole request of it. Nobody gets it until that is answered."""
@@ -177,7 +179,7 @@ class Door:
         self._strangers: OrderedDict[Guest, None] = OrderedDict()  # those without a whole handshake, the oldest first
         self._shaking: OrderedDict[Guest, None] = OrderedDict()  # those of them who have TLS objects
         self._leaving: set[Guest] = set()  # those that were sent away, until their descriptors are closed
-        self._ended = 0
+        self._ended, self.is_closed = 0, False
         self._sites: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Task[None] | None = None
@@ -201,9 +203,13 @@ class Door:
         self._listener = asyncio.create_task(self._accept(make, listener, context))
 
     def close(self) -> None:
-        """Stop to accept; connections that are open go on."""
+        """Stop to accept; connections in which HTTP began go on."""
+        self.is_closed = True
         if self._listener is not None:
             self._listener.cancel()
+        for guest in self._guests:
+            if guest.transport is None:
+                guest.send_away()
 
     async def wait_closed(self) -> None:
         """Return once nothing more is accepted."""

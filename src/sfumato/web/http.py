@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import uvicorn
+from starlette.responses import JSONResponse
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sfumato.web.door import Door, DoorLoop, Guest
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("sfumato.web")
 _LINGER = 2.0
 _KEEP_ALIVE = 30
-_GRACE = 10
+_GRACE, _LAST = 10, 5.0  # what a server that stops gives answers, and requests that have not come whole
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,13 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
+
+    def shutdown(self) -> None:
+        """Let a server that stops not wait long for the rest of a request."""
+        super().shutdown()
+        left = self.loop.time() + _LAST
+        if self._deadline is not None and not self._is_whole and self._deadline > left:
+            self._wait(_LAST)
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection, also where its last answer was not read."""
@@ -303,12 +311,36 @@ class WebServer(uvicorn.Server):
         self.should_exit = True
 
 
-def _watched(build: Callable[[], FastAPI], door: Door) -> FastAPI:
+def _watched(build: Callable[[], FastAPI], door: Door) -> _Ending:
     app = build()
     metrics: WebMetrics | None = getattr(app.state, "metrics", None)
     if metrics is not None:
         metrics.watch(door)
-    return app
+    return _Ending(app)
+
+
+class _Ending:
+    """An application whose answers that a server which stops does not wait for are cut off without a traceback."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        began = False
+
+        async def sending(message: Any) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if scope["type"] != "http":
+                raise
+            if not began:
+                detail = "The server stops, and nothing was acknowledged. Send the same bytes again later."
+                await JSONResponse({"detail": detail}, 503, {"retry-after": "10"})(scope, receive, send)
 
 
 def _answer(status: int, detail: str) -> bytes:
