@@ -36,7 +36,7 @@ from sfumato.attacks.inversion import Inversion
 from sfumato.attacks.reconstruction import reconstruct
 from sfumato.classlevel.class_dp import ClassDP, SubclassDP
 from sfumato.classlevel.record import CNN
-from sfumato.graph.images import load_images
+from sfumato.datasets.images import load_images
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import ClassLevel, NoPrivacy, RecordLevel, SubclassLevel

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.datasets.loading import load_dataset
 from sfumato.experiments.pages import stamped
-from sfumato.graph.datasets import load_dataset
 from sfumato.graph.graph import PublicFacts
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local.collection import topology

@@ -29,8 +29,8 @@ from scipy.stats import t as student
 from torch import Tensor, nn
 
 from sfumato._threads import set_threads
+from sfumato.datasets.images import load_images
 from sfumato.experiments.pages import stamped
-from sfumato.graph.images import load_images
 from sfumato.nn.training import SGD, Adam
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import calibrate

@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 
 from sfumato._threads import set_threads
+from sfumato.datasets.images import load_images
 from sfumato.experiments.pages import stamped
-from sfumato.graph.images import load_images
 from sfumato.nn.augmentation import Copies
 from sfumato.privacy import accounting
 from sfumato.privacy.events import PoissonGaussianEvent

@@ -25,8 +25,8 @@ from scipy.stats import t as student
 
 import sfumato as sf
 from sfumato.central.graph_split import GraphSplit
+from sfumato.datasets.loading import load_dataset
 from sfumato.errors import SfumatoWarning
-from sfumato.graph.datasets import load_dataset
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph

@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from sfumato.bounded.clip_kernel import add_clipped
 from sfumato.bounded.example_gradients import clipped_example_sum
-from sfumato.graph.images import load_images
+from sfumato.datasets.images import load_images
 from sfumato.nn.convolution import ConvNet, learning_part
 
 CLIP, BATCH, EXAMPLES = 1.0, 256, 64

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from sfumato.graph.datasets import load_dataset
+from sfumato.datasets.loading import load_dataset
 from sfumato.local.blink import Blink, _Task
 from sfumato.local.collection import topology
 from sfumato.local.denoising import denoise

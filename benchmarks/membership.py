@@ -28,9 +28,9 @@ from sfumato.attacks.membership import BASELINE, Confidence, ShadowMembership, a
 from sfumato.attacks.ratios import RMIA, LiRA
 from sfumato.attacks.shadows import Candidates, labels, shadows
 from sfumato.catalog import method_named
+from sfumato.datasets.loading import load_dataset
 from sfumato.errors import SfumatoWarning
 from sfumato.experiments.pages import stamped
-from sfumato.graph.datasets import load_dataset
 from sfumato.report.markdown import to_markdown
 
 if TYPE_CHECKING:

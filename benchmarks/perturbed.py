@@ -31,9 +31,9 @@ from sfumato.bounded.topology import (
 from sfumato.central.edgerand import EdgeRand
 from sfumato.central.lapgraph import LapGraph
 from sfumato.central.lpgnet import LPGNet
+from sfumato.datasets.loading import load_dataset
 from sfumato.errors import SfumatoWarning
 from sfumato.evaluation.memory import peak_mb
-from sfumato.graph.datasets import load_dataset
 from sfumato.noise.coins import SecretWords
 
 UNIT = sf.EdgeLevel(directed=False)

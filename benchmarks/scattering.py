@@ -33,8 +33,8 @@ from sfumato._threads import set_threads
 from sfumato.bounded.gradients import PrivateSGD, private_steps
 from sfumato.central.linear import zero_head
 from sfumato.central.scattering import _AT_ONCE, Coefficients, Scattering, coefficients
+from sfumato.datasets.images import load_images
 from sfumato.experiments.pages import stamped
-from sfumato.graph.images import load_images
 from sfumato.nn.training import Adam
 from sfumato.noise.keys import new_key
 from sfumato.privacy.budget import Budget

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from sfumato.datasets.loading import load_dataset
 from sfumato.errors import SfumatoWarning
 from sfumato.experiments.pages import stamped
-from sfumato.graph.datasets import load_dataset
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local.collection import encode
 from sfumato.local.edge_split import auc, non_edges, split_edges

@@ -12,8 +12,8 @@ from sfumato.collect.schema import Schema as Questions
 from sfumato.collect.tables import read_answers, read_codes, read_values
 from sfumato.errors import DataError, SfumatoError
 from sfumato.experiments.spec import SPECS, Spec
-from sfumato.graph.bags import read_vocabulary
 from sfumato.graph.schema import Schema
+from sfumato.text.bags import read_vocabulary
 
 COLLECTED = schema_of()
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from sfumato._optional import lazily
 from sfumato._threads import let_waiting_threads_sleep
-
-__version__ = "0.1.0"
+from sfumato._version import __version__ as __version__
 
 let_waiting_threads_sleep()
 
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from sfumato.classlevel.class_dp import ClassDP as ClassDP
     from sfumato.classlevel.class_dp import SubclassDP as SubclassDP
     from sfumato.classlevel.record import CNN as CNN
+    from sfumato.datasets import images as images
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.estimator import PrivateGraphClassifier as PrivateGraphClassifier
-    from sfumato.graph import images as images
     from sfumato.method.plan import Fitted as Fitted
     from sfumato.method.plan import Plan as Plan
     from sfumato.privacy.budget import Budget as Budget
@@ -85,7 +84,7 @@ _HOME = {
     "SubclassDP": "classlevel.class_dp",
     "Tuned": "central.tuned",
     "calibrate_sets": "central.set_calibration",
-    "images": "graph",
+    "images": "datasets",
     "load": "catalog",
 }
 

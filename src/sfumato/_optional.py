@@ -119,7 +119,7 @@ def lazily(
 
     Args:
         package: full name of the package.
-        homes: names that other modules define, each with its home module.
+        homes: names that other modules define, each with its home module, in full where another package holds it.
 
     The built ``__getattr__`` raises AttributeError for a name that does not exist, and MissingDependencyError for one that
     needs an absent package.
@@ -131,7 +131,8 @@ def lazily(
     homes = homes or {}
 
     def find(name: str) -> Any:
-        module = f"{package}.{homes.get(name, name)}"
+        home = homes.get(name, name)
+        module = home if home.startswith("sfumato.") else f"{package}.{home}"
         if name.startswith("_") or (name not in homes and find_spec(module) is None):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sfumato.attacks.inversion import Inversion
-from sfumato.graph.datasets import load_dataset
+from sfumato.datasets.loading import load_dataset
 from sfumato.nn.weights import seeded
 
 

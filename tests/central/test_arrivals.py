@@ -12,11 +12,11 @@ from sfumato.central import counts, labels, piloted
 from sfumato.central.arrivals import calibrate_arrival, graph_free, reads_features_alone
 from sfumato.central.piloted import PilotedMessages
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
-from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.graph.subgraph import induced
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.record.dataset_ledger import DatasetLedger, read_account
 from sfumato.record.release_folder import released_digest
+from sfumato.tables.newcomers import Newcomers, node_names
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
 NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)

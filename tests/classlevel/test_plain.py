@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 from sfumato.classlevel.record import CNN
-from sfumato.graph.images import from_arrays
+from sfumato.datasets.images import from_arrays
 from sfumato.nn.training import SGD, Adam, Momentum
 from sfumato.privacy.units import NoPrivacy
 

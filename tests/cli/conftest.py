@@ -31,7 +31,7 @@ def _one_thread():
 def small_campus():
     """The data set ``campus`` has 300 nodes while the tests of one file run: for commands whose claims need no more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sfumato.graph.datasets.campus", partial(campus, 300))
+        patch.setattr("sfumato.datasets.loading.campus", partial(campus, 300))
         yield
 
 

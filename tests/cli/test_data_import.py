@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato.errors import DataError, SchemaError
-from sfumato.graph import Graph, _tables, importing, read_csv
+from sfumato.graph import Graph, read_csv
+from sfumato.tables import _tables, importing
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6")
 

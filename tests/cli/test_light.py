@@ -13,7 +13,7 @@ import json, sys
 from functools import partial
 from sfumato.central import labels
 from sfumato.cli import invoke
-from sfumato.graph import datasets
+from sfumato.datasets import loading as datasets
 datasets.campus = partial(datasets.campus, {nodes})
 labels._MOST_TREE_WORK = 0  # trees are those of scikit-learn; they are left out where columns are many
 found = {{}}

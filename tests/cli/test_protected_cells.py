@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.graph.importing import import_tables
+from sfumato.tables.importing import import_tables
 
 COUNT = 60
 SCHEMA = """

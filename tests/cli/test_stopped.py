@@ -175,7 +175,7 @@ def test_an_experiment_charges_nothing(sfumato, tmp_path, monkeypatch):
 
 
 def test_what_charges_nothing_says_so(sfumato, monkeypatch):
-    monkeypatch.setattr("sfumato.graph.listing.list_datasets", interrupt)
+    monkeypatch.setattr("sfumato.datasets.listing.list_datasets", interrupt)
     result = sfumato("datasets")
     assert (result.code, result.out, result.err) == (130, "", "Stopped. Nothing was charged.\n")
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 import sfumato as sf
 from sfumato.classlevel.class_dp import ClassDP, SubclassDP
 from sfumato.classlevel.record import CNN
-from sfumato.graph.images import from_arrays
+from sfumato.datasets.images import from_arrays
 from sfumato.verify import verify
 
 RNG = np.random.default_rng(0)

@@ -24,13 +24,13 @@ from sfumato.catalog import FACES, METHODS, method_named
 from sfumato.central.arrivals import calibrate_arrival
 from sfumato.central.tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
-from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.graph.subgraph import induced
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local.method import AskingMethod
 from sfumato.method.contract import Method
 from sfumato.pate.aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from sfumato.privacy.units import UNITS
+from sfumato.tables.newcomers import Newcomers, node_names
 
 CLIP, BATCH = 1e-3, 8
 BUDGET = sf.Budget(4.0, 1e-5)

@@ -13,11 +13,11 @@ from sfumato.central.tuned import Tuned
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.evaluation.request import on_graph
 from sfumato.graph.graph import PublicFacts
-from sfumato.graph.newcomers import Newcomers
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.method import checks
 from sfumato.privacy.units import UNITS
 from sfumato.record.ledger import canonical_json
+from sfumato.tables.newcomers import Newcomers
 from sfumato.verify import verify
 
 BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)

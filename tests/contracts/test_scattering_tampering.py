@@ -8,7 +8,7 @@ from contracts_forgery import event, problems, rewrite, setting
 
 import sfumato as sf
 from sfumato.central.scattering import Scattering
-from sfumato.graph.images import from_arrays
+from sfumato.datasets.images import from_arrays
 from sfumato.verify import verify
 
 UNIT = sf.RecordLevel()

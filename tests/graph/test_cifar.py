@@ -6,11 +6,11 @@ import pickle
 import numpy as np
 import pytest
 
+from sfumato.datasets.cifar import center_crop, read_cifar10
+from sfumato.datasets.images import load_images
+from sfumato.datasets.listing import list_datasets
+from sfumato.datasets.loading import load_dataset
 from sfumato.errors import DataError, InputError
-from sfumato.graph.cifar import center_crop, read_cifar10
-from sfumato.graph.datasets import load_dataset
-from sfumato.graph.images import load_images
-from sfumato.graph.listing import list_datasets
 
 ROWS = 4
 NAMES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]

@@ -8,9 +8,9 @@ import pytest
 import scipy.io
 import scipy.sparse
 
+from sfumato.datasets.listing import list_datasets
+from sfumato.datasets.loading import load_dataset
 from sfumato.errors import DataError, InputError
-from sfumato.graph.datasets import load_dataset
-from sfumato.graph.listing import list_datasets
 
 DEGREES = {  # mean to one decimal, median
     "Rutgers89": (60.8, 47),

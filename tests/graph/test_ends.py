@@ -4,8 +4,8 @@ import pytest
 
 from sfumato.errors import DataError
 from sfumato.graph import Graph, from_frames, read_csv, read_parquet, read_sql
-from sfumato.graph.importing import import_tables
-from sfumato.graph.listed import read_ends
+from sfumato.tables.importing import import_tables
+from sfumato.tables.listed import read_ends
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from sfumato.datasets.listing import list_datasets
+from sfumato.datasets.loading import load_dataset
 from sfumato.errors import DataError, InputError
-from sfumato.graph.datasets import load_dataset
-from sfumato.graph.listing import list_datasets
 
 PATH = scipy.sparse.csr_matrix(np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]))
 

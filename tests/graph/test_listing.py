@@ -2,8 +2,8 @@
 
 import pytest
 
+from sfumato.datasets.listing import list_datasets
 from sfumato.errors import DataError
-from sfumato.graph.listing import list_datasets
 
 
 def test_list_shows_what_is_there_without_loading(tmp_path):

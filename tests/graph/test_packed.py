@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from sfumato.errors import DataError
 from sfumato.graph import Graph, import_tables, read_parquet
-from sfumato.graph._tables import FileTable
 from sfumato.graph.packed import PackedRows
 from sfumato.graph.storage import check_digests
+from sfumato.tables._tables import FileTable
 
 KEPT = Path(__file__).parents[1] / "golden" / "stores"
 HALF = {"zeros": 0.0, "minus zero": -0.0, "largest": 65504.0, "least": 2.0**-24, "thirds": -0.333251953125}

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from sfumato import _pickles as pickles
+from sfumato._pickles import load_pickle, read_npz
 from sfumato.errors import DataError
-from sfumato.graph import pickles
-from sfumato.graph.pickles import load_pickle, read_npz
 
 PROTOCOLS = (2, 3, 4)
 
@@ -93,7 +93,7 @@ def test_a_malicious_pickle_runs_nothing(tmp_path, protocol):
         "scipy.sparse.csr.os",
         "collections.namedtuple",
         "importlib.import_module",
-        "sfumato.graph.pickles.os",
+        "sfumato._pickles.os",
     ],
 )
 def test_globals_outside_the_list_are_named(name):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import scipy.io
 
+from sfumato.datasets.images import load_images
+from sfumato.datasets.listing import list_datasets
+from sfumato.datasets.loading import load_dataset
+from sfumato.datasets.svhn import read_svhn
 from sfumato.errors import DataError, InputError
-from sfumato.graph.datasets import load_dataset
-from sfumato.graph.images import load_images
-from sfumato.graph.listing import list_datasets
-from sfumato.graph.svhn import read_svhn
 
 LABELS = {"train": [1, 10, 3, 9], "test": [10, 2]}
 

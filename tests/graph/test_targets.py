@@ -11,11 +11,11 @@ from torch_geometric.data import Data
 import sfumato as sf
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph.graph import Graph
-from sfumato.graph.importing import import_tables
 from sfumato.graph.schema import Schema
 from sfumato.graph.subgraph import induced
 from sfumato.graph.targets import Targets, answers, probabilities
 from sfumato.privacy.units import EdgeLevel, NodeLevel
+from sfumato.tables.importing import import_tables
 
 NAN = float("nan")
 EDGE, NODE = EdgeLevel(directed=False), NodeLevel(max_out_degree=2)

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from sfumato.datasets._text_parsers import NO_TEXT, POKEC_COLUMNS, favorite
 from sfumato.errors import DataError, InputError
 from sfumato.graph import list_datasets, load_dataset
-from sfumato.graph._text_parsers import NO_TEXT, POKEC_COLUMNS, favorite
 from sfumato.privacy.units import NodeLevel
 
 CATS, DOGS, BOTH = "mam macku", "Mám psa", "mam psa, mam macku"
@@ -44,7 +44,7 @@ def write_pokec(root, *, zipped=False, cut=False):
 
 @pytest.mark.parametrize("zipped", [False, True])
 def test_pokec_keeps_the_most_complete_profiles_of_each_class(tmp_path, monkeypatch, zipped):
-    monkeypatch.setattr("sfumato.graph._text_parsers._POKEC_PER_CLASS", 2)
+    monkeypatch.setattr("sfumato.datasets._text_parsers._POKEC_PER_CLASS", 2)
     write_pokec(tmp_path, zipped=zipped)
     graph = load_dataset("text/pokec", tmp_path)
     assert graph.classes == ("cats", "dogs")
@@ -112,7 +112,7 @@ def test_reddit_is_a_sample_by_a_public_seed(tmp_path, monkeypatch, numbers):
     write_reddit(tmp_path, numbers=numbers)
     sample = load_dataset("text/reddit", tmp_path, split="public")
     assert sample.num_nodes == 4
-    monkeypatch.setattr("sfumato.graph._text_parsers._REDDIT_SHARE", 1.0)
+    monkeypatch.setattr("sfumato.datasets._text_parsers._REDDIT_SHARE", 1.0)
     graph = load_dataset("text/reddit", tmp_path, split="public")
     assert (graph.num_nodes, graph.num_edges, graph.classes) == (40, 40, ("0", "1", "2"))
     posts = np.arange(40)

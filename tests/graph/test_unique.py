@@ -10,8 +10,8 @@ from torch_geometric.data import Data
 import sfumato as sf
 from sfumato.errors import DataError, InputError, TextWarning
 from sfumato.graph import Graph, from_frames, read_csv
-from sfumato.graph.importing import import_tables
 from sfumato.privacy.units import ClassLevel, LocalLevel, RecordLevel
+from sfumato.tables.importing import import_tables
 
 pa = pytest.importorskip("pyarrow")
 

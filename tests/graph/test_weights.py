@@ -89,7 +89,7 @@ def test_batches_of_rows_give_the_same_weights(monkeypatch, tmp_path):
     nodes.to_parquet(tmp_path / "n.parquet")
     edges.to_parquet(tmp_path / "e.parquet")
     whole = from_frames(nodes, edges, edge_weight="amount", max_weight=2)
-    monkeypatch.setattr("sfumato.graph.build._BATCH", 64)
+    monkeypatch.setattr("sfumato.tables.build._BATCH", 64)
     parts = read_parquet(tmp_path / "n.parquet", tmp_path / "e.parquet", edge_weight="amount", max_weight=2)
     assert np.array_equal(parts.weights.steps, whole.weights.steps)
     direct = Graph.from_edges(*ends, 40, directed=False, edge_weight=edges.amount, max_weight=2)

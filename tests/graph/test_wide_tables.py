@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.graph._tables import FileTable
+from sfumato.tables._tables import FileTable
 
 COLUMNS = 60
 
@@ -42,7 +42,7 @@ def test_an_import_opens_the_nodes_a_few_times(kind, opened, tmp_path):
 
 
 def test_few_rows_of_many_columns_are_written_together(monkeypatch, tmp_path):
-    monkeypatch.setattr("sfumato.graph._tables._CELLS", 1 << 14)
+    monkeypatch.setattr("sfumato.tables._tables._CELLS", 1 << 14)
     path, rows = tmp_path / "nodes.csv", 5000
     names = [f"f{at}" for at in range(8)]
     lines = [",".join(names), *(",".join([str(row)] * 8) for row in range(rows))]

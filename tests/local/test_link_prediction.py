@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sfumato.datasets.loading import load_dataset
 from sfumato.errors import InputError
-from sfumato.graph.datasets import load_dataset
 from sfumato.graph.graph import Graph
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.local.edge_split import auc, average_precision, non_edges, split_edges

@@ -306,7 +306,7 @@ def test_fewer_reports_than_folds_are_left_out_one_by_one():
 
 @pytest.mark.data
 def test_cora_at_epsilon_one(data_dir):
-    from sfumato.graph.datasets import load_dataset
+    from sfumato.datasets.loading import load_dataset
 
     graph = load_dataset("planetoid/cora", data_dir=data_dir)
     adjacency = sp.csr_matrix((np.ones(graph.num_arcs), graph.indices, graph.indptr), shape=(2708, 2708))

@@ -92,7 +92,7 @@ def run_page(tmp_path, monkeypatch, capsys):
     write_tables(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("sfumato.graph.datasets.campus", partial(campus, CAMPUS_NODES))
+    monkeypatch.setattr("sfumato.datasets.loading.campus", partial(campus, CAMPUS_NODES))
     monkeypatch.setattr("sfumato.pate.images.load_images", partial(images, monkeypatch))
     monkeypatch.setattr("sfumato.central._learning._PUBLIC_EPOCHS", EPOCHS)
     monkeypatch.setattr(pate_run, "QUICK", {**pate_run.QUICK, **STUDENT})

@@ -16,11 +16,11 @@ from sfumato.errors import DataError, SfumatoError
 from sfumato.graph import Graph
 from sfumato.graph.again import checked_again
 from sfumato.graph.facts import ROLES
-from sfumato.graph.newcomers import Newcomers
 from sfumato.graph.packed import PackedRows
 from sfumato.graph.synthetic import stochastic_block_model
 from sfumato.graph.targets import Targets
 from sfumato.method import plan as plans
+from sfumato.tables.newcomers import Newcomers
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(3)
 BUDGET = sf.Budget(4.0, 1e-5)

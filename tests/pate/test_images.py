@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from sfumato.datasets.idx import read_idx
 from sfumato.errors import DataError, InputError
-from sfumato.graph.idx import read_idx
 from sfumato.pate.images import load_images, load_svhn
 
 

@@ -15,9 +15,9 @@ from sfumato.central.arrivals import calibrate_arrival
 from sfumato.central.labels import LabelMessages
 from sfumato.errors import DataError
 from sfumato.graph.graph import Graph
-from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel
+from sfumato.tables.newcomers import Newcomers, node_names
 
 ARC, EDGE, OWNED = EdgeLevel(directed=True), EdgeLevel(directed=False), NodeLevel()
 UNITS = [EDGE, ARC, OWNED, NodeLevel(max_out_degree=2), NodeLevel(relation="replace")]

@@ -9,9 +9,9 @@ from soundness_cells import whole_gradient
 import sfumato as sf
 from sfumato.classlevel import class_dp
 from sfumato.classlevel.class_dp import ClassDP, SubclassDP
+from sfumato.datasets.images import from_arrays
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph.graph import PublicFacts
-from sfumato.graph.images import from_arrays
 from sfumato.record.dataset_ledger import DatasetLedger
 
 CLASSES, IDS, SHOWN = 3, 36, 12

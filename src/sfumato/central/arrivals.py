@@ -2,7 +2,7 @@ r"""Trained label messages reach nodes that were not there in training: nodes th
 
 **Nodes that arrive later.** Batch 0 is the trained graph; batch b = 1, 2, ... holds the nodes of the b-th arrival. A node is in
 one batch, and which one is public. The pair {u, v} belongs to release max(batch u, batch v): the first one at which both are
-there. Release b reads pairs of class b and no others (:class:`~sfumato.graph.newcomers.Newcomers`), and holds rows of nodes of
+there. Release b reads pairs of class b and no others (:class:`~sfumato.tables.newcomers.Newcomers`), and holds rows of nodes of
 batch b alone. Known nodes send what is public by then: their public label, or the posterior that earlier releases give
 (edge level). Among newcomers, messages flow one way in a public order; newcomers send posteriors, at first without messages.
 
@@ -53,7 +53,6 @@ from sfumato.bounded.routing import (
 from sfumato.central.counts import NAME, Counter, one_hot, stored_weight
 from sfumato.central.shares import Routed, release_hop, simplex
 from sfumato.errors import InputError
-from sfumato.graph.newcomers import Newcomers, node_names
 from sfumato.graph.targets import probabilities
 from sfumato.method.contract import Arrays, Origin, Planned, Session
 from sfumato.method.derived import derived
@@ -64,6 +63,7 @@ from sfumato.method.rows import ALONE
 from sfumato.privacy.events import PureEvent
 from sfumato.record.arrivals import Arrival, marks
 from sfumato.record.release_folder import released_digest
+from sfumato.tables.newcomers import Newcomers, node_names
 
 if TYPE_CHECKING:
     from sfumato.graph.graph import Graph, PublicFacts
@@ -260,8 +260,8 @@ def calibrate_arrival(
 
     Args:
         runs: the trained run, then earlier arrivals in order.
-        names: ids of the nodes that arrive (:func:`~sfumato.graph.newcomers.node_names`).
-        public: what may be known of them (:meth:`~sfumato.graph.newcomers.Newcomers.public_facts`).
+        names: ids of the nodes that arrive (:func:`~sfumato.tables.newcomers.node_names`).
+        public: what may be known of them (:meth:`~sfumato.tables.newcomers.Newcomers.public_facts`).
         budget: the most that may be spent at node level; None at edge level, where an edge pays once.
 
     Raises:

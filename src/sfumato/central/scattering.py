@@ -211,7 +211,7 @@ def num_coefficients(image_shape: tuple[int, int, int] | None) -> int:
             "image_shape",
             None,
             "to be the channels, height and width of images",
-            "Method 'scattering' learns from images: read them with sfumato.graph.images, or use mlp or linear.",
+            "Method 'scattering' learns from images: read them with sfumato.datasets.images, or use mlp or linear.",
         )
     channels, height, width = image_shape
     if min(height, width) < 2 * STRIDE:

@@ -15,8 +15,8 @@ from typing import Any
 
 import typer
 
-from sfumato import __version__
 from sfumato._optional import explained
+from sfumato._version import __version__
 from sfumato.cli import (
     attack,
     audit,

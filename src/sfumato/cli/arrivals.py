@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import typer
 
     from sfumato.graph.graph import Graph
-    from sfumato.graph.newcomers import Newcomers
     from sfumato.method.plan import Fitted, Plan
     from sfumato.privacy.budget import Budget
     from sfumato.record.dataset_ledger import DatasetLedger
+    from sfumato.tables.newcomers import Newcomers
 
 FOLDER = "arrivals"
 _LEDGER = "ledger.jsonl"
@@ -122,8 +122,8 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
     """
     from sfumato.central.arrivals import graph_free
     from sfumato.graph.dropped import tell_outside
-    from sfumato.graph.newcomers import node_names, read_new_nodes
     from sfumato.method.identity import Identity
+    from sfumato.tables.newcomers import node_names, read_new_nodes
 
     fitted, trained = asked.fitted, _trained(asked, source)
     if asked.new_nodes is None:
@@ -171,8 +171,8 @@ def stored_batches(
         InputError: an earlier arrival is gone, or its table is, or holds other nodes.
     """
     from sfumato.catalog import load
-    from sfumato.graph.newcomers import Newcomers, read_new_nodes
     from sfumato.record.ledger import Chain
+    from sfumato.tables.newcomers import Newcomers, read_new_nodes
 
     batches: list[tuple[int, Fitted, Newcomers]] = []
     lost: dict[str, int] = {}
@@ -237,9 +237,9 @@ def _release(
 ) -> dict[str, Any]:
     """Release the rows of nodes that are new, keep them, and predict."""
     from sfumato.central.arrivals import calibrate_arrival
-    from sfumato.graph.newcomers import node_names, read_newcomers
     from sfumato.record.arrivals import marks
     from sfumato.record.release_folder import read_sign_key
+    from sfumato.tables.newcomers import node_names, read_newcomers
 
     names = node_names(nodes)
     gone = next((name for name, mark in zip(names, marks(names), strict=True) if mark in lost), None)

@@ -96,7 +96,7 @@ def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:
         given = named["dataset"], named["graph"]
         if not any(given) or (run / "evaluation" / "source.json").exists():
             raise
-        from sfumato.graph.datasets import default_split
+        from sfumato.datasets.loading import default_split
 
         folder = named["data_dir"] if named["dataset"] else None
         return Source(named["dataset"], folder, graph=named["graph"], split=default_split(given[0] or "")).check()

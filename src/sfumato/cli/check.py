@@ -186,7 +186,7 @@ def _expected(graph: Graph, plan: Plan) -> list[Figure]:
 
 def _lines(found: Look, told: dict[str, Any], options: Options) -> Iterator[str]:
     """The answer in words."""
-    from sfumato.graph.outline import Outline
+    from sfumato.tables.outline import Outline
 
     if found.graph is not None and found.tables:
         yield "How the tables are read"

@@ -134,7 +134,7 @@ def datasets(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
 ) -> None:
     """List the named data sets and whether their files are there."""
-    from sfumato.graph.listing import list_datasets
+    from sfumato.datasets.listing import list_datasets
 
     rows = list_datasets(data_dir)
     if as_json:

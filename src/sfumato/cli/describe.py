@@ -17,9 +17,9 @@ from sfumato.errors import InputError
 from sfumato.evaluation.source import Source
 
 if TYPE_CHECKING:
-    from sfumato.graph.cells import ReadColumn
     from sfumato.graph.graph import Graph
-    from sfumato.graph.outline import Outline
+    from sfumato.tables.cells import ReadColumn
+    from sfumato.tables.outline import Outline
 
 Columns: TypeAlias = "tuple[str, Sequence[ReadColumn]]"
 """The place of a table, and what its columns were taken for."""
@@ -55,11 +55,11 @@ def describe(
     missing cells and edges, which are private.
     """
     check_installed("duckdb", "pyarrow", "numba")
-    from sfumato.graph._tables import FileTable
-    from sfumato.graph.cells import numbers
-    from sfumato.graph.outline import Outline, schema_text
     from sfumato.graph.schema import Schema
     from sfumato.graph.weights import declared_weight
+    from sfumato.tables._tables import FileTable
+    from sfumato.tables.cells import numbers
+    from sfumato.tables.outline import Outline, schema_text
 
     if from_data and write_schema is None:
         raise InputError("Expected --from-data with --write-schema FILE, got none. Name the file.")
@@ -160,7 +160,7 @@ def tell_columns(told: list[Columns], graph: Graph, public: Sequence[str]) -> No
         graph: what was read.
         public: the parts of the data that are public under the unit.
     """
-    from sfumato.graph.outline import Outline
+    from sfumato.tables.outline import Outline
 
     if told:
         print(*Outline(told, graph).lines(public), sep="\n", file=sys.stderr)

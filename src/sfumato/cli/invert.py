@@ -131,7 +131,7 @@ def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:
     except InputError:
         if named["dataset"] is None and named["graph"] is None:
             raise
-        from sfumato.graph.datasets import default_split
+        from sfumato.datasets.loading import default_split
 
         kept = Source(split=default_split(named["dataset"] or ""))
     if named["graph"] is not None:

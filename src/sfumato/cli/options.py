@@ -279,7 +279,7 @@ class Options:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that the private state keeps: JSON values, with absolute paths."""
-        from sfumato.graph.text import absolute
+        from sfumato.text.encoders import absolute
 
         values = {**asdict(self), "text_features": self.text_features and absolute(self.text_features)}
         return {**values, **{name: str(values[name].resolve()) for name in _PATHS if values[name] is not None}}
@@ -360,7 +360,7 @@ def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[
 
 
 def _same(name: str, value: Any, stored: Any) -> bool:
-    from sfumato.graph.text import absolute
+    from sfumato.text.encoders import absolute
 
     if stored is None:
         return False

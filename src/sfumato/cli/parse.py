@@ -79,7 +79,7 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
     if values["method"] == "pgc" and values.get("task") == "link":
         values = {**values, "method": local.LINKS}
     values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
-    from sfumato.graph.datasets import default_split
+    from sfumato.datasets.loading import default_split
 
     split = values["split"] or default_split(values["dataset"] or "")
     values = {**values, "split": split, "text": tuple(values["text"] or ()), "drop": tuple(values["drop"] or ())}

@@ -52,7 +52,7 @@ def import_store(
     start = time.perf_counter()
     check_installed("duckdb", "pyarrow", "numba")
     from sfumato.graph.graph import Graph
-    from sfumato.graph.importing import import_tables
+    from sfumato.tables.importing import import_tables
 
     columns: list[describe.Columns] = []
     try:

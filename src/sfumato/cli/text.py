@@ -16,8 +16,8 @@ from sfumato.cli.output import stage_bars, write_page
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from sfumato.graph.documents import Report
     from sfumato.graph.graph import Graph
+    from sfumato.text.documents import Report
 
 app = typer.Typer(help="Turn texts into features of nodes.", no_args_is_help=True, rich_markup_mode=None)
 _JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
@@ -46,7 +46,7 @@ def features(
     """
     start = time.perf_counter()
     check_installed(*_NEEDED)
-    from sfumato.graph.text import check_new, encoder_named, save_features
+    from sfumato.text.encoders import check_new, encoder_named, save_features
 
     check_new(out)
     encoder_named(text_features)
@@ -90,7 +90,7 @@ def vocabulary(
     `--text-features tf-idf:FILE` and `bag-of-words:FILE` read it. Never make it of the private texts.
     """
     check_installed("sklearn")
-    from sfumato.graph.bags import inverse_frequencies
+    from sfumato.text.bags import inverse_frequencies
 
     if out.exists():
         raise InputError(f"Expected --out to be a new file, got {str(out)!r}, which exists. Name another file.")
@@ -107,7 +107,7 @@ def vocabulary(
 
 
 def _of_dataset(dataset: str, data_dir: Path | None, text_features: str, report: Report | None) -> Graph:
-    from sfumato.graph.datasets import load_dataset
+    from sfumato.datasets.loading import load_dataset
 
     return load_dataset(dataset, data_dir, text_features=text_features, report=report)
 
@@ -115,7 +115,7 @@ def _of_dataset(dataset: str, data_dir: Path | None, text_features: str, report:
 def _of_table(
     nodes: Path | None, schema: Path | None, text: tuple[str, ...], text_features: str, report: Report | None
 ) -> Graph:
-    from sfumato.graph.io import read_texts
+    from sfumato.tables.io import read_texts
 
     if not text:
         raise InputError("Expected --text COLUMN beside --nodes, got none. Name a column that holds texts.")

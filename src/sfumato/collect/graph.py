@@ -17,7 +17,7 @@ from sfumato._files import write_json
 from sfumato.errors import DataError, InputError
 from sfumato.graph.facts import by_ids
 from sfumato.graph.graph import Graph
-from sfumato.graph.listed import read_alone, read_ends
+from sfumato.tables.listed import read_alone, read_ends
 
 if TYPE_CHECKING:
     from sfumato.collect.closed import Closed

@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 from fastapi.routing import APIRoute
 from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations while it runs
 
-from sfumato import __version__
+from sfumato._version import __version__
 from sfumato.collect import patience
 from sfumato.collect.answers import BYTES, CALLS, counted, documented
 from sfumato.collect.batch import MOST_BYTES

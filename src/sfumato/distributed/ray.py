@@ -15,9 +15,9 @@ from socket import create_connection
 from types import TracebackType
 from typing import Any, TypeVar
 
-from sfumato import __version__
 from sfumato._optional import require
 from sfumato._validate import fail
+from sfumato._version import __version__
 from sfumato.errors import EngineError, InputError
 
 T = TypeVar("T")

@@ -121,7 +121,7 @@ def _distance(figure: Figure, asked: tuple[float, float]) -> float:
 
 @cache
 def _sizes() -> dict[str, tuple[int, float]]:
-    from sfumato.graph.listing import list_datasets
+    from sfumato.datasets.listing import list_datasets
 
     rows = [row for row in list_datasets(None) if row.num_nodes and row.num_arcs]
     return {row.name: (row.num_nodes, row.num_arcs / row.num_nodes) for row in rows if row.num_nodes and row.num_arcs}

@@ -37,8 +37,8 @@ def groups_of(source: Source, graph: Graph, column: str) -> Groups:
         )
     if source.nodes is None:
         return _of_features(graph, column)
-    from sfumato.graph.cells import numbers, words
-    from sfumato.graph.io import read_column
+    from sfumato.tables.cells import numbers, words
+    from sfumato.tables.io import read_column
 
     cells = read_column(source.nodes, column)
     values = numbers(cells)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from sfumato.evaluation.request import Prepared, Request
     from sfumato.evaluation.source import Source
-    from sfumato.graph.cells import ReadColumn
     from sfumato.graph.graph import Graph
+    from sfumato.tables.cells import ReadColumn
 
 _NAMED = re.compile(r"column '([^']+)'")
 
@@ -109,9 +109,9 @@ def _features(source: Source) -> list[str]:
     """The columns of the node table that a look may leave out: features, and no others."""
     if source.nodes is None or source.edges is None:
         return []
-    from sfumato.graph._tables import FileTable
-    from sfumato.graph.io import special_columns
     from sfumato.graph.schema import Schema
+    from sfumato.tables._tables import FileTable
+    from sfumato.tables.io import special_columns
 
     try:
         names, schema = FileTable(Path(source.nodes)).column_names, Schema.read(source.schema)
@@ -135,9 +135,9 @@ def _nodes_alone(source: Source) -> Graph | None:
         return None
     import pyarrow as pa
 
-    from sfumato.graph._tables import FileTable
-    from sfumato.graph.build import build_graph
-    from sfumato.graph.reading import Reading
+    from sfumato.tables._tables import FileTable
+    from sfumato.tables.build import build_graph
+    from sfumato.tables.reading import Reading
 
     ends: dict[str, Any] = {"source": "source", "target": "target"}
     how = Reading(source.label, source.schema, source.directed, drop=source.drop, **ends)

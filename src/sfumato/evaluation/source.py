@@ -14,10 +14,10 @@ from sfumato._validate import fail
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from sfumato.graph.cells import Told
-    from sfumato.graph.documents import Report
     from sfumato.graph.graph import Graph
     from sfumato.method.plan import Fitted
+    from sfumato.tables.cells import Told
+    from sfumato.text.documents import Report
 
 _LARGEST_SIDE = 1024
 
@@ -37,9 +37,9 @@ class Source:
         min_class_size: classes of a named data set with fewer nodes are left out.
         split: percentages of training, validation and test nodes, such as ``75/10/15``, or ``public``.
         text: columns of texts in the node table.
-        text_features: names the encoder of the texts (see :mod:`sfumato.graph.text`); None reads none.
+        text_features: names the encoder of the texts (see :mod:`sfumato.text.encoders`); None reads none.
         image_size: ``WIDTHxHEIGHT`` in pixels that images of files are scaled to; None keeps their size.
-        graph: the folder of a store, which :func:`sfumato.graph.importing.import_tables` or ``Graph.save`` wrote.
+        graph: the folder of a store, which :func:`sfumato.tables.importing.import_tables` or ``Graph.save`` wrote.
         edge_weight: the column of weights in the edge table; None takes the schema's word, or reads none.
         max_weight: the public bound that weights are clipped to; None takes the schema's word.
         drop: columns of the tables that are left out, beside those of the schema.
@@ -125,7 +125,7 @@ class Source:
                 "--text-features hashing."
             )
         if self.text_features is not None:
-            from sfumato.graph.text import encoder_named
+            from sfumato.text.encoders import encoder_named
 
             encoder_named(self.text_features)
         if self.image_size is not None and not self.named:
@@ -190,7 +190,7 @@ class Source:
             InputError: the tables are not of the same kind.
         """
         if self.dataset is not None:
-            from sfumato.graph.datasets import load_dataset
+            from sfumato.datasets.loading import load_dataset
 
             split = "public" if self.split == "public" else None
             graph = load_dataset(
@@ -202,7 +202,7 @@ class Source:
             from sfumato.graph.graph import Graph
 
             return self._as_declared(Graph.load(self.graph), f"Graph {self.graph!r}")
-        from sfumato.graph.io import read_csv, read_parquet
+        from sfumato.tables.io import read_csv, read_parquet
 
         kinds = {Path(str(path)).suffix.lower() in (".parquet", ".pq") for path in (self.nodes, self.edges)}
         if len(kinds) > 1:
@@ -225,7 +225,7 @@ class Source:
     def _remembered(self) -> dict[str, Any]:
         """The columns of ids and ends by which the tables were read, for whoever reads others later."""
         from sfumato.errors import SfumatoError
-        from sfumato.graph.io import special_columns
+        from sfumato.tables.io import special_columns
 
         if self.nodes is None or self.edges is None or self.ends is not None:
             return {}
@@ -245,7 +245,7 @@ class Source:
         return graph
 
     def of_new_nodes(self) -> dict[str, Any]:
-        """Return how the table of nodes that arrive is read: arguments of `sfumato.graph.newcomers.read_new_nodes`."""
+        """Return how the table of nodes that arrive is read: arguments of `sfumato.tables.newcomers.read_new_nodes`."""
         return {
             "label": self.label,
             "schema": self.schema,
@@ -299,7 +299,7 @@ class Source:
         paths = ("data_dir", "nodes", "edges", "schema", "graph")
         absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
         if self.text_features is not None:
-            from sfumato.graph.text import absolute as whole
+            from sfumato.text.encoders import absolute as whole
 
             absolute["text_features"] = whole(self.text_features)
         if self.dataset is not None and Path(self.dataset).is_dir():

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from sfumato import __version__
+from sfumato._version import __version__
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.evaluation.memory import peak_mb, reset_peak
 from sfumato.evaluation.source import Source

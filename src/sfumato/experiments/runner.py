@@ -254,7 +254,7 @@ def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
     Raises:
         InputError: ``data_dir`` is not a folder.
     """
-    from sfumato.graph.listing import list_datasets
+    from sfumato.datasets.listing import list_datasets
 
     store = store_of(dataset)
     if store is not None:

@@ -245,14 +245,14 @@ def _kept(value: Any, kept: Sequence[Any]) -> bool:
 
 
 def _check_dataset(name: str) -> None:
-    from sfumato.graph.listing import list_datasets
+    from sfumato.datasets.listing import list_datasets
 
     if store_of(name) is not None:
         return
     names = [row.name for row in list_datasets()]
     name, texts = parts_of(name)
     if texts is not None:
-        from sfumato.graph.text import encoder_named
+        from sfumato.text.encoders import encoder_named
 
         encoder_named(texts)
     if name.partition("/")[0] not in {one.partition("/")[0] for one in names}:

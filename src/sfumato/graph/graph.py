@@ -360,7 +360,7 @@ class Graph(ShownGraph, FeaturesHeld):
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True) -> Graph:
-        """Read the ``directory`` that :meth:`save` or :func:`~sfumato.graph.importing.import_tables` wrote.
+        """Read the ``directory`` that :meth:`save` or :func:`~sfumato.tables.importing.import_tables` wrote.
 
         With ``mmap`` arrays stay on disk until they are read. Whatever a sensitivity rests on is checked: arcs are in order, none
         is there twice, promises and bounds on degrees hold, weights are clipped. So are types, shapes and the columns of sparse

@@ -107,7 +107,7 @@ def preset(name: str, dataset: str, epsilon_x: float | None = 1.0, epsilon_y: fl
 
     Args:
         name: "lpgnn-2021" or "pgc-2020".
-        dataset: its name, as :func:`~sfumato.graph.datasets.load_dataset` names it.
+        dataset: its name, as :func:`~sfumato.datasets.loading.load_dataset` names it.
         epsilon_x: budget of a user's features; for "pgc-2020" of *each* feature.
         epsilon_y: budget of the label; "pgc-2020" returns None whatever it is. The command line puts its own ``--epsilon-y``
             back, and then asks for labels by randomized response.

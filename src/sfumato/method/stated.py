@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from sfumato import __version__
+from sfumato._version import __version__
 from sfumato.privacy.calibration import accountant
 from sfumato.record.certificate import Statement
 

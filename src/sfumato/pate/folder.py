@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import __version__
 from sfumato._validate import fail
+from sfumato._version import __version__
 from sfumato.errors import DataError, SfumatoError
 from sfumato.pate.aggregation import LNMax
 from sfumato.pate.plan import STUDENTS, UNIT, Settings, VotePlan

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice
-from sfumato.graph.idx import read_parts
-from sfumato.graph.images import IDX_DATASETS, pixels
+from sfumato.datasets.idx import read_parts
+from sfumato.datasets.images import IDX_DATASETS, pixels
 
 IMAGE_DATASETS = IDX_DATASETS
 SVHN = "svhn"
@@ -67,7 +67,7 @@ def load_svhn(data_dir: str | Path) -> Images:
     ...
     sfumato.errors.DataError: ...
     """
-    from sfumato.graph.svhn import read_svhn
+    from sfumato.datasets.svhn import read_svhn
 
     x, y, roles = read_svhn(Path(data_dir) / SVHN)
     private = roles == 0

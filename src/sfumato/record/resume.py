@@ -28,9 +28,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sfumato import __version__
 from sfumato._files import left_behind, sync_folder, whole_file
 from sfumato._threads import numba_threads
+from sfumato._version import __version__
 from sfumato.errors import InputError, LedgerError
 from sfumato.noise.keys import Key, derive_key, new_key
 from sfumato.record.ledger import canonical_json

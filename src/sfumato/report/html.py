@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato import __version__
 from sfumato._optional import require
+from sfumato._version import __version__
 from sfumato.report.words import clean
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sfumato.datasets.loading import default_min_class_size
 from sfumato.experiments.spec import SPECS, Spec
-from sfumato.graph.datasets import default_min_class_size
 from sfumato.report.page import Code, Facts, Section, Table
 from sfumato.report.words import AXES, IMAGE_ROLES, ROLES, clean, plain, unit_words
 

@@ -22,7 +22,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
-from sfumato import __version__
+from sfumato._version import __version__
 from sfumato.errors import InputError
 from sfumato.serving.answers import ManyPredictions, Prediction, Refusal, RunFacts
 from sfumato.serving.served import Served, token_of
