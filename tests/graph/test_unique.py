@@ -100,7 +100,7 @@ DATA = Data(edge_index=torch.as_tensor(np.hstack([RING, RING[::-1]])), num_nodes
 ARRAYS = {
     "edges": lambda y, **more: sf.graph.Graph.from_edges(*RING, COUNT, directed=False, y=y, **more),
     "tensors": lambda y, **more: sf.graph.from_pyg(DATA.clone().update({"y": torch.as_tensor(y)}), False, **more),
-    "images": lambda y, **more: sf.graph.images.from_arrays(np.zeros((COUNT, 2, 2), np.uint8), y, **more),
+    "images": lambda y, **more: sf.images.from_arrays(np.zeros((COUNT, 2, 2), np.uint8), y, **more),
 }
 
 
