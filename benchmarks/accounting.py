@@ -15,7 +15,7 @@ from sfumato.privacy import accounting
 from sfumato.privacy.calibration import calibrate, gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to_dict
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, split_noise
-from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify._epsilon import epsilon_bracket
 
 # sampling probability, noise multiplier, steps, delta, relation, reference
 SUBSAMPLED = (

@@ -19,11 +19,11 @@ import numpy as np
 from scipy.stats import t as student
 
 import sfumato as sf
-from sfumato.central.arrivals import calibrate_arrival, graph_free
-from sfumato.datasets.loading import load_dataset
+from sfumato.central._arrivals import calibrate_arrival, graph_free
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import SfumatoWarning
-from sfumato.graph.subgraph import induced
-from sfumato.tables.newcomers import Newcomers, node_names
+from sfumato.graph._subgraph import induced
+from sfumato.tables._newcomers import Newcomers, node_names
 
 DATASETS = ("npz/cora_ml", "planetoid/citeseer", "facebook100/Berkeley13", "npz/amazon_cs")
 SETTINGS = (("edge", 1.0), ("edge", 4.0), ("node", 8.0))

@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._threads import set_threads
-from sfumato.attacks.listing import attack_named
-from sfumato.audit.frequencies import audit_randomizer
+from sfumato.attacks._listing import attack_named
+from sfumato.audit._frequencies import audit_randomizer
 from sfumato.catalog import method_named
-from sfumato.evaluation.source import Source
-from sfumato.experiments.pages import stamped
+from sfumato.evaluation._source import Source
+from sfumato.experiments._pages import stamped
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
-from sfumato.randomizers.randomized_response import RandomizedResponse
-from sfumato.report.evidence import curves_figure, rates
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Items, Page, Section, Table
+from sfumato.randomizers._randomized_response import RandomizedResponse
+from sfumato.report._evidence import curves_figure, rates
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Items, Page, Section, Table
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
     from sfumato.privacy.units import Unit
 
 CORA, FACES, DELTA = "planetoid/cora", "orl_faces", 1e-5

@@ -20,16 +20,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "audit"))
 from audit_faults import FAULTS, UNSEEN
 
 from sfumato._threads import set_threads
-from sfumato.audit.auditor import audit
+from sfumato.audit._auditor import audit
 from sfumato.catalog import METHODS, method_named
-from sfumato.central.gap import GAP
+from sfumato.central._gap import GAP
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.experiments.pages import stamp
+from sfumato.experiments._pages import stamp
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import ClassLevel, EdgeLevel, NodeLevel, RecordLevel, SubclassLevel, Unit
 
 if TYPE_CHECKING:
-    from sfumato.audit.evidence import Audit
+    from sfumato.audit._evidence import Audit
 
 BUDGET = Budget(1.0, 1e-6)
 UNITS: dict[str, tuple[Unit, ...]] = {

@@ -27,23 +27,23 @@ from graph_split_published import Loop
 
 import sfumato as sf
 from sfumato.catalog import method_named
-from sfumato.central.edgerand import EdgeRand
+from sfumato.central._edgerand import EdgeRand
 from sfumato.errors import SfumatoWarning
-from sfumato.experiments.cells import parts_of
-from sfumato.experiments.pages import stamped
-from sfumato.experiments.runs import constructor
-from sfumato.experiments.spec import find
+from sfumato.experiments._cells import parts_of
+from sfumato.experiments._pages import stamped
+from sfumato.experiments._runs import constructor
+from sfumato.experiments._spec import find
 from sfumato.graph import Graph, load_dataset
-from sfumato.graph.splits import parse_fractions
-from sfumato.local.lpgnn import LPGNN
-from sfumato.local.presets import preset
-from sfumato.report.markdown import to_markdown
+from sfumato.graph._splits import parse_fractions
+from sfumato.local._lpgnn import LPGNN
+from sfumato.local._presets import preset
+from sfumato.report._markdown import to_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sfumato.method.contract import Arrays, Planned
-    from sfumato.nn.models import SparseRows
+    from sfumato.nn._models import SparseRows
 
 BERKELEY = "facebook100/Berkeley13"
 MEANS = "edgerand by means"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from below_print_reasons import OTHER, PART, REASONS, YES
 
-from sfumato.report.page import Code, Items, Page, Section, Table
-from sfumato.scoring.scores import Summary
+from sfumato.report._page import Code, Items, Page, Section, Table
+from sfumato.scoring._scores import Summary
 
 LEAST = 2.0  # points below print from which a row needs a reason
 ROWS = ("row", "at", "ours", "printed", "why")

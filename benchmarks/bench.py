@@ -25,9 +25,9 @@ import torch
 from bench_rows import ROWS, Call, Row
 
 from sfumato.bounded.kernels import language
-from sfumato.experiments.pages import stamped
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Facts, Items, Page, Section, Table
+from sfumato.experiments._pages import stamped
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Facts, Items, Page, Section, Table
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 LEAST, TRIES = 0.5, 3

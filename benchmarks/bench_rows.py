@@ -36,12 +36,12 @@ from sfumato.bounded.aggregation import (
 )
 from sfumato.bounded.gradients import PrivateSGD, private_steps
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
-from sfumato.nn.models import MLP
+from sfumato.nn._models import MLP
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to_dict
 from sfumato.randomizers import MultiBit
-from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify._epsilon import epsilon_bracket
 
 WIDTH, NOISE, RATE = 16, 10.0, 0.01
 Call = Callable[[], float]

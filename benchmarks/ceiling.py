@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 import sfumato as sf
 from sfumato.catalog import method_named
 from sfumato.graph import load_dataset, stochastic_block_model
-from sfumato.scoring.scores import Summary, score
+from sfumato.scoring._scores import Summary, score
 
 PUBLISHED = {
     "planetoid/cora": "GCN 81.5, GAT 83.0, APPNP 83.3, GCNII 85.5",

@@ -32,10 +32,10 @@ import torch
 from class_level_pages import write_page
 
 from sfumato._threads import set_threads
-from sfumato.attacks.inversion import Inversion
-from sfumato.attacks.reconstruction import reconstruct
-from sfumato.classlevel.class_dp import ClassDP, SubclassDP
-from sfumato.classlevel.record import CNN
+from sfumato.attacks._inversion import Inversion
+from sfumato.attacks._reconstruction import reconstruct
+from sfumato.classlevel._class_dp import ClassDP, SubclassDP
+from sfumato.classlevel._record import CNN
 from sfumato.datasets.images import load_images
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
@@ -43,7 +43,7 @@ from sfumato.privacy.units import ClassLevel, NoPrivacy, RecordLevel, SubclassLe
 
 if TYPE_CHECKING:
     from sfumato.classlevel._images import ImageMethod
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
     from sfumato.privacy.units import Unit
 
 DIGITS, FACES = ("mnist", "fashion_mnist"), "orl_faces"

@@ -12,13 +12,13 @@ from class_level_findings import FINDINGS
 from scipy.stats import spearmanr
 from scipy.stats import t as student
 
-from sfumato.experiments.pages import stamped
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Items, Page, Section, Table
-from sfumato.report.pictures import picture_grid
+from sfumato.experiments._pages import stamped
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Items, Page, Section, Table
+from sfumato.report._pictures import picture_grid
 
 if TYPE_CHECKING:
-    from sfumato.report.drawing import Figure
+    from sfumato.report._drawing import Figure
 
 Found = Mapping[str, Mapping[int, dict[str, Any]]]
 Rows = Sequence[Any]

@@ -28,7 +28,7 @@ from collect_load import enrol, questions, report
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 
-from sfumato.collect.keys import DeviceKeys, ServerKey
+from sfumato.collect._keys import DeviceKeys, ServerKey
 
 CONNECTIONS, USERS = 32, 40_000
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from collect_load import questions, report
 
-from sfumato.collect.database import REPORTS
-from sfumato.collect.keys import ServerKey
-from sfumato.collect.store import Store
+from sfumato.collect._database import REPORTS
+from sfumato.collect._keys import ServerKey
+from sfumato.collect._store import Store
 
 _BLOCK = 20_000
 

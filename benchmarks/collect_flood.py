@@ -28,7 +28,7 @@ from pathlib import Path
 
 from collect_load import enrol, questions, report
 
-from sfumato.collect.keys import DeviceKeys, ServerKey
+from sfumato.collect._keys import DeviceKeys, ServerKey
 
 HOST = "127.0.0.1"
 HEAD = b"POST /reports HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n" + b"x" * 99

@@ -24,10 +24,11 @@ from pathlib import Path
 
 import httpx
 
-from sfumato.collect import keys, wire
-from sfumato.collect.batch import encode_batch
-from sfumato.collect.keys import DeviceKeys, ServerKey
-from sfumato.collect.schema import Schema
+from sfumato.collect import _keys as keys
+from sfumato.collect import _wire as wire
+from sfumato.collect._batch import encode_batch
+from sfumato.collect._keys import DeviceKeys, ServerKey
+from sfumato.collect._schema import Schema
 
 BATCH, ENROL = 500, 1000
 SCRIPT = """

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.datasets.loading import load_dataset
-from sfumato.experiments.pages import stamped
-from sfumato.graph.graph import PublicFacts
+from sfumato.datasets._loading import load_dataset
+from sfumato.experiments._pages import stamped
+from sfumato.graph._graph import PublicFacts
+from sfumato.local._collection import topology
 from sfumato.local._heat import normalized_adjacency
-from sfumato.local.collection import topology
 from sfumato.noise.coins import SecretWords
-from sfumato.randomizers.questions import Questions
-from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Page, Section, Table
+from sfumato.randomizers._questions import Questions
+from sfumato.report._drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Page, Section, Table
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from sfumato.randomizers.randomizer import Randomizer
+    from sfumato.randomizers._randomizer import Randomizer
 
 DATASETS = {"cora": "planetoid/cora", "citeseer": "planetoid/citeseer", "twitch": "musae/twitch_ENGB"}
 MECHANISMS = {"Laplace": "laplace", "Piecewise": "piecewise", "PGC": "pgc"}

@@ -27,10 +27,10 @@ from sfumato.catalog import method_named
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, Unit
-from sfumato.scoring.scores import Summary, score
+from sfumato.scoring._scores import Summary, score
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 GRAPHS = (
     "facebook100/Berkeley13",

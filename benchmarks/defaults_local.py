@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from sfumato.experiments.pages import stamp
+from sfumato.experiments._pages import stamp
 from sfumato.graph import Graph, load_dataset
 from sfumato.local import LPGNN, Hybrid, LabelOnly
-from sfumato.local.collection import encode, received
-from sfumato.local.controls import GRAPH_FREE
+from sfumato.local._collection import encode, received
+from sfumato.local._controls import GRAPH_FREE
 from sfumato.method.contract import Watch
 from sfumato.noise.coins import SecretWords
 

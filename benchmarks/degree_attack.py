@@ -37,22 +37,22 @@ from scipy.special import stdtrit
 
 from sfumato._optional import require
 from sfumato._threads import set_threads
-from sfumato.attacks.degree import degrees_of, errors
-from sfumato.attacks.pairs import dense
-from sfumato.attacks.regression import regress
+from sfumato.attacks._degree import degrees_of, errors
+from sfumato.attacks._pairs import dense
+from sfumato.attacks._regression import regress
 from sfumato.bounded.splits import unit_rows
+from sfumato.central._dpar import DPAR
 from sfumato.central._two_layers import hidden_rows
-from sfumato.central.dpar import DPAR
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel, NoPrivacy
-from sfumato.report.drawing import MARKERS, PALETTE, finish, style
-from sfumato.scoring.scores import score
+from sfumato.report._drawing import MARKERS, PALETTE, finish, style
+from sfumato.scoring._scores import score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 GRAPH, DELTA, UNIT = "npz/cora_ml", 2e-3, NodeLevel(arcs="incident")
 KINDS = {

@@ -30,10 +30,10 @@ from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.pagerank import Walk
 from sfumato.bounded.split_gradients import split_steps
 from sfumato.central._appr import exact_rows, loss_weights
+from sfumato.central._dpar import DPAR, power_iteration
 from sfumato.central._two_layers import first_weights, own_scores, train_plainly, weight_arrays
-from sfumato.central.dpar import DPAR, power_iteration
 from sfumato.graph import load_dataset
-from sfumato.nn.training import Adam
+from sfumato.nn._training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.keys import derive_key, new_key
 from sfumato.privacy import accounting
@@ -43,7 +43,7 @@ from sfumato.privacy.events import RepeatedGaussianEvent
 from sfumato.privacy.units import NodeLevel
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 UNIT = NodeLevel(arcs="incident")
 SAMPLED, RATE = 0, 0.09

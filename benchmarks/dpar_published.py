@@ -35,11 +35,11 @@ from sfumato.bounded.occurrences import readers, root_examples
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
 from sfumato.bounded.split_gradients import SplitNetwork
 from sfumato.central._appr import random_rows
+from sfumato.central._dpar import power_iteration
 from sfumato.central._two_layers import first_weights, own_scores, weight_arrays
-from sfumato.central.dpar import power_iteration
 from sfumato.graph import load_dataset
-from sfumato.graph.subgraph import adjacency, induced
-from sfumato.nn.training import Adam
+from sfumato.graph._subgraph import adjacency, induced
+from sfumato.nn._training import Adam
 from sfumato.privacy import accounting
 from sfumato.privacy.amplification import sampled_epsilon
 from sfumato.privacy.calibration import gaussian_noise_multiplier
@@ -47,7 +47,7 @@ from sfumato.privacy.events import Event, ExponentialEvent, GaussianEvent, Lapla
 from sfumato.privacy.units import NodeLevel
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 UNIT = NodeLevel(arcs="incident")
 VARIANTS = ("gm", "em-v0", "em-v1", "features", "random", "dpsgd", "vanilla")

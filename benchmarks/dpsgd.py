@@ -30,14 +30,14 @@ from torch import Tensor, nn
 
 from sfumato._threads import set_threads
 from sfumato.datasets.images import load_images
-from sfumato.experiments.pages import stamped
-from sfumato.nn.training import SGD, Adam
+from sfumato.experiments._pages import stamped
+from sfumato.nn._training import SGD, Adam
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
-from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Items, Page, Section, Table
+from sfumato.report._drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Items, Page, Section, Table
 
 ROWS, PIXELS, WIDTH, CLASSES, LOT = 60_000, 784, 1000, 10, 600
 RATE, RATES = 0.5, (0.1, 0.25, 0.5)

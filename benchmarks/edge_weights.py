@@ -15,7 +15,7 @@ import numpy as np
 import sfumato as sf
 from sfumato.catalog import method_named
 from sfumato.graph import Graph, stochastic_block_model
-from sfumato.scoring.scores import score
+from sfumato.scoring._scores import score
 
 BOUND = 100.0
 UNITS = {"edge": (sf.EdgeLevel(directed=False), 1.0), "node": (sf.NodeLevel(max_out_degree=40), 8.0)}

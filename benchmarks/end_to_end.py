@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.experiments.pages import stamped
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Facts, Items, Page, Section, Table
+from sfumato.experiments._pages import stamped
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Facts, Items, Page, Section, Table
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT.parent / "docs" / "results"

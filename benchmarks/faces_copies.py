@@ -6,7 +6,7 @@
 The thesis on class-level privacy (section 4.5.2) changes 20 photographs of each person of Faces94 until there are 220, and only
 then divides them into 190 to train and 30 to test. So are here 10 photographs of each of the 40 people of ORL, or one of them;
 as a control, copies of 8 photographs train and the other 2 test, unchanged. Changes are those of
-:mod:`sfumato.nn.augmentation`, or a fifth of them. Softmax regression reads 70 x 60 prepared pixels: each image has mean 0 and
+:mod:`sfumato.nn._augmentation`, or a fifth of them. Softmax regression reads 70 x 60 prepared pixels: each image has mean 0 and
 spread 1, less the mean training image. Raw pixels are a control. Class-DP draws each person with probability 0.33 and adds the
 mean gradient of a person, scaled to norm 1; its steps are those that Theorem 5's formula states the printed epsilon for.
 Record-DP draws 256 images on average, scales the gradient of each to norm 1, and takes the most steps whose exact epsilon is at
@@ -32,13 +32,13 @@ from torch import Tensor
 
 from sfumato._threads import set_threads
 from sfumato.datasets.images import load_images
-from sfumato.experiments.pages import stamped
-from sfumato.nn.augmentation import Copies
+from sfumato.experiments._pages import stamped
+from sfumato.nn._augmentation import Copies
 from sfumato.privacy import accounting
 from sfumato.privacy.events import PoissonGaussianEvent
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Items, Page, Section, Table
-from sfumato.scoring.scores import Summary
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Items, Page, Section, Table
+from sfumato.scoring._scores import Summary
 
 HEIGHT, WIDTH, PEOPLE, IMAGES, TRAIN, COPIES = 70, 60, 40, 220, 190, 22
 DRAWN, BATCH, RATE, DELTA = 0.33, 256, 0.1, 1e-4

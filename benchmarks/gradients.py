@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import clipped_gradient_sum
-from sfumato.nn.models import MLP, Linear, _to_torch
+from sfumato.nn._models import MLP, Linear, _to_torch
 
 CLIP = 1.0
 Case = tuple[Callable[[], object], Callable[[], object], Callable[[], object]]

@@ -20,13 +20,13 @@ from typing import Any
 from links_attack import DELTA, UNIT, put_tables, read, told
 
 from sfumato._threads import set_threads
-from sfumato.attacks.attributes import Attributes
-from sfumato.attacks.graphs import WholeGraph
+from sfumato.attacks._attributes import Attributes
+from sfumato.attacks._graphs import WholeGraph
 from sfumato.catalog import method_named
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NoPrivacy
-from sfumato.scoring.scores import score
+from sfumato.scoring._scores import score
 
 MODELS = (("sage", False), ("mlp", True), ("gap", True), ("label-messages", True))
 KEYS = ("accuracy", "AUC", "precision", "hidden feature", "model alone", "imputation", "with neighbors")

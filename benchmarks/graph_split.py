@@ -27,7 +27,7 @@ from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 DELTA = 1e-5
 GRAPHS = ("planetoid/cora public", "planetoid/cora", "npz/coauthor_cs", "npz/amazon_cs", "facebook100/Berkeley13")

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 import sfumato as sf
-from sfumato.central.graph_split import GraphSplit
-from sfumato.datasets.loading import load_dataset
+from sfumato.central._graph_split import GraphSplit
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import SfumatoWarning
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 SHARES, PRIVATE_SHARES, EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0), (0.25, 0.5, 0.75, 1.0), (9.75, 4.91, 2.0)
 PLAIN = GraphSplit(num_groups=1, batch_size=1, learning_rate=0.01, dropout=0.5, steps=500)

@@ -23,16 +23,16 @@ from scipy.special import stdtrit
 from torch.nn import functional
 
 from sfumato._threads import set_threads
-from sfumato.central.reference import directions
+from sfumato.central._reference import directions
 from sfumato.graph import load_dataset
-from sfumato.nn.gnn import GNN
-from sfumato.nn.models import SparseRows
-from sfumato.nn.topology import Topology
+from sfumato.nn._gnn import GNN
+from sfumato.nn._models import SparseRows
+from sfumato.nn._topology import Topology
 from sfumato.privacy import accounting
 from sfumato.privacy.events import PoissonGaussianEvent
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 
 @dataclass(frozen=True)

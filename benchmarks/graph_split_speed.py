@@ -25,8 +25,8 @@ from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.split_gradients import SplitNetwork, split_steps
 from sfumato.bounded.splits import split_graph
 from sfumato.graph import load_dataset
-from sfumato.nn.models import SparseRows
-from sfumato.nn.training import Adam
+from sfumato.nn._models import SparseRows
+from sfumato.nn._training import Adam
 
 WIDTH = 32
 CASES = (

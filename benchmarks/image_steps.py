@@ -28,7 +28,7 @@ from torch.nn import functional
 from sfumato.bounded.clip_kernel import add_clipped
 from sfumato.bounded.example_gradients import clipped_example_sum
 from sfumato.datasets.images import load_images
-from sfumato.nn.convolution import ConvNet, learning_part
+from sfumato.nn._convolution import ConvNet, learning_part
 
 CLIP, BATCH, EXAMPLES = 1.0, 256, 64
 Calls = Mapping[str, Callable[[], object]]

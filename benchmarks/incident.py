@@ -29,14 +29,14 @@ from scipy.special import stdtrit
 
 from sfumato.catalog import method_named
 from sfumato.graph import load_dataset
-from sfumato.graph.bounds import most_arcs
-from sfumato.graph.declared import with_public_degrees
+from sfumato.graph._bounds import most_arcs
+from sfumato.graph._declared import with_public_degrees
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel
-from sfumato.scoring.scores import Summary, score
+from sfumato.scoring._scores import Summary, score
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 GRAPHS = (
     "facebook100/Berkeley13",

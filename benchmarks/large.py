@@ -85,9 +85,9 @@ def write_page(found: list[dict]) -> None:
     import numpy as np
     from bench import machine
 
-    from sfumato.experiments.pages import stamped
-    from sfumato.report.markdown import to_markdown
-    from sfumato.report.page import Code, Facts, Items, Page, Section, Table
+    from sfumato.experiments._pages import stamped
+    from sfumato.report._markdown import to_markdown
+    from sfumato.report._page import Code, Facts, Items, Page, Section, Table
 
     def listed(step: str, of: str, part: str) -> list[float]:
         return [one[part] for one in found if (one["step"], one["of"]) == (step, of)]

@@ -21,15 +21,15 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from sfumato.datasets.loading import load_dataset
-from sfumato.local.blink import Blink, _Task
-from sfumato.local.collection import topology
-from sfumato.local.denoising import denoise
+from sfumato.datasets._loading import load_dataset
+from sfumato.local._blink import Blink, _Task
+from sfumato.local._collection import topology
+from sfumato.local._denoising import denoise
 from sfumato.noise.coins import SecretWords
-from sfumato.scoring.scores import Summary
+from sfumato.scoring._scores import Summary
 
 if TYPE_CHECKING:
-    from sfumato.randomizers.links import LinkReports
+    from sfumato.randomizers._links import LinkReports
 
 PUBLISHED = {"planetoid/cora": {1: 71.2, 2: 71.0, 3: 71.0, 4: 77.0, 5: 84.5, 6: 86.4, 8: 87.1}}
 _MOST_CLAIMS = 1_000_000

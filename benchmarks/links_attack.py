@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._threads import set_threads
-from sfumato.attacks.influence import Influence
-from sfumato.attacks.links import FEATURES, Links
-from sfumato.attacks.pairs import DISTANCES
+from sfumato.attacks._influence import Influence
+from sfumato.attacks._links import FEATURES, Links
+from sfumato.attacks._pairs import DISTANCES
 from sfumato.catalog import method_named
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NoPrivacy
-from sfumato.scoring.scores import Summary, score
+from sfumato.scoring._scores import Summary, score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

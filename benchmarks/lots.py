@@ -30,12 +30,12 @@ from scipy.stats import t as student
 from torch import Tensor, nn
 
 from sfumato._threads import set_threads
-from sfumato.experiments.pages import stamped
-from sfumato.pate.images import load_images
+from sfumato.experiments._pages import stamped
+from sfumato.pate._images import load_images
 from sfumato.privacy import accounting
 from sfumato.privacy.events import PoissonGaussianEvent
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Items, Page, Section, Table
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Items, Page, Section, Table
 
 ROWS, PIXELS, WIDTH, CLASSES = 60_000, 784, 512, 10
 CLIP, DELTA, DROPOUT, CHUNK = 1.0, 1e-5, 0.5, 2048

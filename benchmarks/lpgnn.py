@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.graph import Graph, load_dataset
-from sfumato.local.lpgnn import LPGNN
-from sfumato.local.presets import PRESETS, preset
-from sfumato.scoring.scores import Summary
+from sfumato.local._lpgnn import LPGNN
+from sfumato.local._presets import PRESETS, preset
+from sfumato.scoring._scores import Summary
 
 
 def main() -> None:

@@ -24,20 +24,20 @@ import torch
 from membership_page import EPSILONS, LATE, LIRA_CELLS, SHADOWS, page
 
 import sfumato as sf
-from sfumato.attacks.membership import BASELINE, Confidence, ShadowMembership, attack_rows
-from sfumato.attacks.ratios import RMIA, LiRA
-from sfumato.attacks.shadows import Candidates, labels, shadows
+from sfumato.attacks._membership import BASELINE, Confidence, ShadowMembership, attack_rows
+from sfumato.attacks._ratios import RMIA, LiRA
+from sfumato.attacks._shadows import Candidates, labels, shadows
 from sfumato.catalog import method_named
-from sfumato.datasets.loading import load_dataset
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import SfumatoWarning
-from sfumato.experiments.pages import stamped
-from sfumato.report.markdown import to_markdown
+from sfumato.experiments._pages import stamped
+from sfumato.report._markdown import to_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.attacks.scores import Attacked
-    from sfumato.graph.graph import Graph
+    from sfumato.attacks._scores import Attacked
+    from sfumato.graph._graph import Graph
 
 Key = tuple[str, str, str, float | None, int]
 DELTA, DEGREE = 1e-5, 100

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from sfumato.report.page import Code, Items, Page, Section, Table
+from sfumato.report._page import Code, Items, Page, Section, Table
 
 Cells = dict[tuple[str, str, str, float | None], list[dict[str, Any]]]
 SHADOWS = 16

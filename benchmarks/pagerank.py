@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
-from sfumato.datasets.loading import load_dataset
+from sfumato.datasets._loading import load_dataset
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.pate import ConfidentGNMax, LNMax, analyze, published_release, read_votes, release_epsilon
 
 if TYPE_CHECKING:
-    from sfumato.pate.votes import Votes
+    from sfumato.pate._votes import Votes
 
 RUNS = {
     "mnist": (ConfidentGNMax(200.0, 150.0, 40.0), 640, 1e-5),

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from sfumato.nn.metrics import accuracy
-from sfumato.pate.aggregation import REFUSED, ConfidentGNMax, GNMax
-from sfumato.pate.images import load_images
-from sfumato.pate.kernel import KernelEnsemble
-from sfumato.pate.plan import POOL, choose_queries
-from sfumato.students.cleansing import PATEPlusPlus
-from sfumato.students.consistency import STUDENT_SETTINGS, ConsistencyStudent
-from sfumato.students.coteaching import CoTeaching, PATEPlus
-from sfumato.students.gan import GANStudent
+from sfumato.nn._metrics import accuracy
+from sfumato.pate._aggregation import REFUSED, ConfidentGNMax, GNMax
+from sfumato.pate._images import load_images
+from sfumato.pate._kernel import KernelEnsemble
+from sfumato.pate._plan import POOL, choose_queries
+from sfumato.students._cleansing import PATEPlusPlus
+from sfumato.students._consistency import STUDENT_SETTINGS, ConsistencyStudent
+from sfumato.students._coteaching import CoTeaching, PATEPlus
+from sfumato.students._gan import GANStudent
 
 TEACHERS, TAUGHT, QUERIES = 210, 15_000, 2200
 SHARE = TEACHERS / 250

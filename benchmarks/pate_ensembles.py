@@ -16,11 +16,11 @@ import time
 import numpy as np
 import torch
 
-from sfumato.pate.aggregation import GNMax, LNMax
-from sfumato.pate.images import IMAGE_DATASETS, load_images
-from sfumato.pate.plan import POOL, TEACHERS, Settings
-from sfumato.pate.run import make_ensemble
-from sfumato.pate.votes import count_votes
+from sfumato.pate._aggregation import GNMax, LNMax
+from sfumato.pate._images import IMAGE_DATASETS, load_images
+from sfumato.pate._plan import POOL, TEACHERS, Settings
+from sfumato.pate._run import make_ensemble
+from sfumato.pate._votes import count_votes
 
 HELD_OUT = 10_000
 LAPLACE, GAUSSIAN = 20.0, 40.0

@@ -28,11 +28,11 @@ import torch
 from sklearn.datasets import load_digits
 from torch.nn import functional
 
-from sfumato.evaluation.source import Source
-from sfumato.pate.images import load_images
-from sfumato.pate.plan import POOL
-from sfumato.students import neighborhood
-from sfumato.students.histograms import edge_histograms, upright
+from sfumato.evaluation._source import Source
+from sfumato.pate._images import load_images
+from sfumato.pate._plan import POOL
+from sfumato.students import _neighborhood as neighborhood
+from sfumato.students._histograms import edge_histograms, upright
 
 ASKED = {
     "100": (100, 0.03),

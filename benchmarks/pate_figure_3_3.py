@@ -24,14 +24,14 @@ import torch
 from numpy.typing import NDArray
 from pate_figure_3_3_page import write
 
-from sfumato.nn.metrics import accuracy
-from sfumato.pate.aggregation import GNMax
-from sfumato.pate.images import Images, load_images
-from sfumato.pate.kernel import KernelEnsemble
-from sfumato.pate.plan import POOL, choose_queries
-from sfumato.students.cleansing import Disputes, most_disputed
-from sfumato.students.coteaching import CoTeaching, PATEPlus, disagreeing, keep_rate, small_loss
-from sfumato.students.gan import Batch, GANStudent, seen, train
+from sfumato.nn._metrics import accuracy
+from sfumato.pate._aggregation import GNMax
+from sfumato.pate._images import Images, load_images
+from sfumato.pate._kernel import KernelEnsemble
+from sfumato.pate._plan import POOL, choose_queries
+from sfumato.students._cleansing import Disputes, most_disputed
+from sfumato.students._coteaching import CoTeaching, PATEPlus, disagreeing, keep_rate, small_loss
+from sfumato.students._gan import Batch, GANStudent, seen, train
 
 TEACHERS, LABELS, NOISE = 250, 2200, 94.0
 BETA, TAU, ALPHA = 0.2, 0.318, 0.9

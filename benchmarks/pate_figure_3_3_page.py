@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.interpolate import make_smoothing_spline
 from scipy.stats import t as student
 
-from sfumato.experiments.pages import stamped
-from sfumato.report.drawing import PALETTE, Figure, canvas, finish, legend, style
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Items, Page, Part, Section, Table
+from sfumato.experiments._pages import stamped
+from sfumato.report._drawing import PALETTE, Figure, canvas, finish, legend, style
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Items, Page, Part, Section, Table
 
 Line = dict[str, Any]
 Curves = Mapping[str, tuple[NDArray[Any], NDArray[Any], str]]  # name: epochs, values, line style

@@ -23,13 +23,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sfumato.nn.metrics import accuracy
-from sfumato.pate.aggregation import REFUSED, ConfidentGNMax, LNMax
-from sfumato.pate.analysis import analyze
-from sfumato.pate.images import load_images
-from sfumato.pate.plan import POOL
-from sfumato.pate.votes import read_votes
-from sfumato.students.consistency import STUDENT_SETTINGS, ConsistencyStudent
+from sfumato.nn._metrics import accuracy
+from sfumato.pate._aggregation import REFUSED, ConfidentGNMax, LNMax
+from sfumato.pate._analysis import analyze
+from sfumato.pate._images import load_images
+from sfumato.pate._plan import POOL
+from sfumato.pate._votes import read_votes
+from sfumato.students._consistency import STUDENT_SETTINGS, ConsistencyStudent
 
 GOAL, DELTA, TEACHERS = 0.98, 1e-5, 250
 

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sfumato.pate.images import Images, load_images
-from sfumato.students.cleansing import CleansedStudent, PATEPlusPlus
-from sfumato.students.coteaching import CoTeaching, PATEPlus
-from sfumato.students.gan import GANStudent
+from sfumato.pate._images import Images, load_images
+from sfumato.students._cleansing import CleansedStudent, PATEPlusPlus
+from sfumato.students._coteaching import CoTeaching, PATEPlus
+from sfumato.students._gan import GANStudent
 
 STUDENTS = {"pate": GANStudent, "co-teaching": CoTeaching, "pate+": PATEPlus, "pate++": PATEPlusPlus}
 WIDTHS = {"edges": (300, 150), "cnn": (32, 64, 128), "mlp": (300, 150)}

@@ -19,17 +19,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sfumato.experiments.pages import stamped
-from sfumato.pate.aggregation import REFUSED, ConfidentGNMax, GNMax, LNMax, Mechanism
-from sfumato.pate.analysis import analyze
-from sfumato.pate.data_dependent import log_answer_probability
-from sfumato.pate.images import Images, load_images
-from sfumato.pate.kernel import KernelEnsemble
-from sfumato.pate.plan import POOL
-from sfumato.pate.votes import Votes, read_votes
-from sfumato.report.drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Page, Part, Section, Table
+from sfumato.experiments._pages import stamped
+from sfumato.pate._aggregation import REFUSED, ConfidentGNMax, GNMax, LNMax, Mechanism
+from sfumato.pate._analysis import analyze
+from sfumato.pate._data_dependent import log_answer_probability
+from sfumato.pate._images import Images, load_images
+from sfumato.pate._kernel import KernelEnsemble
+from sfumato.pate._plan import POOL
+from sfumato.pate._votes import Votes, read_votes
+from sfumato.report._drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Page, Part, Section, Table
 
 DELTA, SVHN_DELTA = 1e-5, 1e-6
 ANSWERS = 3000

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble, TorchTeacher
-from sfumato.pate.images import load_images
-from sfumato.pate.teachers import assign, train_each
+from sfumato.pate._ensemble import IMAGE_SETTINGS, Ensemble, TorchTeacher
+from sfumato.pate._images import load_images
+from sfumato.pate._teachers import assign, train_each
 
 ALL = 250
 WIDTHS = {"cnn": (16, 32), "mlp": (32,)}

@@ -28,12 +28,12 @@ from sfumato.bounded.topology import (
     randomized_pairs,
     sampling_share,
 )
-from sfumato.central.edgerand import EdgeRand
-from sfumato.central.lapgraph import LapGraph
-from sfumato.central.lpgnet import LPGNet
-from sfumato.datasets.loading import load_dataset
+from sfumato.central._edgerand import EdgeRand
+from sfumato.central._lapgraph import LapGraph
+from sfumato.central._lpgnet import LPGNet
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import SfumatoWarning
-from sfumato.evaluation.memory import peak_mb
+from sfumato.evaluation._memory import peak_mb
 from sfumato.noise.coins import SecretWords
 
 UNIT = sf.EdgeLevel(directed=False)

@@ -33,13 +33,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from sfumato.catalog import method_named
 from sfumato.graph import load_dataset
-from sfumato.graph.rare_outcomes import PATTERNS, outcomes
-from sfumato.nn.metrics import shared
+from sfumato.graph._rare_outcomes import PATTERNS, outcomes
+from sfumato.nn._metrics import shared
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 CLUSTERING = {"neighborhoods": 2.0, "pairs": 1.2, "spread": 4.0}
 GENERATED = (*(f"{pattern}-{percent}" for pattern in PATTERNS for percent in (1, 3, 8, 20)), "customers-8")

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, sum_in_blocks, to_steps
 from sfumato.bounded.engine import LOCAL, Engine, using
 from sfumato.bounded.kernels import UNIT
-from sfumato.distributed.ray import RayEngine
+from sfumato.distributed._ray import RayEngine
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import operand_mac
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import sfumato as sf
 from sfumato.bounded.engine import LOCAL, using
 from sfumato.catalog import method_named
-from sfumato.distributed.ray import RayEngine
-from sfumato.graph.graph import Graph
-from sfumato.method import opening
+from sfumato.distributed._ray import RayEngine
+from sfumato.graph._graph import Graph
+from sfumato.method import _opening as opening
 
 KEY = bytes(range(32))
 

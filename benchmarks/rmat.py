@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.graph.synthetic import rmat_pairs
+from sfumato.graph._synthetic import rmat_pairs
 
 BLOCK = 1 << 22
 

@@ -31,20 +31,20 @@ from torch.nn import functional
 
 from sfumato._threads import set_threads
 from sfumato.bounded.gradients import PrivateSGD, private_steps
-from sfumato.central.linear import zero_head
-from sfumato.central.scattering import _AT_ONCE, Coefficients, Scattering, coefficients
+from sfumato.central._linear import zero_head
+from sfumato.central._scattering import _AT_ONCE, Coefficients, Scattering, coefficients
 from sfumato.datasets.images import load_images
-from sfumato.experiments.pages import stamped
-from sfumato.nn.training import Adam
+from sfumato.experiments._pages import stamped
+from sfumato.nn._training import Adam
 from sfumato.noise.keys import new_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.units import RecordLevel
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Items, Page, Section, Table
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Items, Page, Section, Table
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 DELTA, UNIT, METHOD = 1e-5, RecordLevel(), Scattering()
 PUBLISHED = {

@@ -20,9 +20,9 @@ import time
 import numpy as np
 
 from sfumato.method.predictions import Predictions
-from sfumato.serving.app import create_app
-from sfumato.serving.served import Served, token_of
-from sfumato.web.http import WebServer
+from sfumato.serving._app import create_app
+from sfumato.serving._served import Served, token_of
+from sfumato.web._http import WebServer
 
 KEY, CLASSES, CONNECTIONS, MANY = bytes(32), 8, 8, 1000
 

@@ -20,8 +20,8 @@ from kept import add_options, finished
 from rare import GENERATED, REAL, SETTINGS, graph_of
 from scipy.special import stdtrit
 
-from sfumato.central.auto import Auto
-from sfumato.central.set_calibration import calibrate_sets
+from sfumato.central._auto import Auto
+from sfumato.central._set_calibration import calibrate_sets
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel

@@ -22,7 +22,7 @@ from sfumato.central import _learning
 from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel
-from sfumato.scoring.scores import score
+from sfumato.scoring._scores import score
 
 CHOSEN = ("facebook100/Berkeley13", "facebook100/Rutgers89")
 CONFIRMED = ("facebook100/Cornell5", "facebook100/UCSC68", "musae/facebook", "npz/coauthor_cs", "npz/amazon_cs")

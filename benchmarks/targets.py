@@ -30,10 +30,10 @@ from sfumato.catalog import method_named
 from sfumato.graph import Targets, load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy
-from sfumato.scoring.scores import SCORES, score, target_kind, without_information
+from sfumato.scoring._scores import SCORES, score, target_kind, without_information
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 DELTA = 1e-5
 BUDGETS = {"edge": (1.0, 4.0), "node": (8.0,)}

@@ -83,9 +83,9 @@ def page(found: dict[tuple[str, ...], list[float]], options: argparse.Namespace)
     """The page of the medians."""
     from bench import machine
 
-    from sfumato.experiments.pages import stamped
-    from sfumato.report.markdown import to_markdown
-    from sfumato.report.page import Code, Facts, Items, Page, Section, Table
+    from sfumato.experiments._pages import stamped
+    from sfumato.report._markdown import to_markdown
+    from sfumato.report._page import Code, Facts, Items, Page, Section, Table
 
     rows = []
     for method, order, threads in product(options.methods, ORDERS, THREADS):

@@ -18,18 +18,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sfumato.datasets.loading import load_dataset
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import SfumatoWarning
-from sfumato.experiments.pages import stamped
+from sfumato.experiments._pages import stamped
+from sfumato.local._collection import encode
+from sfumato.local._edge_split import auc, non_edges, split_edges
 from sfumato.local._heat import normalized_adjacency
-from sfumato.local.collection import encode
-from sfumato.local.edge_split import auc, non_edges, split_edges
-from sfumato.local.link_prediction import LinkPrediction, received_rows
-from sfumato.nn.models import SparseRows
-from sfumato.nn.vgae import VGAE, log_odds, train_vgae
+from sfumato.local._link_prediction import LinkPrediction, received_rows
+from sfumato.nn._models import SparseRows
+from sfumato.nn._vgae import VGAE, log_odds, train_vgae
 from sfumato.noise.coins import SecretWords
-from sfumato.report.markdown import to_markdown
-from sfumato.report.page import Code, Page, Section, Table
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Code, Page, Section, Table
 
 TEXT = (
     "Test AUC in percent of VGAE on {} reports, Citeseer, epsilon {:g} on each feature; in brackets AUC on the validation "

@@ -28,8 +28,8 @@ def _no_disk_is_waited_for() -> Iterator[None]:
 @pytest.fixture
 def messages_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs use messages, whatever noise says: those that do not predict from features alone."""
-    monkeypatch.setattr("sfumato.central.labels.log_loss", lambda *_: 0.0)
-    monkeypatch.setattr("sfumato.central.piloted.messages_pay", lambda *_: True)
+    monkeypatch.setattr("sfumato.central._labels.log_loss", lambda *_: 0.0)
+    monkeypatch.setattr("sfumato.central._piloted.messages_pay", lambda *_: True)
 
 
 class _Keys:

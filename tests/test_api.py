@@ -9,7 +9,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 
 UNIT = sf.EdgeLevel(directed=False)
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from collect_fake import KEY, schema_of
 
-from sfumato.cli.pairs import _read as read_pairs
-from sfumato.collect.roster import read_roster
-from sfumato.collect.schema import Schema as Questions
-from sfumato.collect.tables import read_answers, read_codes, read_values
+from sfumato.cli._pairs import _read as read_pairs
+from sfumato.collect._roster import read_roster
+from sfumato.collect._schema import Schema as Questions
+from sfumato.collect._tables import read_answers, read_codes, read_values
 from sfumato.errors import DataError, SfumatoError
-from sfumato.experiments.spec import SPECS, Spec
-from sfumato.graph.schema import Schema
-from sfumato.text.bags import read_vocabulary
+from sfumato.experiments._spec import SPECS, Spec
+from sfumato.graph._schema import Schema
+from sfumato.text._bags import read_vocabulary
 
 COLLECTED = schema_of()
 

@@ -10,8 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BudgetExceededError, InputError, NotFittedError
-from sfumato.graph.synthetic import campus, stochastic_block_model
-from sfumato.graph.targets import Targets
+from sfumato.graph._synthetic import campus, stochastic_block_model
+from sfumato.graph._targets import Targets
 
 sklearn = pytest.importorskip("sklearn")
 checks = pytest.importorskip("sklearn.utils.estimator_checks")

@@ -14,7 +14,7 @@ import pytest
 
 from sfumato._files import append_line, cut_file, read_secret, whole_file, whole_folder
 from sfumato.errors import InputError
-from sfumato.graph.storage import save_arrays
+from sfumato.graph._storage import save_arrays
 
 PACKAGE = Path(__file__).parents[1] / "src" / "sfumato"
 
@@ -203,11 +203,11 @@ def test_a_secret_of_another_user_may_be_read_by_a_group(tmp_path, monkeypatch):
 
 def test_all_secrets_are_read_with_their_rights(tmp_path):
     """Every command that takes a key or a token refuses one that others may read."""
-    from sfumato.cli.listening import admin_token
-    from sfumato.cli.serve import _secret
-    from sfumato.collect.client import Device
-    from sfumato.collect.keys import ServerKey
-    from sfumato.record.release_folder import read_sign_key
+    from sfumato.cli._listening import admin_token
+    from sfumato.cli._serve import _secret
+    from sfumato.collect._client import Device
+    from sfumato.collect._keys import ServerKey
+    from sfumato.record._release_folder import read_sign_key
 
     device = Device.create(tmp_path / "device", "ada", 1.0)
     for name, read in (

@@ -111,7 +111,7 @@ def test_attributes_name_the_extra_too():
     code = """
 import sfumato as sf
 found = {}
-for dotted in ("LabelMessages", "load", "central.gap", "graph.read_csv", "pate.Ensemble", "graph.to_networkx"):
+for dotted in ("LabelMessages", "load", "bounded.gradients", "graph.read_csv", "pate.Ensemble", "graph.to_networkx"):
     thing = sf
     try:
         for name in dotted.split("."):
@@ -120,15 +120,15 @@ for dotted in ("LabelMessages", "load", "central.gap", "graph.read_csv", "pate.E
             thing(sf.graph.campus(100))
     except ModuleNotFoundError as error:
         found[dotted] = f"{type(error).__name__}: {error}"
-print(json.dumps([found, [sf.graph.__name__, sf.pate.__name__, sf.local.Blink.__name__, sf.audit.bounds.__name__]]))
+print(json.dumps([found, [sf.graph.__name__, sf.pate.__name__, sf.local.Blink.__name__, sf.noise.keys.__name__]]))
 """
     found, light = json.loads(base(code))
-    assert set(found) == {"central.gap", "pate.Ensemble", "graph.to_networkx"}
+    assert set(found) == {"bounded.gradients", "pate.Ensemble", "graph.to_networkx"}
     for name, error in found.items():
         extra = "networkx" if name.endswith("networkx") else "train"
         assert error.startswith("MissingDependencyError: This needs the package "), name
         assert error.endswith(f"pip install 'sfumato[{extra}]'"), name
-    assert light == ["sfumato.graph", "sfumato.pate", "Blink", "sfumato.audit.bounds"]
+    assert light == ["sfumato.graph", "sfumato.pate", "Blink", "sfumato.noise.keys"]
 
 
 def test_the_table_is_that_of_the_package():
@@ -181,7 +181,6 @@ def test_subpackages_are_attributes():
         assert getattr(sf, name).__name__ == f"sfumato.{name}"
         assert name in dir(sf)
     assert sf.privacy.accounting.__name__ == "sfumato.privacy.accounting"
-    assert sf.audit.bounds.__name__ == "sfumato.audit.bounds"
     assert sf.pate.GNMax(2.0).name == "gnmax"
     for package, name in ((sf, "nothing"), (sf.privacy, "_pairs_"), (sf.pate, "nothing")):
         with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute '{name}'"):
@@ -194,6 +193,6 @@ def test_an_error_about_another_package_stays_as_it_is():
     assert not isinstance(caught.value, MissingDependencyError)
     assert not_installed("numba").name == "numba"
     check_installed(*EXTRAS.keys() - {"ray"})  # development does without it
-    find, names = lazily("sfumato.audit")
-    assert find("bounds") is sf.audit.bounds
-    assert "bounds" in names()
+    find, names = lazily("sfumato.noise")
+    assert find("keys") is sf.noise.keys
+    assert "keys" in names()

@@ -10,7 +10,7 @@ import pytest
 import sfumato as sf
 from sfumato import _threads
 from sfumato.errors import InputError
-from sfumato.graph.synthetic import campus
+from sfumato.graph._synthetic import campus
 
 USES = {
     "noise": "from sfumato.noise.keys import Stream; from sfumato.noise.rectangles import GAUSSIAN, draw; "
@@ -19,7 +19,7 @@ USES = {
     "approximate_pagerank(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.array([0]), Walk())",
     "sums in Numba": "from sfumato.bounded import _native; _native.load = lambda: None; "
     "from sfumato.bounded.kernels import _loops; _loops()",
-    "record": "import numba; from sfumato.record.resume import threads; threads()",
+    "record": "import numba; from sfumato.record._resume import threads; threads()",
     "the command line": "import numba; from sfumato._threads import set_threads; set_threads(None)",
 }
 

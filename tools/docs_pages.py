@@ -24,14 +24,14 @@ import sfumato as sf
 from sfumato.catalog import FACES, METHODS, PAIR_METHODS, method_named
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
-from sfumato.experiments.index import index_page
-from sfumato.experiments.sources import read_sources
-from sfumato.graph.graph import PublicFacts
+from sfumato.experiments._index import index_page
+from sfumato.experiments._sources import read_sources
+from sfumato.graph._graph import PublicFacts
 from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.units import UNITS
 
 if TYPE_CHECKING:
-    from sfumato.method.plan import Plan
+    from sfumato.method._plan import Plan
 
 DOCS = Path(__file__).parents[1] / "docs"
 MECHANISMS = {

@@ -9,10 +9,10 @@ import json
 import sys
 from pathlib import Path
 
-from sfumato.report.drawing import Figure
-from sfumato.report.run_figures import THIS_RUN, price_figure
-from sfumato.report.run_scores import price_sections
-from sfumato.scoring.scores import Summary
+from sfumato.report._drawing import Figure
+from sfumato.report._run_figures import THIS_RUN, price_figure
+from sfumato.report._run_scores import price_sections
+from sfumato.scoring._scores import Summary
 
 
 def picture(run: Path) -> str:

@@ -67,9 +67,9 @@ def fits() -> Iterator[tuple[str, Any, Any, Any, Any]]:
 
 def pate() -> dict[str, Any]:
     """A run of PATE on made-up images."""
-    from sfumato.pate import run as module
-    from sfumato.pate.images import Images
-    from sfumato.pate.plan import Settings
+    from sfumato.pate import _run as module
+    from sfumato.pate._images import Images
+    from sfumato.pate._plan import Settings
 
     draws = np.random.default_rng(0)
     y = draws.integers(0, 10, 400)

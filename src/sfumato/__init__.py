@@ -19,28 +19,29 @@ if TYPE_CHECKING:
     from sfumato import graph as graph
     from sfumato import verify as verify
     from sfumato.catalog import load as load
-    from sfumato.central.auto import Auto as Auto
-    from sfumato.central.baselines import MLP as MLP
-    from sfumato.central.baselines import SAGE as SAGE
-    from sfumato.central.dpar import DPAR as DPAR
-    from sfumato.central.dpgnn import DPGNN as DPGNN
-    from sfumato.central.gap import GAP as GAP
-    from sfumato.central.graph_free import GraphFree as GraphFree
-    from sfumato.central.graph_split import GraphSplit as GraphSplit
-    from sfumato.central.labels import LabelMessages as LabelMessages
-    from sfumato.central.link_messages import LinkMessages as LinkMessages
-    from sfumato.central.progap import ProGAP as ProGAP
-    from sfumato.central.reference import Reference as Reference
-    from sfumato.central.set_calibration import calibrate_sets as calibrate_sets
-    from sfumato.central.tuned import Tuned as Tuned
-    from sfumato.classlevel.class_dp import ClassDP as ClassDP
-    from sfumato.classlevel.class_dp import SubclassDP as SubclassDP
-    from sfumato.classlevel.record import CNN as CNN
+    from sfumato.central._arrivals import calibrate_arrival as calibrate_arrival
+    from sfumato.central._auto import Auto as Auto
+    from sfumato.central._baselines import MLP as MLP
+    from sfumato.central._baselines import SAGE as SAGE
+    from sfumato.central._dpar import DPAR as DPAR
+    from sfumato.central._dpgnn import DPGNN as DPGNN
+    from sfumato.central._gap import GAP as GAP
+    from sfumato.central._graph_free import GraphFree as GraphFree
+    from sfumato.central._graph_split import GraphSplit as GraphSplit
+    from sfumato.central._labels import LabelMessages as LabelMessages
+    from sfumato.central._link_messages import LinkMessages as LinkMessages
+    from sfumato.central._progap import ProGAP as ProGAP
+    from sfumato.central._reference import Reference as Reference
+    from sfumato.central._set_calibration import calibrate_sets as calibrate_sets
+    from sfumato.central._tuned import Tuned as Tuned
+    from sfumato.classlevel._class_dp import ClassDP as ClassDP
+    from sfumato.classlevel._class_dp import SubclassDP as SubclassDP
+    from sfumato.classlevel._record import CNN as CNN
     from sfumato.datasets import images as images
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.estimator import PrivateGraphClassifier as PrivateGraphClassifier
-    from sfumato.method.plan import Fitted as Fitted
-    from sfumato.method.plan import Plan as Plan
+    from sfumato.method._plan import Fitted as Fitted
+    from sfumato.method._plan import Plan as Plan
     from sfumato.privacy.budget import Budget as Budget
     from sfumato.privacy.units import ClassLevel as ClassLevel
     from sfumato.privacy.units import EdgeLevel as EdgeLevel
@@ -50,40 +51,41 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import NoPrivacy as NoPrivacy
     from sfumato.privacy.units import RecordLevel as RecordLevel
     from sfumato.privacy.units import SubclassLevel as SubclassLevel
-    from sfumato.record.deployment import Deployment as Deployment
+    from sfumato.record._deployment import Deployment as Deployment
 
 _HOME = {
-    "Auto": "central.auto",
+    "Auto": "central._auto",
     "Budget": "privacy.budget",
-    "CNN": "classlevel.record",
-    "ClassDP": "classlevel.class_dp",
+    "CNN": "classlevel._record",
+    "ClassDP": "classlevel._class_dp",
     "ClassLevel": "privacy.units",
-    "DPGNN": "central.dpgnn",
-    "DPAR": "central.dpar",
-    "Deployment": "record.deployment",
+    "DPGNN": "central._dpgnn",
+    "DPAR": "central._dpar",
+    "Deployment": "record._deployment",
     "EdgeLevel": "privacy.units",
-    "Fitted": "method.plan",
-    "GAP": "central.gap",
-    "GraphFree": "central.graph_free",
-    "GraphSplit": "central.graph_split",
-    "LabelMessages": "central.labels",
+    "Fitted": "method._plan",
+    "GAP": "central._gap",
+    "GraphFree": "central._graph_free",
+    "GraphSplit": "central._graph_split",
+    "LabelMessages": "central._labels",
     "LinkLevel": "privacy.units",
-    "LinkMessages": "central.link_messages",
+    "LinkMessages": "central._link_messages",
     "LocalLevel": "privacy.units",
-    "MLP": "central.baselines",
+    "MLP": "central._baselines",
     "NoPrivacy": "privacy.units",
     "NodeLevel": "privacy.units",
-    "Plan": "method.plan",
+    "Plan": "method._plan",
     "PrivateGraphClassifier": "estimator",
-    "ProGAP": "central.progap",
+    "ProGAP": "central._progap",
     "RecordLevel": "privacy.units",
-    "Reference": "central.reference",
-    "SAGE": "central.baselines",
+    "Reference": "central._reference",
+    "SAGE": "central._baselines",
     "SfumatoError": "errors",
     "SubclassLevel": "privacy.units",
-    "SubclassDP": "classlevel.class_dp",
-    "Tuned": "central.tuned",
-    "calibrate_sets": "central.set_calibration",
+    "SubclassDP": "classlevel._class_dp",
+    "Tuned": "central._tuned",
+    "calibrate_arrival": "central._arrivals",
+    "calibrate_sets": "central._set_calibration",
     "images": "datasets",
     "load": "catalog",
 }

@@ -18,40 +18,40 @@ from sfumato.errors import DataError
 from sfumato.method.card import Face
 
 if TYPE_CHECKING:
+    from sfumato.method._plan import Fitted
     from sfumato.method.contract import Listed, Method
-    from sfumato.method.plan import Fitted
 
 _METHODS = (
-    "central.labels:LabelMessages",
-    "central.piloted:PilotedMessages",
-    "central.promised:PromisedMessages",
-    "central.progap:ProGAP",
-    "central.gap:GAP",
-    "central.lpgnet:LPGNet",
-    "central.edgerand:EdgeRand",
-    "central.lapgraph:LapGraph",
-    "central.baselines:MLP",
-    "central.linear:Linear",
-    "central.scattering:Scattering",
-    "central.baselines:SAGE",
-    "central.reference:Reference",
-    "central.graph_free:GraphFree",
-    "central.graph_split:GraphSplit",
-    "central.dpgnn:DPGNN",
-    "central.dpar:DPAR",
-    "classlevel.class_dp:ClassDP",
-    "classlevel.class_dp:SubclassDP",
-    "classlevel.record:CNN",
-    "local.hybrid:Hybrid",
-    "local.lpgnn:LPGNN",
-    "local.label_only:LabelOnly",
-    "local.blink:Blink",
+    "central._labels:LabelMessages",
+    "central._piloted:PilotedMessages",
+    "central._promised:PromisedMessages",
+    "central._progap:ProGAP",
+    "central._gap:GAP",
+    "central._lpgnet:LPGNet",
+    "central._edgerand:EdgeRand",
+    "central._lapgraph:LapGraph",
+    "central._baselines:MLP",
+    "central._linear:Linear",
+    "central._scattering:Scattering",
+    "central._baselines:SAGE",
+    "central._reference:Reference",
+    "central._graph_free:GraphFree",
+    "central._graph_split:GraphSplit",
+    "central._dpgnn:DPGNN",
+    "central._dpar:DPAR",
+    "classlevel._class_dp:ClassDP",
+    "classlevel._class_dp:SubclassDP",
+    "classlevel._record:CNN",
+    "local._hybrid:Hybrid",
+    "local._lpgnn:LPGNN",
+    "local._label_only:LabelOnly",
+    "local._blink:Blink",
 )
 _OF_PAIRS = (
-    "central.link_messages:LinkMessages",
-    "local.link_prediction:LinkPrediction",
+    "central._link_messages:LinkMessages",
+    "local._link_prediction:LinkPrediction",
 )  # score pairs of nodes, and no single nodes
-_CHOOSERS = ("central.auto:Auto",)  # become one of the methods when they are calibrated
+_CHOOSERS = ("central._auto:Auto",)  # become one of the methods when they are calibrated
 NOT_ON_A_GRAPH = {
     "set-calibration": "It calibrates prediction sets of the run above it: name that one, with --coverage",
     "pate": "It learned from no graph. Load its student with sfumato.pate.load_student; check it with `sfumato verify`.",
@@ -173,8 +173,8 @@ def load(run: str | Path) -> Fitted:
         InputError: ``run`` is not a run folder.
         DataError: the folder is not a finished run, or was altered.
     """
-    from sfumato.method.plan import Fitted
-    from sfumato.record.release_folder import read_release
+    from sfumato.method._plan import Fitted
+    from sfumato.record._release_folder import read_release
 
     run = Path(run)
     if not run.is_dir():

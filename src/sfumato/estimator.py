@@ -14,21 +14,21 @@ from sfumato._optional import require
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.catalog import method_for
 from sfumato.errors import InputError, NotFittedError
-from sfumato.graph.declared import CLASSES
-from sfumato.graph.unique import facts_of_classes
-from sfumato.method.checks import check_graph
-from sfumato.method.choosing import balanced
+from sfumato.graph._declared import CLASSES
+from sfumato.graph._unique import facts_of_classes
+from sfumato.method._checks import check_graph
+from sfumato.method._choosing import balanced
+from sfumato.method._repeated import warn_of_repeated
 from sfumato.method.decisions import Decision
-from sfumato.method.repeated import warn_of_repeated
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, Unit, unit_named
-from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.record._dataset_ledger import DatasetLedger
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
     from sfumato.method.contract import Method
-    from sfumato.method.plan import Fitted
-    from sfumato.record.certificate import Certificate
+    from sfumato.record._certificate import Certificate
 
 _ADD_UP = (
     "Cross-validation and searches fit once for every fold. Fit once, or set ledger and total_epsilon, so that a fit that would "
@@ -60,15 +60,15 @@ class PrivateGraphClassifier:
         class_weight: ``balanced`` predicts as if all classes were equally many, where labels are public; probabilities stay as
             they are.
         assume_public: whether classes, categories and ranges that nobody declared are taken for public where they are protected
-            (:meth:`~sfumato.graph.graph.Graph.public_facts`).
+            (:meth:`~sfumato.graph._graph.Graph.public_facts`).
         validation_fraction: share of the nodes of ``fit`` that choose and calibrate, drawn by ``seed``: where labels are public,
             and with auto, linear and piloted-messages; elsewhere none do.
-        threads: how many threads of Torch and Numba compute a fit; None as :meth:`sfumato.method.plan.Plan.fit` says.
+        threads: how many threads of Torch and Numba compute a fit; None as :meth:`sfumato.method._plan.Plan.fit` says.
 
     After ``fit`` there are ``classes_`` (array of the classes), ``certificate_`` and ``fitted_``
-    (:class:`~sfumato.method.plan.Fitted`, which can be saved).
+    (:class:`~sfumato.method._plan.Fitted`, which can be saved).
 
-    >>> from sfumato.graph.synthetic import campus
+    >>> from sfumato.graph._synthetic import campus
     >>> classifier = PrivateGraphClassifier(campus(300), epsilon=4.0)
     >>> nodes = np.arange(300)
     >>> classifier.fit(nodes[:200]).predict(nodes[200:]).shape

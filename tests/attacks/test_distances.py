@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato.attacks.distances import Nearest, euclidean, expected_minimum, ssim_distance
-from sfumato.attacks.inversion import Inversion
+from sfumato.attacks._distances import Nearest, euclidean, expected_minimum, ssim_distance
+from sfumato.attacks._inversion import Inversion
 from sfumato.errors import InputError
 
 

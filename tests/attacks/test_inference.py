@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sfumato.attacks.attributes import Attributes, even_column, neighbor_rows, same_attribute
-from sfumato.attacks.degree import Degree, degrees_of
-from sfumato.attacks.graphs import WholeGraph
-from sfumato.attacks.leaving import leaving_rows
-from sfumato.attacks.regression import regress
-from sfumato.central.dpar import DPAR
-from sfumato.central.edgerand import EdgeRand
-from sfumato.central.gap import GAP
+from sfumato.attacks._attributes import Attributes, even_column, neighbor_rows, same_attribute
+from sfumato.attacks._degree import Degree, degrees_of
+from sfumato.attacks._graphs import WholeGraph
+from sfumato.attacks._leaving import leaving_rows
+from sfumato.attacks._regression import regress
+from sfumato.central._dpar import DPAR
+from sfumato.central._edgerand import EdgeRand
+from sfumato.central._gap import GAP
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import campus, rmat
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import campus, rmat
 from sfumato.method.contract import Planned
 from sfumato.privacy.units import NoPrivacy
 

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato.attacks import influence as home
-from sfumato.attacks.influence import Influence, answers_alone, network_of, taking_any_features
-from sfumato.attacks.pairs import candidates
+from sfumato.attacks import _influence as home
+from sfumato.attacks._influence import Influence, answers_alone, network_of, taking_any_features
+from sfumato.attacks._pairs import candidates
 from sfumato.central import _perturbed
-from sfumato.central.baselines import SAGE
-from sfumato.central.edgerand import EdgeRand
-from sfumato.central.gap import GAP
-from sfumato.central.labels import LabelMessages
-from sfumato.central.lapgraph import LapGraph
-from sfumato.central.progap import ProGAP
-from sfumato.central.reference import Reference
+from sfumato.central._baselines import SAGE
+from sfumato.central._edgerand import EdgeRand
+from sfumato.central._gap import GAP
+from sfumato.central._labels import LabelMessages
+from sfumato.central._lapgraph import LapGraph
+from sfumato.central._progap import ProGAP
+from sfumato.central._reference import Reference
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import campus, stochastic_block_model
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import campus, stochastic_block_model
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NoPrivacy
 

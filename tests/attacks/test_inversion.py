@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato.attacks.inversion import Inversion, bilateral_variation
+from sfumato.attacks._inversion import Inversion, bilateral_variation
 from sfumato.errors import InputError
-from sfumato.nn.convolution import image_network
+from sfumato.nn._convolution import image_network
 
 
 def linear(weights, biases):

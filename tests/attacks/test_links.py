@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sfumato.attacks.links import FEATURES, Links, learned_scores
-from sfumato.attacks.pairs import DISTANCES
-from sfumato.central.baselines import SAGE
-from sfumato.central.gap import GAP
+from sfumato.attacks._links import FEATURES, Links, learned_scores
+from sfumato.attacks._pairs import DISTANCES
+from sfumato.central._baselines import SAGE
+from sfumato.central._gap import GAP
 from sfumato.errors import InputError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NoPrivacy
 

@@ -8,13 +8,13 @@ import torch
 from scipy.stats import norm
 
 import sfumato as sf
-from sfumato.attacks.membership import Confidence, ShadowMembership, attack_rows
-from sfumato.attacks.ratios import RMIA, LiRA, population
-from sfumato.attacks.scores import Scores
-from sfumato.attacks.shadows import Candidates, confidence, shadow_model, shadows, without_target
+from sfumato.attacks._membership import Confidence, ShadowMembership, attack_rows
+from sfumato.attacks._ratios import RMIA, LiRA, population
+from sfumato.attacks._scores import Scores
+from sfumato.attacks._shadows import Candidates, confidence, shadow_model, shadows, without_target
 from sfumato.catalog import method_named
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 
 EACH = [Confidence(), ShadowMembership(epochs=50), LiRA(8), LiRA(8, online=False), LiRA(8, fixed_variance=False),
         RMIA(), RMIA(online=True)]  # fmt: skip

@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial import distance as scipy_distance
 
-from sfumato.attacks.pairs import DISTANCES, Candidates, candidates, link_numbers, pair_distances, similarities
+from sfumato.attacks._pairs import DISTANCES, Candidates, candidates, link_numbers, pair_distances, similarities
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
 
 BY_HAND = {
     # a = (0.6, 0.3, 0.1), b = (0.2, 0.3, 0.5)
@@ -42,7 +42,7 @@ def test_distances_agree_with_an_independent_implementation_also_in_parts_and_on
     pairs = coins.integers(30, size=(40, 2))
     expected = [[getattr(scipy_distance, SCIPY[name])(rows[u], rows[v]) for name in DISTANCES] for u, v in pairs]
     assert pair_distances(rows, pairs) == pytest.approx(np.array(expected), abs=1e-9)
-    monkeypatch.setattr("sfumato.attacks.pairs._CHUNK", 35)  # seven pairs at a time
+    monkeypatch.setattr("sfumato.attacks._pairs._CHUNK", 35)  # seven pairs at a time
     assert pair_distances(sp.csr_matrix(rows), pairs) == pytest.approx(np.array(expected), abs=1e-9)
 
 

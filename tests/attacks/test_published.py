@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato.attacks.inversion import Inversion
-from sfumato.datasets.loading import load_dataset
-from sfumato.nn.weights import seeded
+from sfumato.attacks._inversion import Inversion
+from sfumato.datasets._loading import load_dataset
+from sfumato.nn._weights import seeded
 
 
 @pytest.mark.data

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sfumato.attacks.scores import Attacked, Scores
+from sfumato.attacks._scores import Attacked, Scores
 from sfumato.errors import InputError
 
 

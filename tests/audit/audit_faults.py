@@ -13,21 +13,25 @@ import torch
 from audit_faults_unseen import UNSEEN as UNSEEN
 
 import sfumato as sf
-from sfumato.audit.auditor import audit
-from sfumato.audit.evidence import Audit
+from sfumato.audit._auditor import audit
+from sfumato.audit._evidence import Audit
 from sfumato.bounded.aggregation import Arcs, to_steps
 from sfumato.bounded.degree import cap_out_degree
 from sfumato.bounded.exact import ROW_BITS, WholeRows
 from sfumato.bounded.kernels import UNIT
 from sfumato.catalog import method_named
-from sfumato.central import _learning, counts, gap, labels, linear
-from sfumato.central.gap import GAP
+from sfumato.central import _counts as counts
+from sfumato.central import _gap as gap
+from sfumato.central import _labels as labels
+from sfumato.central import _learning
+from sfumato.central import _linear as linear
+from sfumato.central._gap import GAP
 from sfumato.classlevel._images import Training
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.method import opening
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method import _opening as opening
 from sfumato.method.contract import Listed, Outcome
-from sfumato.nn.training import train_full_batch
+from sfumato.nn._training import train_full_batch
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import derive_key, new_key, operand_mac
 from sfumato.privacy.units import Unit

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from audit_faults import EDGE, Fault, exact, noise_of, patched, right_noise
 
-from sfumato.central import gap
-from sfumato.central.gap import GAP
+from sfumato.central import _gap as gap
+from sfumato.central._gap import GAP
 from sfumato.noise.keys import derive_key, operand_mac
 
 

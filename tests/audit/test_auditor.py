@@ -5,13 +5,13 @@ import pytest
 from scipy.stats import kstest
 
 import sfumato as sf
-from sfumato.audit.auditor import audit
-from sfumato.audit.canaries import edge_canaries, flip, node_canaries, record_canaries
-from sfumato.audit.likelihood import ALL, HopScores, row_owners
-from sfumato.central.gap import GAP
+from sfumato.audit._auditor import audit
+from sfumato.audit._canaries import edge_canaries, flip, node_canaries, record_canaries
+from sfumato.audit._likelihood import ALL, HopScores, row_owners
+from sfumato.central._gap import GAP
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
 
 EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
 BASE = stochastic_block_model(200, 3, mean_degree=4, num_features=8, seed=0).with_split(seed=0)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.audit import bounds
-from sfumato.audit.bounds import clopper_pearson, epsilon_lower_bound, one_run_epsilon, one_run_p_value
+from sfumato.audit import _bounds as bounds
+from sfumato.audit._bounds import clopper_pearson, epsilon_lower_bound, one_run_epsilon, one_run_p_value
 from sfumato.errors import InputError
 
 TRUTHS = np.linspace(0.001, 0.999, 333)
@@ -255,6 +255,6 @@ def test_wrong_arguments_are_named(call, words):
 
 
 def test_module_needs_numpy_only():
-    probe = "import json, sys; import sfumato.audit.bounds; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
+    probe = "import json, sys; import sfumato.audit._bounds; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert set(json.loads(done.stdout)) & {"scipy", "torch", "numba", "sfumato", "numpy"} == {"sfumato", "numpy"}

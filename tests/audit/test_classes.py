@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.audit.classes import audit_cell
-from sfumato.audit.thresholds import Explicit
+from sfumato.audit._classes import audit_cell
+from sfumato.audit._thresholds import Explicit
 from sfumato.errors import InputError
-from sfumato.method.derived import marked
+from sfumato.method._derived import marked
 
 RNG = np.random.default_rng(0)
 CLASSES, EACH = 5, 13

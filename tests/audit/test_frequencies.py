@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from sfumato import randomizers
-from sfumato.audit.bounds import epsilon_lower_bound
-from sfumato.audit.frequencies import audit_randomizer, audit_votes, farthest, log_ratios
-from sfumato.audit.thresholds import Split, audit_runs
+from sfumato.audit._bounds import epsilon_lower_bound
+from sfumato.audit._frequencies import audit_randomizer, audit_votes, farthest, log_ratios
+from sfumato.audit._thresholds import Split, audit_runs
 from sfumato.errors import InputError
 from sfumato.noise.coins import SecretWords
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, LNMax
 from sfumato.privacy.accounting import epsilon
 from sfumato.randomizers import (
     PGC,
@@ -31,7 +31,7 @@ from sfumato.randomizers import (
     SubsetSelection,
     UnaryEncoding,
 )
-from sfumato.randomizers.randomizer import Randomizer
+from sfumato.randomizers._randomizer import Randomizer
 
 # Every randomizer, and the share of its claim that the audit reaches at least, with 4,000 users a side at 99.9 %.
 # Where many columns answer, the worst report of the proof is rare, and little of the claim can be seen.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sfumato.audit.gaussian import audit_means, audit_rates, epsilon_of_mu, mean_shift_lower_bound, mu_lower_bound
-from sfumato.audit.thresholds import Explicit, Split
+from sfumato.audit._gaussian import audit_means, audit_rates, epsilon_of_mu, mean_shift_lower_bound, mu_lower_bound
+from sfumato.audit._thresholds import Explicit, Split
 from sfumato.errors import InputError
 from sfumato.privacy.accounting import gaussian_log_delta
 

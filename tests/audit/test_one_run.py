@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from sfumato.audit.bounds import one_run_epsilon, one_run_p_value
-from sfumato.audit.gaussian import epsilon_of_mu
-from sfumato.audit.one_run import audit_one_run
-from sfumato.audit.one_run_fdp import contradicts, one_run_mu
-from sfumato.audit.thresholds import Bonferroni
+from sfumato.audit._bounds import one_run_epsilon, one_run_p_value
+from sfumato.audit._gaussian import epsilon_of_mu
+from sfumato.audit._one_run import audit_one_run
+from sfumato.audit._one_run_fdp import contradicts, one_run_mu
+from sfumato.audit._thresholds import Bonferroni
 from sfumato.errors import InputError
 
 SPOTS = [

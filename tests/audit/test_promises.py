@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.audit.auditor import _Audited, audit
-from sfumato.audit.promises import _audience, _bare, _log_chance_of_same, _repeated
-from sfumato.audit.thresholds import Bonferroni, audit_runs
+from sfumato.audit._auditor import _Audited, audit
+from sfumato.audit._promises import _audience, _bare, _log_chance_of_same, _repeated
+from sfumato.audit._thresholds import Bonferroni, audit_runs
 from sfumato.catalog import method_named
 from sfumato.noise.laplace import rounded_laplace
 

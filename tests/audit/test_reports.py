@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import pytest
 
 import sfumato as sf
-from sfumato.audit.reports import audit_reports
+from sfumato.audit._reports import audit_reports
 from sfumato.catalog import METHODS
 from sfumato.errors import InputError
-from sfumato.local.blink import Blink
-from sfumato.local.label_only import LabelOnly
-from sfumato.local.method import AskingMethod
+from sfumato.local._blink import Blink
+from sfumato.local._label_only import LabelOnly
+from sfumato.local._method import AskingMethod
 
 ASKING = {name: method for name, method in METHODS.items() if issubclass(method, AskingMethod)}
 
@@ -39,7 +39,7 @@ def test_a_randomizer_that_spends_twice_is_flagged():
         def __getattr__(self, name):
             return getattr(self._loud, name)
 
-    from sfumato.audit import frequencies
+    from sfumato.audit import _frequencies as frequencies
 
     honest = frequencies.farthest
     try:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.audit.bounds import epsilon_lower_bound
-from sfumato.audit.thresholds import Bonferroni, Explicit, MultiSplit, Split, audit_runs
+from sfumato.audit._bounds import epsilon_lower_bound
+from sfumato.audit._thresholds import Bonferroni, Explicit, MultiSplit, Split, audit_runs
 from sfumato.errors import InputError
 
 POLICIES = [Explicit(0.5), Bonferroni(), Bonferroni(None), Split(), MultiSplit(5)]

@@ -7,7 +7,7 @@ import torch
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum
 from sfumato.bounded.device import sum_on_device
 from sfumato.bounded.kernels import UNIT
-from sfumato.graph.weights import FULL
+from sfumato.graph._weights import FULL
 
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")])
 

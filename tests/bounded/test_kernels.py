@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from sfumato.bounded import _native, _numba, kernels
 from sfumato.bounded.kernels import UNIT
-from sfumato.graph.weights import FULL
+from sfumato.graph._weights import FULL
 
 ROOT = Path(__file__).parents[2]
 

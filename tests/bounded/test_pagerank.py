@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 
 WALK = Walk(alpha=0.25, rho=0.01, gamma=1e-4)
 

@@ -11,9 +11,9 @@ from sfumato.bounded.split_gradients import SplitNetwork, split_steps
 from sfumato.bounded.split_kernel import steady_exp
 from sfumato.bounded.splits import group_numbers, split_graph, unit_rows
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.nn.training import SGD
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.nn._training import SGD
 
 WIDTH, GROUPS = 5, 6
 GRAPH = stochastic_block_model(60, 3, mean_degree=8, num_features=4, seed=0).with_split(seed=0)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from sfumato.central import counts, shares
-from sfumato.record.resume import FitState
+from sfumato.central import _counts as counts
+from sfumato.central import _shares as shares
+from sfumato.record._resume import FitState
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,7 +19,7 @@ def _one_thread():
 @pytest.fixture
 def fixed_key(monkeypatch):
     """Every fit draws the same key, so that two fits can be compared bit by bit."""
-    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(range(32)))
+    monkeypatch.setattr("sfumato.method._opening.new_key", lambda: bytes(range(32)))
 
 
 @pytest.fixture

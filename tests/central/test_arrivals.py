@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import counts, labels, piloted
-from sfumato.central.arrivals import calibrate_arrival, graph_free, reads_features_alone
-from sfumato.central.piloted import PilotedMessages
+from sfumato.central import _counts as counts
+from sfumato.central import _labels as labels
+from sfumato.central import _piloted as piloted
+from sfumato.central._arrivals import calibrate_arrival, graph_free, reads_features_alone
+from sfumato.central._piloted import PilotedMessages
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
-from sfumato.graph.subgraph import induced
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
-from sfumato.record.release_folder import released_digest
-from sfumato.tables.newcomers import Newcomers, node_names
+from sfumato.graph._subgraph import induced
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._release_folder import released_digest
+from sfumato.tables._newcomers import Newcomers, node_names
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
 NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
@@ -115,7 +117,7 @@ def test_node_level_reads_training_nodes_alone_and_shares_their_message(hops):
 
 def test_known_nodes_do_not_receive_again_at_node_level(monkeypatch):
     """A message that also went to them would be shared among more arcs, and so be weaker."""
-    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))
+    monkeypatch.setattr("sfumato.method._opening.new_key", lambda: bytes(32))
     trained, late = split(graph_of(num_nodes=80), 60, 80)
     assert not trained.train_mask.all()
     plan = plan_for([fit(trained, NODE)], late, BUDGET)
@@ -130,7 +132,7 @@ def test_known_nodes_do_not_receive_again_at_node_level(monkeypatch):
 
 def test_a_batch_reads_nothing_but_its_edges(monkeypatch):
     """Edges of the trained graph are never read again: an arrival is the same without them."""
-    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))
+    monkeypatch.setattr("sfumato.method._opening.new_key", lambda: bytes(32))
     trained, late = split(graph_of(), 240, 300)
     run = fit(trained)
     bare = replace(trained, indptr=np.zeros(241, np.int64), indices=np.zeros(0, np.int32))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central.auto import Auto, signal_to_noise
-from sfumato.central.labels import LabelMessages
+from sfumato.central._auto import Auto, signal_to_noise
+from sfumato.central._labels import LabelMessages
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()

@@ -6,21 +6,23 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import counts, labels, piloted
+from sfumato.central import _counts as counts
+from sfumato.central import _labels as labels
+from sfumato.central import _piloted as piloted
+from sfumato.central._forecast import _plane, forecast
+from sfumato.central._graph_free import GraphFree
+from sfumato.central._labels import LabelMessages
+from sfumato.central._linear import Linear
+from sfumato.central._piloted import PilotedMessages
 from sfumato.central._rows import centered_rows
-from sfumato.central.forecast import _plane, forecast
-from sfumato.central.graph_free import GraphFree
-from sfumato.central.labels import LabelMessages
-from sfumato.central.linear import Linear
-from sfumato.central.piloted import PilotedMessages
-from sfumato.central.tuned import Tuned
+from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, LedgerError
-from sfumato.graph.graph import Graph
-from sfumato.graph.rare_outcomes import outcomes
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.record.resume import FitState
+from sfumato.graph._graph import Graph
+from sfumato.graph._rare_outcomes import outcomes
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.record._resume import FitState
 from sfumato.verify import verify
-from sfumato.verify.methods import rules_of
+from sfumato.verify._methods import rules_of
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel()
 BUDGET = sf.Budget(1.0, 1e-6)

@@ -10,11 +10,11 @@ import sfumato as sf
 from sfumato import verify
 from sfumato.bounded.appr_release import STEPS
 from sfumato.bounded.occurrences import readers
-from sfumato.central import dpar as module
+from sfumato.central import _dpar as module
 from sfumato.central._appr import Rows, exact_rows, loss_weights, random_rows, worth_releasing
-from sfumato.central.dpar import power_iteration
+from sfumato.central._dpar import power_iteration
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.accounting import central_limit_mu
 from sfumato.privacy.events import (
     ExponentialEvent,
@@ -23,7 +23,7 @@ from sfumato.privacy.events import (
     PoissonGaussianEvent,
     RepeatedGaussianEvent,
 )
-from sfumato.verify.methods import rules_of
+from sfumato.verify._methods import rules_of
 
 NODE = sf.NodeLevel(arcs="incident")
 GRAPH = stochastic_block_model(400, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)

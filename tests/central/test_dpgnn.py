@@ -9,13 +9,13 @@ import pytest
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.central import dpgnn as module
-from sfumato.central.dpgnn import hop_noise
+from sfumato.central import _dpgnn as module
+from sfumato.central._dpgnn import hop_noise
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method.contract import Session
 from sfumato.privacy.events import GaussianEvent, RepeatedGaussianEvent
-from sfumato.verify.methods import rules_of
+from sfumato.verify._methods import rules_of
 
 NODE = sf.NodeLevel(max_out_degree=20)
 GRAPH = stochastic_block_model(1500, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)

@@ -9,11 +9,11 @@ import pytest
 import sfumato as sf
 from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import gap
+from sfumato.central import _gap as gap
 from sfumato.central._learning import Features
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
 
 ARC, EDGE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False)
 NODE = sf.NodeLevel(max_out_degree=6)

@@ -8,12 +8,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.nn.models import COMBINE
-from sfumato.nn.weights import num_parameters
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.nn._models import COMBINE
+from sfumato.nn._weights import num_parameters
 from sfumato.verify import verify
-from sfumato.verify.methods import rules_of
-from sfumato.verify.releases import release_faults
+from sfumato.verify._methods import rules_of
+from sfumato.verify._releases import release_faults
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
 UNITS = {"edge": EDGE, "node": NODE, "none": sf.NoPrivacy()}

@@ -9,14 +9,14 @@ import scipy.sparse as sp
 
 import sfumato as sf
 from sfumato.bounded.aggregation import normalize_rows
-from sfumato.central import gap
+from sfumato.central import _gap as gap
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.nn.weights import num_parameters
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.nn._weights import num_parameters
 from sfumato.verify import verify
-from sfumato.verify.methods import rules_of
-from sfumato.verify.releases import release_faults
+from sfumato.verify._methods import rules_of
+from sfumato.verify._releases import release_faults
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
 BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)

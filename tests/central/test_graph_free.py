@@ -9,9 +9,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.central import graph_free
-from sfumato.central.graph_free import GraphFree, tree_arrays, tree_scores
-from sfumato.graph.graph import Graph
+from sfumato.central import _graph_free as graph_free
+from sfumato.central._graph_free import GraphFree, tree_arrays, tree_scores
+from sfumato.graph._graph import Graph
 
 EDGE = sf.EdgeLevel(directed=False)
 

@@ -8,13 +8,13 @@ import pytest
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.central import graph_split as module
+from sfumato.central import _graph_split as module
+from sfumato.central._arrivals import graph_free, reads_features_alone
 from sfumato.central._two_layers import own_scores
-from sfumato.central.arrivals import graph_free, reads_features_alone
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.events import PoissonGaussianEvent
-from sfumato.verify.methods import rules_of
+from sfumato.verify._methods import rules_of
 
 NODE = sf.NodeLevel(arcs="incident")
 GRAPH = stochastic_block_model(400, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)

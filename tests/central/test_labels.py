@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import counts, labels, shares
-from sfumato.central.labels import LabelMessages
-from sfumato.central.shares import simplex
-from sfumato.central.tuned import Tuned
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.method import plan as plans
+from sfumato.central import _counts as counts
+from sfumato.central import _labels as labels
+from sfumato.central import _shares as shares
+from sfumato.central._labels import LabelMessages
+from sfumato.central._shares import simplex
+from sfumato.central._tuned import Tuned
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method import _plan as plans
 from sfumato.verify import verify
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
@@ -159,7 +161,7 @@ def test_predictions_never_read_arcs_and_outlive_storage(unit, tmp_path):
 def test_one_key_gives_the_same_bits_and_another_does_not(unit, monkeypatch):
     graph, fits = small(), []
     for key in (bytes(32), bytes(32), bytes([1] * 32)):
-        monkeypatch.setattr("sfumato.method.opening.new_key", lambda key=key: key)
+        monkeypatch.setattr("sfumato.method._opening.new_key", lambda key=key: key)
         fits.append(fit(graph, unit))
     assert not differing(fits[0].weights, fits[1].weights) | differing(fits[0].released, fits[1].released)
     assert differing(fits[0].released, fits[2].released) == set(fits[0].released)

@@ -9,17 +9,17 @@ import torch
 
 import sfumato as sf
 from sfumato.bounded.exact import WholeRows
-from sfumato.central import labels
+from sfumato.central import _labels as labels
+from sfumato.central._labels import LabelMessages
+from sfumato.central._linear import chosen
 from sfumato.central._rows import beside, centered_rows, head_scores
-from sfumato.central.labels import LabelMessages
-from sfumato.central.linear import chosen
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
-from sfumato.graph.checks import MOST_FEATURE
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._checks import MOST_FEATURE
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.verify import verify
-from sfumato.verify.facts import origin_faults
-from sfumato.verify.methods import rules_of
+from sfumato.verify._facts import origin_faults
+from sfumato.verify._methods import rules_of
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
 NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)

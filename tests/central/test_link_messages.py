@@ -7,12 +7,12 @@ import pytest
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.central import evidence
-from sfumato.central.link_messages import NAME, LinkMessages
+from sfumato.central import _evidence as evidence
+from sfumato.central._link_messages import NAME, LinkMessages
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.evaluation.links import hold_out
-from sfumato.graph.graph import PublicFacts
-from sfumato.graph.synthetic import campus, stochastic_block_model
+from sfumato.evaluation._links import hold_out
+from sfumato.graph._graph import PublicFacts
+from sfumato.graph._synthetic import campus, stochastic_block_model
 
 EDGE, NONE = sf.EdgeLevel(directed=False), sf.NoPrivacy()
 PAIRS = np.array([[0, 1, 2, 5], [5, 6, 7, 0]])

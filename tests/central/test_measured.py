@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.catalog import method_named
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
 BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import _perturbed, edgerand, lapgraph, lpgnet
-from sfumato.central.edgerand import EdgeRand
-from sfumato.central.lapgraph import LapGraph
-from sfumato.central.lpgnet import LPGNet
+from sfumato.central import _edgerand as edgerand
+from sfumato.central import _lapgraph as lapgraph
+from sfumato.central import _lpgnet as lpgnet
+from sfumato.central import _perturbed
+from sfumato.central._edgerand import EdgeRand
+from sfumato.central._lapgraph import LapGraph
+from sfumato.central._lpgnet import LPGNet
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.events import LaplaceEvent, PureEvent
 from sfumato.record.ledger import Release
 from sfumato.verify import verify

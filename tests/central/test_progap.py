@@ -13,10 +13,11 @@ from sfumato import verify
 from sfumato.bounded import gradients
 from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import gap, progap
+from sfumato.central import _gap as gap
+from sfumato.central import _progap as progap
 from sfumato.errors import SfumatoWarning, UnsupportedUnitError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method.contract import Session
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
@@ -244,7 +245,7 @@ def test_a_record_that_overflows_float32_does_not_reach_other_gradients(stored, 
     """What enters DP-SGD is finite: no clip norm bounds a row that is not a number."""
     seen, original = [], gradients.clipped_gradient_sum
     monkeypatch.setattr(gradients, "clipped_gradient_sum", lambda *args: (seen.extend(args[1]), original(*args))[1])
-    monkeypatch.setattr("sfumato.graph.checks.MOST_FEATURE", np.inf)
+    monkeypatch.setattr("sfumato.graph._checks.MOST_FEATURE", np.inf)
     graph = small()
     x = graph.x.copy()
     x[np.flatnonzero(graph.train_mask)] = (1e30, -1e30, 1e30, 1e30, -1e30)

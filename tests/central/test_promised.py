@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import promised_releases
-from sfumato.central.compatibility import Expected, expected_rows, find_law, log_likelihood
-from sfumato.central.piloted import FEATURES_CHOSEN
-from sfumato.central.promised import PromisedMessages
-from sfumato.central.tuned import Tuned
+from sfumato.central import _promised_releases as promised_releases
+from sfumato.central._compatibility import Expected, expected_rows, find_law, log_likelihood
+from sfumato.central._piloted import FEATURES_CHOSEN
+from sfumato.central._promised import PromisedMessages
+from sfumato.central._tuned import Tuned
 from sfumato.errors import DataError, InputError, SchemaError, UnsupportedUnitError
-from sfumato.graph.declared import with_public_degrees
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.record import release_folder
+from sfumato.graph._declared import with_public_degrees
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.record import _release_folder as release_folder
 from sfumato.verify import verify
 
 UNIT = sf.NodeLevel(arcs="incident")
@@ -50,7 +50,7 @@ def handed(monkeypatch):
 
     monkeypatch.setattr(promised_releases, "noisy", fixed)
     monkeypatch.setattr(promised_releases, "hop_pays", lambda *_: True)
-    monkeypatch.setattr("sfumato.central.promised.hop_pays", lambda *_: True)
+    monkeypatch.setattr("sfumato.central._promised.hop_pays", lambda *_: True)
 
     def call(graph):
         seen.clear()
@@ -90,7 +90,7 @@ def test_the_noise_of_pairs_rows_and_test_is_what_was_charged(monkeypatch, relat
 
     monkeypatch.setattr(promised_releases, "noisy", watched)
     monkeypatch.setattr(promised_releases, "noisy_group_sums", watched_sums)
-    monkeypatch.setattr("sfumato.central.promised.hop_pays", lambda *_: True)
+    monkeypatch.setattr("sfumato.central._promised.hop_pays", lambda *_: True)
     graph = graph_of(max_degree=60)
     plan = plan_for(graph, unit=sf.NodeLevel(arcs="incident", relation=relation), epochs=1)
     plan.fit(graph)

@@ -5,9 +5,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.catalog import method_named
-from sfumato.central.counts import class_shares, count_inputs, one_hot
-from sfumato.graph.rare_outcomes import outcomes
-from sfumato.nn.metrics import label_scores
+from sfumato.central._counts import class_shares, count_inputs, one_hot
+from sfumato.graph._rare_outcomes import outcomes
+from sfumato.nn._metrics import label_scores
 
 EDGE, BUDGET = sf.EdgeLevel(directed=False), sf.Budget(2.0, 1e-6)
 

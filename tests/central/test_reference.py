@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central.reference import Reference, directions, label_histograms, neighborhoods, symmetric
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.central._reference import Reference, directions, label_histograms, neighborhoods, symmetric
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
 
 NONE = sf.NoPrivacy()
 

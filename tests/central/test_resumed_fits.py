@@ -11,12 +11,12 @@ import torch
 import sfumato as sf
 from sfumato import verify
 from sfumato._threads import set_threads
-from sfumato.central import gap
+from sfumato.central import _gap as gap
 from sfumato.errors import DataError, InputError, LedgerError
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._resume import FitState
 from sfumato.record.ledger import Chain
-from sfumato.record.resume import FitState
 
 GRAPH = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).with_split(seed=0)
 UNITS = {"edge": sf.EdgeLevel(directed=False), "node": sf.NodeLevel(max_out_degree=4)}
@@ -153,7 +153,7 @@ def stopped(plan, run, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.method.plan.certify", stop)
+        patch.setattr("sfumato.method._plan.certify", stop)
         with pytest.raises(Killed):
             finish(plan, run)
     return run

@@ -10,11 +10,11 @@ from scipy.sparse import csr_matrix
 
 import sfumato as sf
 from sfumato.bounded.exact import ROW_BITS
-from sfumato.central.scattering import _KEPT, Scattering, coefficients, num_coefficients
+from sfumato.central._scattering import _KEPT, Scattering, coefficients, num_coefficients
 from sfumato.datasets.images import from_arrays
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph import stochastic_block_model
-from sfumato.nn.scattering import group_norm, scattering
+from sfumato.nn._scattering import group_norm, scattering
 from sfumato.verify import verify
 
 UNIT = sf.RecordLevel()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central.set_calibration import NAME, SetCalibration, l1_sensitivity
+from sfumato.central._set_calibration import NAME, SetCalibration, l1_sensitivity
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.method.choosing import BINS
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method._choosing import BINS
 from sfumato.verify import verify
 
 GRAPH = stochastic_block_model(40, 2, mean_degree=6, num_features=3, seed=2).with_split((0.5, 0.3, 0.2), seed=1)

@@ -11,14 +11,14 @@ import torch
 import sfumato as sf
 from sfumato import verify
 from sfumato._threads import set_threads
-from sfumato.central import gap
-from sfumato.central.tuned import Tuned
+from sfumato.central import _gap as gap
+from sfumato.central._tuned import Tuned
 from sfumato.errors import LedgerError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.local import LabelOnly
 from sfumato.noise.keys import new_key
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
-from sfumato.record.resume import FitState
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._resume import FitState
 
 GRAPH = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).with_split(seed=0)
 OTHER = replace(GRAPH, x=GRAPH.x[::-1].copy())
@@ -173,7 +173,7 @@ def test_an_old_copy_of_local_reports_is_refused_for_other_users(run):
 
 
 def test_a_selection_that_comes_out_otherwise_is_refused(run, monkeypatch):
-    from sfumato.central import tuned
+    from sfumato.central import _tuned as tuned
 
     plan = plan_of(EDGE, Tuned((METHOD, replace(METHOD, num_hops=1)), "logarithmic", 3))
     released = copied_once_bound(plan, run)

@@ -9,14 +9,14 @@ import pytest
 
 import sfumato as sf
 from sfumato.catalog import METHODS, load, method_named
-from sfumato.central.arrivals import graph_free
+from sfumato.central._arrivals import graph_free
 from sfumato.errors import InputError, LedgerError, UnsupportedTargetError
-from sfumato.graph.graph import PublicFacts
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.graph.targets import Targets
-from sfumato.method.checks import LEARNERS, check_target
+from sfumato.graph._graph import PublicFacts
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.graph._targets import Targets
+from sfumato.method._checks import LEARNERS, check_target
 from sfumato.privacy.units import NoPrivacy, RecordLevel
-from sfumato.scoring.scores import SCORES
+from sfumato.scoring._scores import SCORES
 from sfumato.verify import verify
 
 BASE = stochastic_block_model(300, 3, mean_degree=25, homophily=0.9, num_features=6, seed=1)
@@ -191,7 +191,7 @@ def test_nodes_alone_get_a_chance_for_each_label():
 
 @pytest.mark.filterwarnings("ignore::sfumato.errors.SfumatoWarning")
 def test_a_stopped_fit_does_not_go_on_with_other_targets(tmp_path):
-    from sfumato.record.resume import FitState
+    from sfumato.record._resume import FitState
 
     graph = GRAPHS["number"]
     plan = sf.MLP(epochs=1).calibrate(BUDGETS["node"], NODE, graph.public_facts(NODE))

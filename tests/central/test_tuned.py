@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import tuned as module
-from sfumato.central.tuned import SCORE_SHARE, Tuned
+from sfumato.central import _tuned as module
+from sfumato.central._tuned import SCORE_SHARE, Tuned
 from sfumato.errors import DataError, InputError, SfumatoError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method._plan import Plan
 from sfumato.method.contract import Outcome
-from sfumato.method.plan import Plan
 from sfumato.privacy.accounting import central_limit_mu, epsilon
 from sfumato.privacy.events import GaussianEvent, SelectionEvent
-from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.record._dataset_ledger import DatasetLedger
 from sfumato.record.ledger import Release, canonical_json
 from sfumato.verify import verify
 

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.audit.canaries import edge_canaries, flip, node_canaries
-from sfumato.audit.hops import hops
+from sfumato.audit._canaries import edge_canaries, flip, node_canaries
+from sfumato.audit._hops import hops
 from sfumato.catalog import METHODS, method_named
-from sfumato.central.arrivals import calibrate_arrival
-from sfumato.central.auto import Auto
+from sfumato.central._arrivals import calibrate_arrival
+from sfumato.central._auto import Auto
 from sfumato.errors import DataError, DroppedWarning, InputError
 from sfumato.graph import Graph, stochastic_block_model
-from sfumato.graph.weights import FULL, EdgeWeights
-from sfumato.method.graph_key import GraphKey
-from sfumato.method.opening import _graph_mac
-from sfumato.pate.graph_teachers import GraphTeachers
+from sfumato.graph._weights import FULL, EdgeWeights
+from sfumato.method._graph_key import GraphKey
+from sfumato.method._opening import _graph_mac
+from sfumato.pate._graph_teachers import GraphTeachers
 from sfumato.privacy.units import NoPrivacy
 from sfumato.verify import verify
-from sfumato.verify.methods import rules_of
+from sfumato.verify._methods import rules_of
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
 READERS = ("gap", "progap", "label-messages", "piloted-messages")

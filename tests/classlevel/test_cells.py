@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.classlevel.cells import cells_key, cells_of, check_partition
+from sfumato.classlevel._cells import cells_key, cells_of, check_partition
 from sfumato.errors import DataError, InputError
 
 Y = np.arange(60) % 3

@@ -8,7 +8,7 @@ import torch
 
 import sfumato as sf
 from sfumato.catalog import load
-from sfumato.classlevel.cells import cells_of
+from sfumato.classlevel._cells import cells_of
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.verify import verify
 
@@ -118,7 +118,7 @@ def test_convolutions_need_images():
 
 
 def test_copies_of_an_image_are_a_function_of_its_place_and_the_image():
-    from sfumato.nn.augmentation import Copies
+    from sfumato.nn._augmentation import Copies
 
     x = torch.rand(6, 196, generator=torch.Generator().manual_seed(0))
     copies = Copies(10, 3, (1, 14, 14), seed=0)
@@ -131,7 +131,7 @@ def test_copies_of_an_image_are_a_function_of_its_place_and_the_image():
 
 
 def test_a_gradient_is_that_of_the_scaled_mean_loss_of_one_cell(monkeypatch):
-    from sfumato.classlevel import class_dp
+    from sfumato.classlevel import _class_dp as class_dp
 
     seen = []
 

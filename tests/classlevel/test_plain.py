@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from torch import nn
 
-from sfumato.classlevel.record import CNN
+from sfumato.classlevel._record import CNN
 from sfumato.datasets.images import from_arrays
-from sfumato.nn.training import SGD, Adam, Momentum
+from sfumato.nn._training import SGD, Adam, Momentum
 from sfumato.privacy.units import NoPrivacy
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sfumato.cli import invoke
-from sfumato.graph.synthetic import campus, stochastic_block_model
+from sfumato.graph._synthetic import campus, stochastic_block_model
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,7 +31,7 @@ def _one_thread():
 def small_campus():
     """The data set ``campus`` has 300 nodes while the tests of one file run: for commands whose claims need no more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sfumato.datasets.loading.campus", partial(campus, 300))
+        patch.setattr("sfumato.datasets._loading.campus", partial(campus, 300))
         yield
 
 
@@ -86,7 +86,7 @@ def tables(tmp_path_factory):
 
 FORKS = """
 import json, os, signal, sys
-import numba, torch, sfumato.central.tuned, sfumato.cli, sfumato.scoring.scores, sfumato.pate.run
+import numba, torch, sfumato.central._tuned, sfumato.cli, sfumato.scoring._scores, sfumato.pate._run
 
 for line in sys.stdin:
     child = os.fork()

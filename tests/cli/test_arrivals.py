@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.cli import invoke
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.record.dataset_ledger import read_account
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.record._dataset_ledger import read_account
 
 BATCH = np.repeat([0, 1, 2], [200, 30, 20])
 
@@ -255,7 +255,7 @@ def test_another_graph_with_labels_is_charged(sfumato, at, world, tmp_path):
 
 
 def test_a_kill_leaves_nodes_that_cannot_arrive_again(signaled, sfumato, at):
-    hop = "sfumato.central.counts.noisy_counts"
+    hop = "sfumato.central._counts.noisy_counts"
     ledger = ("--ledger", at.folder / "ledger.jsonl")
     assert signaled(hop, *at("edge", 1), *ledger, signal="SIGKILL").code == -9
     own = (at.folder / "edge/arrivals/1/release/ledger.jsonl").read_text().splitlines()
@@ -271,7 +271,7 @@ def test_a_kill_leaves_nodes_that_cannot_arrive_again(signaled, sfumato, at):
 
 
 def test_ctrl_c_before_noise_leaves_nothing(signaled, sfumato, at):
-    told = signaled("sfumato.method.plan.open_session", *at("edge", 1))
+    told = signaled("sfumato.method._plan.open_session", *at("edge", 1))
     assert told.code == 130
     assert "Nothing was released." in told.err
     assert not (at.folder / "edge" / "arrivals" / "1").exists()

@@ -8,10 +8,10 @@ import stat
 import pytest
 from collect_fake import LABEL, FakeServer, schema_of
 
-from sfumato.collect.client import Device
-from sfumato.collect.keys import ServerKey
-from sfumato.collect.schema import Schema
-from sfumato.collect.wire import decode
+from sfumato.collect._client import Device
+from sfumato.collect._keys import ServerKey
+from sfumato.collect._schema import Schema
+from sfumato.collect._wire import decode
 
 QUESTIONS = """
 collection = "reading-2026"
@@ -36,7 +36,7 @@ VALUES = 'label = "poetry"\n[features]\n"books a year" = 30\nage = 56.06133713\n
 def folder(tmp_path, monkeypatch):
     """An empty folder as the current one, with questions, a roster and values."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sfumato.collect.ticks.SECONDS", 0.0)
+    monkeypatch.setattr("sfumato.collect._ticks.SECONDS", 0.0)
     (tmp_path / "questions.toml").write_text(QUESTIONS)
     (tmp_path / "users.txt").write_text("".join(f"u{i}\n" for i in range(30)))
     (tmp_path / "values.toml").write_text(VALUES)
@@ -246,11 +246,11 @@ def test_refusals_do_not_promise_that_the_same_command_goes_on(folder, sfumato, 
 
 def test_a_private_authority_is_handed_on(folder, sfumato, served, monkeypatch):
     """Each connection of both commands gets the file."""
-    from sfumato.collect.connection import Connection
+    from sfumato.collect._connection import Connection
 
     given = []
     monkeypatch.setattr(
-        "sfumato.collect.connection.Connection",
+        "sfumato.collect._connection.Connection",
         lambda url, *, ca, tell: given.append(ca) or Connection(url, tell=tell),
     )
     (folder / "values.csv").write_text("user,books a year,age,genre\nu1,1,2,crime\n")
@@ -324,10 +324,10 @@ def test_a_stop_says_how_to_go_on(folder, sfumato, served, monkeypatch):
     (folder / "values.csv").write_text("user,books a year,age,genre\nu1,1,2,crime\n")
     about = ("schema.json", "--server", served[0], "--codes", "codes.csv", "--values", "values.csv")
     with monkeypatch.context() as patched:
-        patched.setattr("sfumato.collect.simulate.Devices.enrol", stop)
+        patched.setattr("sfumato.collect._simulate.Devices.enrol", stop)
         done = sfumato("collect", "simulate", *about)
         assert (done.code, "same command goes on, with the same bytes" in done.err) == (130, True)
-        patched.setattr("sfumato.collect.client.Device.send", stop)
+        patched.setattr("sfumato.collect._client.Device.send", stop)
         alone = ("--state", "device", "--values", "values.toml", "--user", "u3", "--cap", "3", "--yes")
         done = sfumato("collect", "report", served[0], *alone, "--code", code_of(folder, "u3"))
         assert (done.code, "goes on, without another charge" in done.err) == (130, True)

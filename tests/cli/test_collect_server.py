@@ -15,9 +15,9 @@ import httpx
 import pytest
 from devices import SERVER_KEY, FakeDevice, label_schema
 
-from sfumato.collect.closed import Closed
-from sfumato.collect.keys import ServerKey
-from sfumato.collect.store import Store
+from sfumato.collect._closed import Closed
+from sfumato.collect._keys import ServerKey
+from sfumato.collect._store import Store
 
 SCHEMA = label_schema(opens="2020-01-01T00:00:00Z", closes="2120-01-01T00:00:00Z")
 ADA = FakeDevice("ada", SCHEMA)

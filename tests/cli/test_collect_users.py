@@ -6,9 +6,9 @@ import json
 import pytest
 from devices import SERVER_KEY, FakeDevice, label_schema
 
-from sfumato.collect.keys import ServerKey
-from sfumato.collect.store import Store
-from sfumato.collect.tables import read_codes
+from sfumato.collect._keys import ServerKey
+from sfumato.collect._store import Store
+from sfumato.collect._tables import read_codes
 
 SCHEMA = label_schema(opens="2020-01-01T00:00:00Z", closes="2120-01-01T00:00:00Z")
 ADA, BOB = FakeDevice("ada", SCHEMA), FakeDevice("bob", SCHEMA)

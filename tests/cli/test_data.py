@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from sfumato.cli import app, data
-from sfumato.evaluation.source import Source
+from sfumato.cli import _data as data
+from sfumato.cli import app
+from sfumato.evaluation._source import Source
 
 
 def options(command):

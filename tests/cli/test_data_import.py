@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph import Graph, read_csv
-from sfumato.tables import _tables, importing
+from sfumato.tables import _importing as importing
+from sfumato.tables import _tables
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6")
 

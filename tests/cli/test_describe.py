@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.cli.describe import _by_unit
+from sfumato.cli._describe import _by_unit
 from sfumato.errors import SfumatoWarning
 from sfumato.graph import from_frames, read_csv
-from sfumato.graph.schema import Schema
+from sfumato.graph._schema import Schema
 from sfumato.privacy.units import UNITS
 
 pd = pytest.importorskip("pandas")

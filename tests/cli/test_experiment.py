@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sfumato.experiments import runner, sources
-from sfumato.experiments.results import read
-from sfumato.graph.synthetic import campus
+from sfumato.experiments import _runner as runner
+from sfumato.experiments import _sources as sources
+from sfumato.experiments._results import read
+from sfumato.graph._synthetic import campus
 
 SMALL = """
 name = "small"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.report.scale import right_guesses
+from sfumato.report._scale import right_guesses
 
 
 def test_the_chart_stands_in_the_terminal_and_on_the_page(sfumato, tmp_path):

@@ -6,10 +6,10 @@ from dataclasses import fields, replace
 import pytest
 
 import sfumato as sf
-from sfumato.central import labels
-from sfumato.cli.options import _AGAIN, Options
+from sfumato.central import _labels as labels
+from sfumato.cli._options import _AGAIN, Options
 from sfumato.method.card import FLOORS
-from sfumato.record.release_folder import read_release
+from sfumato.record._release_folder import read_release
 
 EDGE = ("--unit", "edge", "--epsilon", "0.1", "--delta", "1e-6")
 

@@ -11,10 +11,10 @@ import pytest
 
 from sfumato import _files
 from sfumato.graph import read_csv
-from sfumato.pate import plan
-from sfumato.pate import run as pate_run
-from sfumato.pate.images import Images
-from sfumato.record.dataset_ledger import read_account
+from sfumato.pate import _plan as plan
+from sfumato.pate import _run as pate_run
+from sfumato.pate._images import Images
+from sfumato.record._dataset_ledger import read_account
 from sfumato.verify import verify
 
 EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--threads", "1", "--no-controls", "--json")
@@ -156,7 +156,7 @@ def test_predicting(disk, sfumato, stores, shared, tmp_path):
 
 def test_pate(disk, sfumato, tmp_path, monkeypatch):
     x, y = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32), np.arange(80) % 2
-    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: Images("toy", x[:40], y[:40], x, y, 2))
+    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: Images("toy", x[:40], y[:40], x, y, 2))
     for holder in (plan, pate_run):
         monkeypatch.setattr(holder, "POOL", 60)
     monkeypatch.setattr(pate_run, "QUICK", {"consistency": {"width": 4, "steps": 3, "batch_size": 8}})

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.central.baselines import MLP
-from sfumato.nn.weights import load_weights
+from sfumato.central._baselines import MLP
+from sfumato.nn._weights import load_weights
 
 image_module = pytest.importorskip("PIL.Image")
 CLASSES = ("a", "b", "c")
@@ -78,7 +78,7 @@ def test_the_class_is_reconstructed(sfumato, runs, network, tmp_path):
 
 
 def test_images_may_lie_in_a_store(sfumato, runs, folder, network, tmp_path):
-    from sfumato.datasets.loading import load_dataset
+    from sfumato.datasets._loading import load_dataset
 
     run = Path(shutil.copytree(runs / "first", tmp_path / "first"))
     store = load_dataset(str(folder), split="public").save(tmp_path / "store")

@@ -31,7 +31,7 @@ def ledger(tmp_path):
 @pytest.fixture
 def stopped(train, tmp_path, monkeypatch):
     """A resumable run that a full disk stopped before it was saved."""
-    from sfumato.method.plan import Fitted
+    from sfumato.method._plan import Fitted
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device", "model.safetensors")
@@ -176,7 +176,7 @@ def test_a_folder_put_back_as_it_was_draws_the_same_bits_or_nothing(
     train, sfumato, tables, ledger, tmp_path, monkeypatch
 ):
     """Copied before the fit, which had bound neither plan nor graph to its key."""
-    from sfumato.method.plan import Plan
+    from sfumato.method._plan import Plan
 
     run, copy, real = tmp_path / "run", tmp_path / "copy", Plan.fit
     with monkeypatch.context() as patch:
@@ -204,7 +204,7 @@ def test_a_folder_put_back_as_it_was_draws_the_same_bits_or_nothing(
 
 
 def test_a_plain_stopped_run_stays_charged(train, sfumato, refused, ledger, tmp_path, monkeypatch):
-    from sfumato.method.plan import Fitted
+    from sfumato.method._plan import Fitted
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")

@@ -11,9 +11,9 @@ HEAVY = ("torch", "torch_geometric", "sklearn", "pandas", "scipy.stats", "scipy.
 PROBE = """
 import json, sys
 from functools import partial
-from sfumato.central import labels
+from sfumato.central import _labels as labels
 from sfumato.cli import invoke
-from sfumato.datasets import loading as datasets
+from sfumato.datasets import _loading as datasets
 datasets.campus = partial(datasets.campus, {nodes})
 labels._MOST_TREE_WORK = 0  # trees are those of scikit-learn; they are left out where columns are many
 found = {{}}

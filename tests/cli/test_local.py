@@ -11,15 +11,15 @@ import scipy.sparse as sp
 
 from sfumato.catalog import method_for
 from sfumato.cli import invoke
-from sfumato.cli.local import implied, look, lost
+from sfumato.cli._local import implied, look, lost
 from sfumato.errors import InputError
-from sfumato.evaluation.controls import controls
-from sfumato.graph.graph import Graph, PublicFacts
-from sfumato.local.hybrid import Hybrid
-from sfumato.local.label_only import LabelOnly
-from sfumato.local.presets import preset
+from sfumato.evaluation._controls import controls
+from sfumato.graph._graph import Graph, PublicFacts
+from sfumato.local._hybrid import Hybrid
+from sfumato.local._label_only import LabelOnly
+from sfumato.local._presets import preset
 from sfumato.noise.rectangles import SAMPLER_TAU
-from sfumato.report.run import read_run, run_page
+from sfumato.report._run import read_run, run_page
 
 ASKED = ("--epsilon-y", "1")
 BOTH = ("--epsilon-x", "2", *ASKED)

@@ -71,7 +71,7 @@ def test_the_best_others_of_each_node_are_written_whether_linked_or_not(sfumato,
     from sfumato import load
     from sfumato.graph import Graph, campus
 
-    monkeypatch.setattr("sfumato.method.rows._PAIRS_AT_ONCE", 1 << 14)  # in several parts, as those of a large graph
+    monkeypatch.setattr("sfumato.method._rows._PAIRS_AT_ONCE", 1 << 14)  # in several parts, as those of a large graph
     out = tmp_path / "best.csv"
     told = json.loads(sfumato("predict", run, "--top", 3, "--out", out, "--json").out)
     header, *lines = read(out)

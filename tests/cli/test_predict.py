@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sfumato.cli import invoke
-from sfumato.record.dataset_ledger import read_account
+from sfumato.record._dataset_ledger import read_account
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-5", "--json")
 
@@ -51,7 +51,7 @@ def test_predictions_share_a_ledger_until_it_refuses(sfumato, other, ledger, tmp
 
 
 def test_a_kill_before_the_first_release_leaves_the_charge_in_both_ledgers(signaled, sfumato, other, ledger, tmp_path):
-    hop = "sfumato.central.gap.noisy_neighborhood_sum"
+    hop = "sfumato.central._gap.noisy_neighborhood_sum"
     result = signaled(hop, *other(), "--ledger", ledger, "--total-epsilon", "3", signal="SIGKILL")
     assert result.code == -9
     account = read_account(ledger)
@@ -67,7 +67,7 @@ def test_a_kill_before_the_first_release_leaves_the_charge_in_both_ledgers(signa
 
 
 def test_every_release_is_on_disk_before_it_is_computed(sfumato, other, ledger, tmp_path, monkeypatch):
-    from sfumato.central import gap
+    from sfumato.central import _gap as gap
 
     real, seen = gap.noisy_neighborhood_sum, []
 
@@ -123,7 +123,7 @@ def test_predictions_that_cannot_be_written_are_not_paid_again(sfumato, other, t
         def full(*_, **__):
             raise OSError(28, "No space left on device", str(tmp_path / "p.csv"))
 
-        patch.setattr("sfumato.cli.predictions.whole_file", full)
+        patch.setattr("sfumato.cli._predictions.whole_file", full)
         result = sfumato(*other())
     assert (result.code, result.out) == (2, "")
     assert "stay charged" in result.err

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.tables.importing import import_tables
+from sfumato.tables._importing import import_tables
 
 COUNT = 60
 SCHEMA = """

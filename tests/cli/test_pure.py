@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.record.dataset_ledger import read_account
+from sfumato.record._dataset_ledger import read_account
 
 PURE = ("--dataset", "campus", "--unit", "edge", "--epsilon", "2", "--delta", "0", "--no-controls")
 pytestmark = pytest.mark.usefixtures("small_campus")

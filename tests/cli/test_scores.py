@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.cli.scores import _cell, _short, price_line
+from sfumato.cli._scores import _cell, _short, price_line
 from sfumato.method.card import FLOORS
-from sfumato.scoring.scores import Summary
+from sfumato.scoring._scores import Summary
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6")
 

@@ -18,7 +18,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from sfumato.cli import invoke, serve
+from sfumato.cli import _serve as serve
+from sfumato.cli import invoke
 
 PATIENCE = 60
 
@@ -61,7 +62,7 @@ def started(folder, *options, descriptors=1024):
 
 
 def test_a_server_makes_sets_and_chooses(trained, refused, tables, tmp_path):
-    from sfumato.cli.serve import _read
+    from sfumato.cli._serve import _read
     from sfumato.method.decisions import Decision
 
     found = _read(trained / "edge", Decision(coverage=0.8, positive="2005", threshold="cost=1:1"))

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from sfumato.record.dataset_ledger import read_account
+from sfumato.record._dataset_ledger import read_account
 
 EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--threads", "1")
-HOP = "sfumato.central.gap.noisy_neighborhood_sum"
+HOP = "sfumato.central._gap.noisy_neighborhood_sum"
 
 
 def interrupt(*_, **__):
@@ -61,7 +61,7 @@ def test_without_a_data_set_ledger_the_run_names_its_own(sfumato, tables, tmp_pa
 
 
 def test_before_the_charge_nothing_stays(sfumato, train, tmp_path, monkeypatch):
-    for at in ("sfumato.evaluation.source.Source.load", "sfumato.method.engine.Claim.of"):
+    for at in ("sfumato.evaluation._source.Source.load", "sfumato.method._engine.Claim.of"):
         for more in ((), ("--resumable",)):
             with monkeypatch.context() as patch:
                 patch.setattr(at, interrupt)
@@ -71,8 +71,8 @@ def test_before_the_charge_nothing_stays(sfumato, train, tmp_path, monkeypatch):
 
 
 def test_a_claim_without_a_ledger_of_the_run_is_told_too(sfumato, train, tmp_path, monkeypatch):
-    reserve = "sfumato.record.dataset_ledger.DatasetLedger.reserve"
-    from sfumato.record.dataset_ledger import DatasetLedger
+    reserve = "sfumato.record._dataset_ledger.DatasetLedger.reserve"
+    from sfumato.record._dataset_ledger import DatasetLedger
 
     real = DatasetLedger.reserve
     monkeypatch.setattr(reserve, lambda *args, **given: interrupt(real(*args, **given)))
@@ -97,7 +97,7 @@ def test_a_resumable_run_goes_on_without_another_charge(sfumato, train, tmp_path
 def test_a_saved_run_lacks_its_scores_alone(sfumato, train, tmp_path, monkeypatch):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.evaluation.request.scores_of", interrupt)
+        patch.setattr("sfumato.evaluation._request.scores_of", interrupt)
         result = sfumato(*train)
     said = f"Stopped. {charged(tmp_path)} The run is saved in {run}. Its scores are not: sfumato evaluate {run}"
     assert (result.code, last_line(result.err)) == (130, said)
@@ -109,7 +109,7 @@ def test_tuning_tells_its_charge(signaled, tables, shared, tmp_path):
     candidates = tmp_path / "candidates.toml"
     candidates.write_text("[[candidate]]\nepochs = 1\n[[candidate]]\nepochs = 2\n")
     more = ("--candidates", candidates, "--trials", "2", "--out", tmp_path / "run")
-    result = signaled("sfumato.central.tuned.draw_trials", "tune", "gap", *tables["first"], *EDGE, *shared, *more)
+    result = signaled("sfumato.central._tuned.draw_trials", "tune", "gap", *tables["first"], *EDGE, *shared, *more)
     assert (result.code, result.out) == (130, "")
     said = last_line(result.err)
     claim = read_account(tmp_path / "l.jsonl").claims[0]
@@ -131,20 +131,21 @@ def test_predicting_tells_its_charge(sfumato, signaled, tables, shared, tmp_path
 
 TOY = """
 import numpy as np
-from sfumato.pate import plan, run
-from sfumato.pate.images import Images
+from sfumato.pate import _plan as plan
+from sfumato.pate import _run as run
+from sfumato.pate._images import Images
 x, y = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32), np.arange(80) % 2
 toy = Images("toy", x[:40], y[:40], x, y, num_classes=2)
 plan.POOL = run.POOL = 60
 run.QUICK = {"consistency": {"width": 4, "steps": 3, "batch_size": 8}}
-patch("sfumato.pate.images.load_images", lambda *_: toy).start()
+patch("sfumato.pate._images.load_images", lambda *_: toy).start()
 """
 PATE = ("pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick",
         "--epsilon", "50", "--mechanism", "gnmax", "--threads", "1", "--no-controls")  # fmt: skip
 STAGES = {
-    "teachers": ("sfumato.pate.run._ask", "The same command goes on with this charge."),
-    "answers": ("sfumato.pate.run.answer", "since its answers are lost: a new one costs again, in another folder."),
-    "student": ("sfumato.pate.run.fit_student", "the same command goes on from them, and charges nothing."),
+    "teachers": ("sfumato.pate._run._ask", "The same command goes on with this charge."),
+    "answers": ("sfumato.pate._run.answer", "since its answers are lost: a new one costs again, in another folder."),
+    "student": ("sfumato.pate._run.fit_student", "the same command goes on from them, and charges nothing."),
 }
 
 
@@ -167,7 +168,7 @@ def test_an_experiment_charges_nothing(sfumato, tmp_path, monkeypatch):
         'name = "small"\ntitle = "t"\nsource = "a test"\ncomments = []\ndataset = "campus"\nsplit = "75/10/15"\nseeds = 1\n'
         'axis = "epsilon"\n[quick]\nseeds = 1\nminutes = 1\nepsilons = []\n' + run
     )
-    monkeypatch.setattr("sfumato.experiments.runner.run_cell", interrupt)
+    monkeypatch.setattr("sfumato.experiments._runner.run_cell", interrupt)
     result = sfumato("experiment", "run", spec, "--results", tmp_path / "results")
     assert result.code == 130
     assert "Stopped: 0 of 1 cells" in last_line(result.err)
@@ -175,7 +176,7 @@ def test_an_experiment_charges_nothing(sfumato, tmp_path, monkeypatch):
 
 
 def test_what_charges_nothing_says_so(sfumato, monkeypatch):
-    monkeypatch.setattr("sfumato.datasets.listing.list_datasets", interrupt)
+    monkeypatch.setattr("sfumato.datasets._listing.list_datasets", interrupt)
     result = sfumato("datasets")
     assert (result.code, result.out, result.err) == (130, "", "Stopped. Nothing was charged.\n")
 
@@ -184,7 +185,7 @@ def test_a_data_set_ledger_that_cannot_be_read_is_named(sfumato, train, tmp_path
     def unreadable(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("sfumato.record.stopped.read_account", unreadable)
+    monkeypatch.setattr("sfumato.record._stopped.read_account", unreadable)
     monkeypatch.setattr(HOP, interrupt)
     result = sfumato(*train)
     assert "What is charged cannot be read: see" in last_line(result.err)

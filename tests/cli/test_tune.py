@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sfumato.central import tuned
+from sfumato.central import _tuned as tuned
 
 SETTINGS = "[[candidate]]\nnum_hops = 1\nepochs = 1\n[[candidate]]\nnum_hops = 1\nepochs = 2\n"
 BUDGET = ["--unit", "edge", "--epsilon", "4", "--delta", "1e-5", "--trials", "3"]

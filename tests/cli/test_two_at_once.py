@@ -8,14 +8,14 @@ from pkgutil import resolve_name
 import numpy as np
 import pytest
 
-from sfumato.pate import plan
-from sfumato.pate import run as pate_run
-from sfumato.pate.images import Images
-from sfumato.record.dataset_ledger import read_account
+from sfumato.pate import _plan as plan
+from sfumato.pate import _run as pate_run
+from sfumato.pate._images import Images
+from sfumato.record._dataset_ledger import read_account
 from sfumato.verify import verify
 
 EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--threads", "1", "--no-controls")
-RESERVE, CHARGE = "sfumato.method.engine.Spending.reserve", "sfumato.method.contract.Session.charge"
+RESERVE, CHARGE = "sfumato.method._engine.Spending.reserve", "sfumato.method.contract.Session.charge"
 
 
 def contents(folder):
@@ -68,7 +68,7 @@ def twice(sfumato, tmp_path, monkeypatch):
             return found
 
         with monkeypatch.context() as patch:
-            patch.setattr("sfumato.record.release_folder.check_new_folder", lambda directory: None)
+            patch.setattr("sfumato.record._release_folder.check_new_folder", lambda directory: None)
             patch.setattr(at, step)
             first = sfumato(*command)
         assert changed == [False]
@@ -106,14 +106,14 @@ def test_the_first_finishes_and_the_second_charges_nothing(twice, commands, shar
 @pytest.mark.parametrize("charged", [False, True], ids=["alone", "ledger"])
 def test_a_run_of_pate_finishes_too(twice, shared, tmp_path, monkeypatch, charged):
     x, y = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32), np.arange(80) % 2
-    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: Images("toy", x[:40], y[:40], x, y, 2))
+    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: Images("toy", x[:40], y[:40], x, y, 2))
     for holder in (plan, pate_run):
         monkeypatch.setattr(holder, "POOL", 60)
     monkeypatch.setattr(pate_run, "QUICK", {"consistency": {"width": 4, "steps": 3, "batch_size": 8}})
     command = ("pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick",
                "--epsilon", "50", "--mechanism", "gnmax", "--threads", "1", "--no-controls")  # fmt: skip
     out = tmp_path / "run"
-    first, second = twice("sfumato.pate.run._ask", *command, "--out", out, *(shared if charged else ()))
+    first, second = twice("sfumato.pate._run._ask", *command, "--out", out, *(shared if charged else ()))
     refused(second, out)
     assert first.code == 0, first.err
     assert verify(out).problems == ()
@@ -123,11 +123,11 @@ def test_a_run_of_pate_finishes_too(twice, shared, tmp_path, monkeypatch, charge
 
 
 KILLS = {
-    "while data are read": ("plain", "sfumato.evaluation.source.Source.load"),
+    "while data are read": ("plain", "sfumato.evaluation._source.Source.load"),
     "before the claim": ("plain", RESERVE),
     "before the claim of a prediction": ("predict", RESERVE),
     "before the claim of a selection": ("tune", RESERVE),
-    "before the private state": ("resumable", "sfumato.record.resume.FitState._write"),
+    "before the private state": ("resumable", "sfumato.record._resume.FitState._write"),
     "inside the private state": ("resumable", "pathlib.Path.replace"),
 }
 

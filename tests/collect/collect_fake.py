@@ -8,11 +8,11 @@ from threading import Thread
 
 import httpx
 
-from sfumato.collect.batch import decode_batch
-from sfumato.collect.connection import Connection
-from sfumato.collect.keys import ServerKey, mac, same, verify, verify_batch
-from sfumato.collect.schema import Schema
-from sfumato.collect.wire import decode
+from sfumato.collect._batch import decode_batch
+from sfumato.collect._connection import Connection
+from sfumato.collect._keys import ServerKey, mac, same, verify, verify_batch
+from sfumato.collect._schema import Schema
+from sfumato.collect._wire import decode
 
 KEY = ServerKey(bytes(range(32)))
 TIMES = {"opens": "2026-01-01T00:00:00Z", "closes": "2126-01-01T00:00:00Z"}

@@ -4,11 +4,11 @@ import hashlib
 
 import numpy as np
 
-from sfumato.collect.closed import Closed
-from sfumato.collect.schema import Schema
-from sfumato.collect.wire import encode, public_id
+from sfumato.collect._closed import Closed
+from sfumato.collect._schema import Schema
+from sfumato.collect._wire import encode, public_id
 from sfumato.graph import stochastic_block_model
-from sfumato.local.collection import topology
+from sfumato.local._collection import topology
 from sfumato.noise.coins import SecretWords
 
 BASE = {

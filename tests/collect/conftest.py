@@ -60,4 +60,4 @@ def where(request, tmp_path):
 @pytest.fixture(autouse=True)
 def _no_ticks(monkeypatch):
     """Devices of tests need not hide how long they take."""
-    monkeypatch.setattr("sfumato.collect.ticks.SECONDS", 0.0)
+    monkeypatch.setattr("sfumato.collect._ticks.SECONDS", 0.0)

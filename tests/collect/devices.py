@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sfumato.collect import keys, wire
-from sfumato.collect.batch import encode_batch
-from sfumato.collect.keys import DeviceKeys, ServerKey
-from sfumato.collect.schema import Schema
-from sfumato.collect.store import Enrolment, Keys, Upload
+from sfumato.collect import _keys as keys
+from sfumato.collect import _wire as wire
+from sfumato.collect._batch import encode_batch
+from sfumato.collect._keys import DeviceKeys, ServerKey
+from sfumato.collect._schema import Schema
+from sfumato.collect._store import Enrolment, Keys, Upload
 
 SERVER_KEY = ServerKey(bytes(range(32)))
 TOKEN = "0123456789abcdef" * 4

@@ -7,8 +7,8 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["sfumato.collect.wire"]):
-    from sfumato.collect import wire  # noqa: F401
+with atheris.instrument_imports(include=["sfumato.collect._wire"]):
+    pass
 
 from wire_messages import accepted, all_schemas
 

@@ -3,10 +3,10 @@
 import pytest
 from devices import label_schema
 
-from sfumato.collect.address import Address
-from sfumato.collect.database import StoreError
-from sfumato.collect.reading import read_closed
-from sfumato.collect.store import Store
+from sfumato.collect._address import Address
+from sfumato.collect._database import StoreError
+from sfumato.collect._reading import read_closed
+from sfumato.collect._store import Store
 from sfumato.errors import InputError
 
 IN_MEMORY = [

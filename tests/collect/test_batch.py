@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from sfumato.collect import batch
-from sfumato.collect.batch import MOST_BYTES, decode_batch, encode_batch, most_reports
-from sfumato.collect.keys import MAC_BYTES, DeviceKeys, ServerKey, mac, verify_batch
-from sfumato.collect.schema import Schema
-from sfumato.collect.wire import WireError, encode
+from sfumato.collect import _batch as batch
+from sfumato.collect._batch import MOST_BYTES, decode_batch, encode_batch, most_reports
+from sfumato.collect._keys import MAC_BYTES, DeviceKeys, ServerKey, mac, verify_batch
+from sfumato.collect._schema import Schema
+from sfumato.collect._wire import WireError, encode
 
 SERVER = ServerKey(bytes(range(32)))
 QUESTIONS = {

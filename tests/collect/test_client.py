@@ -14,11 +14,11 @@ import pytest
 from collect_fake import FEATURES, KEY, LABEL, FakeServer, schema_of
 
 from sfumato._files import cut_file
-from sfumato.collect.checks import roster_sha256
-from sfumato.collect.client import Device
-from sfumato.collect.connection import RefusedError
-from sfumato.collect.keys import DeviceKeys, verify
-from sfumato.collect.wire import decode
+from sfumato.collect._checks import roster_sha256
+from sfumato.collect._client import Device
+from sfumato.collect._connection import RefusedError
+from sfumato.collect._keys import DeviceKeys, verify
+from sfumato.collect._wire import decode
 from sfumato.errors import BudgetExceededError, CollectionError, InputError, LedgerError
 
 SCHEMA = schema_of()
@@ -268,9 +268,9 @@ KILLS = """
 import json, os, sys
 from pathlib import Path
 from collect_fake import schema_of
-from sfumato.collect import drawing
-from sfumato.collect.checks import roster_sha256
-from sfumato.collect.client import Device
+from sfumato.collect import _drawing as drawing
+from sfumato.collect._checks import roster_sha256
+from sfumato.collect._client import Device
 from sfumato.noise import coins
 
 root, real = Path(sys.argv[1]), os.fsync

@@ -6,8 +6,8 @@ import random
 import pytest
 from wire_messages import ASKED, any_answers, schema_of
 
-from sfumato.collect import wire
-from sfumato.collect.closed import Closed
+from sfumato.collect import _wire as wire
+from sfumato.collect._closed import Closed
 from sfumato.errors import DataError
 
 SCHEMA = schema_of(ASKED["features and label"])

@@ -10,11 +10,11 @@ from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
 
 from sfumato.cli import invoke
-from sfumato.collect import server as server_module
-from sfumato.collect.closed import Closed, Stream
-from sfumato.collect.estimate import estimate
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Store, Upload
+from sfumato.collect import _server as server_module
+from sfumato.collect._closed import Closed, Stream
+from sfumato.collect._estimate import estimate
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Store, Upload
 from sfumato.errors import DataError
 
 SCHEMA = label_schema()
@@ -32,8 +32,8 @@ def full(tmp_path_factory):
     uploads = [Upload(one.user, one.message(place % 4), b"") for place, one in enumerate(devices)]
     store.add(uploads)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sfumato.collect.stored._MOST_AT_ONCE", 100)
-        patch.setattr("sfumato.collect.estimate._USERS", 100)
+        patch.setattr("sfumato.collect._stored._MOST_AT_ONCE", 100)
+        patch.setattr("sfumato.collect._estimate._USERS", 100)
         yield store
     store.dispose()
 
@@ -158,7 +158,7 @@ def test_a_closing_is_checked_once_by_a_server(client, monkeypatch):
 def test_a_closing_that_fails_can_be_asked_for_again(client, monkeypatch):
     client, _ = client
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.collect.closed.decode", lambda *_: 1 / 0)
+        patch.setattr("sfumato.collect._closed.decode", lambda *_: 1 / 0)
         assert client.post("/close", headers=BEARER).status_code == 500
     assert client.post("/reports", content=BOB.body(1)).status_code == 201
     assert client.post("/close", headers=BEARER).json()["reports"] == 2

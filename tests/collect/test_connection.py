@@ -13,7 +13,7 @@ import httpx
 import pytest
 from collect_fake import FakeServer, schema_of
 
-from sfumato.collect.connection import Connection, RefusedError
+from sfumato.collect._connection import Connection, RefusedError
 from sfumato.errors import CollectionError, InputError
 
 SCHEMA = schema_of()
@@ -205,8 +205,8 @@ def test_compressed_answers_are_not_unpacked():
 
 
 def test_answers_that_drip_are_not_waited_for(monkeypatch):
-    monkeypatch.setattr("sfumato.collect.connection._DEADLINE", 0.2)
-    monkeypatch.setattr("sfumato.collect.connection._ATTEMPTS", 2)
+    monkeypatch.setattr("sfumato.collect._connection._DEADLINE", 0.2)
+    monkeypatch.setattr("sfumato.collect._connection._ATTEMPTS", 2)
 
     def drip(connection):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")

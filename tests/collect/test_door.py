@@ -16,9 +16,9 @@ from fastapi import FastAPI, Request
 from test_http import PATIENCE, served, talk
 
 from sfumato.errors import InputError
-from sfumato.web.addresses import caller, networks, site_of
-from sfumato.web.door import Door, Guest, most_connections
-from sfumato.web.metrics import WebMetrics
+from sfumato.web._addresses import caller, networks, site_of
+from sfumato.web._door import Door, Guest, most_connections
+from sfumato.web._metrics import WebMetrics
 
 NOBODY = networks("", ())
 

@@ -7,9 +7,9 @@ import pytest
 from collect_fake import schema_of
 from scipy import sparse
 
-from sfumato.collect.checks import roster_sha256
-from sfumato.collect.drawing import Values, draw, oddities, scaled
-from sfumato.collect.wire import decode, public_id
+from sfumato.collect._checks import roster_sha256
+from sfumato.collect._drawing import Values, draw, oddities, scaled
+from sfumato.collect._wire import decode, public_id
 from sfumato.noise.coins import SecretWords
 
 COLUMNS = [{"name": "age", "min": 0, "max": 120}, {"name": "books", "min": -10, "max": 10}]

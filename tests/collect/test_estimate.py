@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from collect_made import CLASSES, GRAPH, USERS, closed, collection, drawn, features, label, link_collection, schema
 
 from sfumato.cli import invoke
-from sfumato.collect import estimate as module
-from sfumato.collect.closed import Closed
-from sfumato.collect.estimate import estimate, mean_variance
-from sfumato.collect.wire import Message
+from sfumato.collect import _estimate as module
+from sfumato.collect._closed import Closed
+from sfumato.collect._estimate import estimate, mean_variance
+from sfumato.collect._wire import Message
 from sfumato.errors import DataError
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import Laplace, MultiBit, Piecewise
@@ -135,7 +135,7 @@ def test_links_are_counted_from_lengths_and_bits():
 def test_intervals_of_links_cover_as_often_as_they_say():
     from collect_made import links
 
-    from sfumato.local.collection import topology
+    from sfumato.local._collection import topology
 
     asked = schema(links=links(epsilon=4.0))
     matrix, source, hits = topology(GRAPH), SecretWords(bytes(32)), {0.5: 0, 1.0: 0}
@@ -225,7 +225,7 @@ def test_ends_stay_within_what_is_possible_and_the_estimate_need_not():
 
 def test_users_without_a_label_count_among_the_others_alone():
     asked = schema(features=features(), label=label())
-    from sfumato.collect.wire import decode, encode
+    from sfumato.collect._wire import decode, encode
 
     messages = drawn(asked, GRAPH.x, GRAPH.y, USERS)
     for user in USERS[:50]:
@@ -265,7 +265,7 @@ def test_the_command_prints_and_draws(tmp_path, capsys):
 
 
 def test_of_many_answers_the_largest_are_drawn():
-    from sfumato.report.collection import MOST, answers_figure
+    from sfumato.report._collection import MOST, answers_figure
 
     made = collection(features=features(8.0, count=6), label=label())
     found = estimate(made)

@@ -16,12 +16,12 @@ import uvicorn
 from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from fastapi.responses import StreamingResponse
 
-from sfumato.collect import server
-from sfumato.collect.bodies import Bodies
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Store
-from sfumato.web.door import Door
-from sfumato.web.http import Limits, WebServer
+from sfumato.collect import _server as server
+from sfumato.collect._bodies import Bodies
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Store
+from sfumato.web._door import Door
+from sfumato.web._http import Limits, WebServer
 
 SCHEMA = label_schema()
 ADA = FakeDevice("ada", SCHEMA)

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from collect_fake import LABEL, schema_of
 
-from sfumato.collect.journal import LEDGER, append_entry, found_entry, locked, read_entries, spent, synced_entries
+from sfumato.collect._journal import LEDGER, append_entry, found_entry, locked, read_entries, spent, synced_entries
 from sfumato.errors import InputError, LedgerError
 from sfumato.record.ledger import chained
 
@@ -47,7 +47,7 @@ def test_altered_lines_are_refused(tmp_path):
 
 
 def test_a_folder_is_held_by_one_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("sfumato.collect.journal._WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("sfumato.collect._journal._WAIT_SECONDS", 0.05)
     with locked(tmp_path), pytest.raises(InputError, match="to be free"), locked(tmp_path):
         pass
     with locked(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from wire_messages import ASKED, SERVER, schema_of
 
-from sfumato.collect.keys import DeviceKeys, ServerKey, mac, same, verify, verify_batch
+from sfumato.collect._keys import DeviceKeys, ServerKey, mac, same, verify, verify_batch
 from sfumato.errors import InputError
 
 DEVICE = DeviceKeys(bytes(range(1, 33)), bytes(range(2, 34)))

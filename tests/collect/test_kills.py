@@ -19,8 +19,8 @@ from itertools import count
 import pytest
 from devices import SERVER_KEY, FakeDevice, label_schema
 
-from sfumato.collect.store import Store
-from sfumato.collect.wire import decode
+from sfumato.collect._store import Store
+from sfumato.collect._wire import decode
 
 SCHEMA = label_schema(opens="2020-01-01T00:00:00Z", closes="2120-01-01T00:00:00Z")
 BATCH = 20

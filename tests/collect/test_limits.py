@@ -11,14 +11,14 @@ import pytest
 from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
 
-from sfumato.collect import intake as intake_module
-from sfumato.collect import keys
-from sfumato.collect.bodies import Bodies
-from sfumato.collect.intake import Intake
-from sfumato.collect.refusals import RefusalError
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Enrolment, Keys, Store
-from sfumato.web.limits import Buckets
+from sfumato.collect import _intake as intake_module
+from sfumato.collect import _keys as keys
+from sfumato.collect._bodies import Bodies
+from sfumato.collect._intake import Intake
+from sfumato.collect._refusals import RefusalError
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Enrolment, Keys, Store
+from sfumato.web._limits import Buckets
 
 SCHEMA = label_schema()
 ADA, BOB, EVE = (FakeDevice(name, SCHEMA) for name in ("ada", "bob", "eve"))

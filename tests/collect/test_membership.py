@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from sfumato.collect import keys, stored
-from sfumato.collect.batch import encode_batch
-from sfumato.collect.keys import DeviceKeys, ServerKey
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Store
+from sfumato.collect import _keys as keys
+from sfumato.collect import _stored as stored
+from sfumato.collect._batch import encode_batch
+from sfumato.collect._keys import DeviceKeys, ServerKey
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Store
 
 SCHEMA = label_schema()
 MEMBER, STRANGER, SENDER = (FakeDevice(name, SCHEMA) for name in ("ada", "eve", "bob"))
@@ -35,7 +36,7 @@ def served(tmp_path_factory):
         for where, name in ((keys, "verify"), (keys, "verify_batch"), (keys, "mac"), (ServerKey, "mac_key")):
             counted(where, name)
         counted(Store, "keys")
-        patch.setattr("sfumato.collect.server._JUNK_AT_ONCE", 1e6)  # the limit by address has tests of its own
+        patch.setattr("sfumato.collect._server._JUNK_AT_ONCE", 1e6)  # the limit by address has tests of its own
         app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN, uploads_a_second=1e6)
         with TestClient(app, raise_server_exceptions=False) as client:
             for one in (MEMBER, SENDER):

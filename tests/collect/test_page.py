@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 
-from sfumato.collect.answers import counted
-from sfumato.collect.counting import Alert, Counts
-from sfumato.collect.page import status_page
-from sfumato.collect.schema import Schema
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Store
-from sfumato.web.pages import docs_page
+from sfumato.collect._answers import counted
+from sfumato.collect._counting import Alert, Counts
+from sfumato.collect._page import status_page
+from sfumato.collect._schema import Schema
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Store
+from sfumato.web._pages import docs_page
 
 pytestmark = pytest.mark.flaky(reruns=2, only_rerun="TargetClosedError")
 

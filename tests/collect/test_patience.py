@@ -12,10 +12,11 @@ import sqlalchemy
 from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
 
-from sfumato.collect import patience, readiness
-from sfumato.collect.database import StoreError
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Store
+from sfumato.collect import _patience as patience
+from sfumato.collect import _readiness as readiness
+from sfumato.collect._database import StoreError
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Store
 from sfumato.errors import InputError
 
 SCHEMA = label_schema()

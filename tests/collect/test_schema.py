@@ -9,8 +9,8 @@ from math import inf, nan, nextafter
 import pytest
 from wire_messages import ASKED, COMMON, all_schemas, features, label, schema_of
 
-from sfumato.collect.questions import Features, Label, Links
-from sfumato.collect.schema import Schema
+from sfumato.collect._questions import Features, Label, Links
+from sfumato.collect._schema import Schema
 from sfumato.errors import SchemaError
 
 # SHA-256 of the canonical JSON. Another one is another agreement: reports and closed collections of this version are lost.

@@ -7,8 +7,8 @@ import schemathesis.checks
 from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from schemathesis import GenerationMode
 
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Store
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Store
 
 SCHEMA = label_schema()
 CHECKS = [

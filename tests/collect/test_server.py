@@ -10,17 +10,17 @@ import pytest
 from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
 
-from sfumato.collect import server as server_module
-from sfumato.collect.closed import Closed
-from sfumato.collect.database import StoreError
-from sfumato.collect.intake import Intake
-from sfumato.collect.keys import ServerKey
-from sfumato.collect.refusals import RefusalError
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Store
-from sfumato.collect.writer import BusyError, Writer
+from sfumato.collect import _server as server_module
+from sfumato.collect._closed import Closed
+from sfumato.collect._database import StoreError
+from sfumato.collect._intake import Intake
+from sfumato.collect._keys import ServerKey
+from sfumato.collect._refusals import RefusalError
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Store
+from sfumato.collect._writer import BusyError, Writer
 from sfumato.errors import InputError
-from sfumato.web.logs import JsonLines
+from sfumato.web._logs import JsonLines
 
 SCHEMA = label_schema()
 ADA, BOB, EVE = (FakeDevice(name, SCHEMA) for name in ("ada", "bob", "eve"))

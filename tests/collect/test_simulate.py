@@ -11,13 +11,13 @@ import httpx
 import pytest
 from collect_fake import KEY, LABEL, FakeServer, schema_of
 
-from sfumato.collect.batch import decode_batch
-from sfumato.collect.checks import roster_sha256
-from sfumato.collect.connection import RefusedError
-from sfumato.collect.drawing import Values
-from sfumato.collect.simulate import Devices, Summary
-from sfumato.collect.tables import read_links
-from sfumato.collect.wire import decode
+from sfumato.collect._batch import decode_batch
+from sfumato.collect._checks import roster_sha256
+from sfumato.collect._connection import RefusedError
+from sfumato.collect._drawing import Values
+from sfumato.collect._simulate import Devices, Summary
+from sfumato.collect._tables import read_links
+from sfumato.collect._wire import decode
 from sfumato.errors import CollectionError, DataError, InputError
 
 ASKED = {"features": {"names": [f"f{i}" for i in range(64)], "epsilon": 1.0, "mechanism": "one-bit"}}
@@ -139,9 +139,9 @@ import os, sys
 from pathlib import Path
 import httpx, json
 from collect_fake import KEY, schema_of
-from sfumato.collect.connection import Connection
-from sfumato.collect.drawing import Values
-from sfumato.collect.simulate import Devices
+from sfumato.collect._connection import Connection
+from sfumato.collect._drawing import Values
+from sfumato.collect._simulate import Devices
 
 root, lives, asked = Path(sys.argv[1]), int(sys.argv[2]), eval(sys.argv[3])
 SCHEMA = schema_of(**asked)

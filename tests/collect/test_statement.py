@@ -5,8 +5,8 @@ from math import exp
 import pytest
 from wire_messages import ASKED, label, schema_of
 
-from sfumato.collect.statement import WORDS, cost, meaning, rounded
-from sfumato.randomizers.questions import LABEL_MECHANISMS, MECHANISMS
+from sfumato.collect._statement import WORDS, cost, meaning, rounded
+from sfumato.randomizers._questions import LABEL_MECHANISMS, MECHANISMS
 
 SAID = {
     "multi-bit": ("epsilon 4 in total,", "7 features: a (from 0 to 1), b (from 0 to 1),", "and 2 more.",

@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy
 from devices import FakeDevice, label_schema
 
-from sfumato.collect.closed import Closed
-from sfumato.collect.database import StoreError
-from sfumato.collect.store import Store
+from sfumato.collect._closed import Closed
+from sfumato.collect._database import StoreError
+from sfumato.collect._store import Store
 from sfumato.errors import DataError, InputError
 
 SCHEMA = label_schema()

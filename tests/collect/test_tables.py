@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from collect_fake import FEATURES, KEY, LABEL, schema_of
 
-from sfumato.collect.drawing import outside
-from sfumato.collect.keys import ServerKey
-from sfumato.collect.tables import read_answers, read_codes, read_links, read_values, write_codes
+from sfumato.collect._drawing import outside
+from sfumato.collect._keys import ServerKey
+from sfumato.collect._tables import read_answers, read_codes, read_links, read_values, write_codes
 from sfumato.errors import DataError, InputError
 
 SCHEMA = schema_of()

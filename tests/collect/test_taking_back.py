@@ -11,14 +11,14 @@ from collect_made import USERS as KNOWN_USERS
 from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
 from starlette.testclient import TestClient
 
-from sfumato.collect.audit import Listed
-from sfumato.collect.estimate import estimate
-from sfumato.collect.graph import Tables
-from sfumato.collect.keys import DeviceKeys
-from sfumato.collect.reading import stream_any
-from sfumato.collect.server import create_app
-from sfumato.collect.store import Enrolment, Keys, Store, Upload
-from sfumato.collect.training import prepare
+from sfumato.collect._audit import Listed
+from sfumato.collect._estimate import estimate
+from sfumato.collect._graph import Tables
+from sfumato.collect._keys import DeviceKeys
+from sfumato.collect._reading import stream_any
+from sfumato.collect._server import create_app
+from sfumato.collect._store import Enrolment, Keys, Store, Upload
+from sfumato.collect._training import prepare
 from sfumato.errors import DataError
 
 SCHEMA = label_schema()

@@ -3,9 +3,11 @@
 import pytest
 from collect_fake import LABEL, schema_of
 
-from sfumato.collect import client, drawing, ticks
-from sfumato.collect.client import Device
-from sfumato.collect.ticks import Ticks
+from sfumato.collect import _client as client
+from sfumato.collect import _drawing as drawing
+from sfumato.collect import _ticks as ticks
+from sfumato.collect._client import Device
+from sfumato.collect._ticks import Ticks
 
 SCHEMA = schema_of(label=LABEL)
 

@@ -23,18 +23,18 @@ from scipy.sparse import csr_matrix
 
 from sfumato.catalog import load
 from sfumato.cli import invoke
-from sfumato.collect.graph import Tables, graph_of
-from sfumato.collect.reading import read_closed, stream_any
-from sfumato.collect.training import _check_joined, collected, method_of, prepare
-from sfumato.collect.wire import public_id
+from sfumato.collect._graph import Tables, graph_of
+from sfumato.collect._reading import read_closed, stream_any
+from sfumato.collect._training import _check_joined, collected, method_of, prepare
+from sfumato.collect._wire import public_id
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph import from_scipy
-from sfumato.local import blink
-from sfumato.local import method as local_method
-from sfumato.local.collection import ANSWERED, FEATURES, LABELS, received
-from sfumato.local.drop import Agreement
-from sfumato.randomizers.links import LinkReports
-from sfumato.record.deployment import ASKED
+from sfumato.local import _blink as blink
+from sfumato.local import _method as local_method
+from sfumato.local._collection import ANSWERED, FEATURES, LABELS, received
+from sfumato.local._drop import Agreement
+from sfumato.randomizers._links import LinkReports
+from sfumato.record._deployment import ASKED
 from sfumato.verify import verify
 
 
@@ -123,7 +123,7 @@ def test_a_label_alone_is_a_report_without_features(edges):
     messages = drawn(asked, GRAPH.x, GRAPH.y, USERS)
     only = drawn(replace(asked, features=None), None, GRAPH.y, USERS)  # its digest differs, so it is written anew
     assert only.keys() == messages.keys()
-    from sfumato.collect.wire import decode, encode
+    from sfumato.collect._wire import decode, encode
 
     messages["u005"] = encode(asked, "u005", {"label": decode(asked, messages["u005"]).answers["label"]})
     made = closed(asked, messages)
@@ -244,7 +244,7 @@ def test_tables_that_do_not_fit_are_refused(edges, labeled):
 
 
 def test_reports_do_not_fit_a_trusted_curator(edges):
-    from sfumato.central.gap import GAP
+    from sfumato.central._gap import GAP
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import EdgeLevel
 
@@ -477,7 +477,7 @@ def test_what_is_no_collection_is_refused(tmp_path):
 
 
 def test_a_store_is_read_once_it_is_closed(tmp_path):
-    module = pytest.importorskip("sfumato.collect.store")
+    module = pytest.importorskip("sfumato.collect._store")
     made, path = collection(USERS[:20], label=label()), str(tmp_path / "reports.sqlite")
     store = module.Store.create(path, made.schema)
     store.enrol([module.Enrolment(user, module.Keys(bytes(32), bytes(32))) for user in USERS[:20]])

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from devices import SERVER_KEY, FakeDevice, label_schema
 
-from sfumato.collect.store import Store
+from sfumato.collect._store import Store
 
 SCHEMA = label_schema(opens="2020-01-01T00:00:00Z", closes="2120-01-01T00:00:00Z")
 

@@ -3,9 +3,9 @@
 import pytest
 from devices import SERVER_KEY, FakeDevice, label_schema
 
-from sfumato.collect.intake import Intake
-from sfumato.collect.keys import DeviceKeys, is_strong, verify
-from sfumato.collect.store import Enrolment, Store
+from sfumato.collect._intake import Intake
+from sfumato.collect._keys import DeviceKeys, is_strong, verify
+from sfumato.collect._store import Enrolment, Store
 
 SCHEMA = label_schema()
 ADA = FakeDevice("ada", SCHEMA)

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_messages import ASKED, LETTERS, accepted, all_schemas, any_answers, every_answer, features, label, schema_of
 
-from sfumato.collect import wire
-from sfumato.collect.wire import WireError, check_user, decode, encode
+from sfumato.collect import _wire as wire
+from sfumato.collect._wire import WireError, check_user, decode, encode
 from sfumato.errors import SchemaError
 from sfumato.noise.coins import SecretWords
-from sfumato.randomizers.questions import LABEL_MECHANISMS, MECHANISMS
+from sfumato.randomizers._questions import LABEL_MECHANISMS, MECHANISMS
 
 HEAD = 38  # bytes before the user id
 

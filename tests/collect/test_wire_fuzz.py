@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from wire_messages import Mutator, accepted
 
-from sfumato.collect import wire
+from sfumato.collect import _wire as wire
 
 TARGET = Path(__file__).with_name("fuzz_wire.py")
 

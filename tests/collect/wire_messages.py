@@ -3,9 +3,9 @@
 import random
 from itertools import combinations, pairwise, product
 
-from sfumato.collect import wire
-from sfumato.collect.keys import ServerKey
-from sfumato.collect.schema import Schema
+from sfumato.collect import _wire as wire
+from sfumato.collect._keys import ServerKey
+from sfumato.collect._schema import Schema
 
 SERVER = ServerKey(bytes(range(32)))
 COMMON = {

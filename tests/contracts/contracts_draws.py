@@ -25,13 +25,14 @@ from sfumato.bounded import (
     promise,
     topology,
 )
-from sfumato.central import _appr, dpgnn
+from sfumato.central import _appr
+from sfumato.central import _dpgnn as dpgnn
 from sfumato.method.contract import Session
 from sfumato.noise import coins, discrete, gaussian, geometric, keys, laplace
-from sfumato.pate import aggregation as votes
+from sfumato.pate import _aggregation as votes
 from sfumato.privacy import selection
-from sfumato.randomizers.links import NeighborLists
-from sfumato.randomizers.randomizer import Randomizer
+from sfumato.randomizers._links import NeighborLists
+from sfumato.randomizers._randomizer import Randomizer
 
 SAMPLERS = (
     gaussian.rounded_gaussian,

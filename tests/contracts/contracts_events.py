@@ -26,7 +26,7 @@ from sfumato.privacy.events import (
 
 STEPS, MESSAGE, COPY, ENTRY = 2**24, 32767, 2**26, 2**20
 """What stands for 1, in whole steps: of a clipped sum, a message, a copy along an arc, an entry of a row or a pair."""
-ROUNDS = {"sfumato.bounded.gradients": True, "sfumato.classlevel.record": True, "sfumato.bounded.classes": False,
+ROUNDS = {"sfumato.bounded.gradients": True, "sfumato.classlevel._record": True, "sfumato.bounded.classes": False,
           "sfumato.bounded.split_gradients": False}  # fmt: skip
 """Whether sums of DP-SGD are rounded to whole steps after they were clipped, by the module that draws."""
 
@@ -212,8 +212,8 @@ class Drawn:
             bound, real = math.sqrt(1 if self.unit.directed else 2), rows.max()
         else:
             real = (rows * np.sqrt(np.bincount(arcs.sources, minlength=len(rows)))).max()
-            full = 1.0 if frame.where == "sfumato.central.shares" else math.sqrt(self.unit.max_out_degree)
-            released = frame.where == "sfumato.central.gap" and name != "aggregate/1"
+            full = 1.0 if frame.where == "sfumato.central._shares" else math.sqrt(self.unit.max_out_degree)
+            released = frame.where == "sfumato.central._gap" and name != "aggregate/1"
             bound = full * (1 if self.twice == 1 else math.sqrt(2) if released else 2)
         assert 0 < real <= bound * (1 + 1e-5)
         return bound

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import sfumato as sf
-from sfumato.central.arrivals import calibrate_arrival
+from sfumato.central._arrivals import calibrate_arrival
 from sfumato.graph import induced, stochastic_block_model
+from sfumato.record._release_folder import read_sign_key
 from sfumato.record.ledger import canonical_json
-from sfumato.record.release_folder import read_sign_key
-from sfumato.tables.newcomers import Newcomers, node_names
+from sfumato.tables._newcomers import Newcomers, node_names
 from sfumato.verify import describe, verify
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel()

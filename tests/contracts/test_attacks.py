@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import sfumato as sf
-from sfumato.attacks.attack import Attack
-from sfumato.attacks.listing import ATTACKS, attack_named
+from sfumato.attacks._attack import Attack
+from sfumato.attacks._listing import ATTACKS, attack_named
 from sfumato.catalog import method_named
 from sfumato.errors import InputError
-from sfumato.graph.synthetic import campus
-from sfumato.report.cite import references
+from sfumato.graph._synthetic import campus
+from sfumato.report._cite import references
 
 QUICK = {"membership": {"epochs": 5}, "membership-lira": {"num_shadows": 4}, "membership-rmia": {"num_shadows": 2}}
 TELLS = {

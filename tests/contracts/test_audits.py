@@ -7,7 +7,7 @@ import torch
 from test_methods import PRIVATE, UNITS
 
 import sfumato as sf
-from sfumato.audit.auditor import audit
+from sfumato.audit._auditor import audit
 from sfumato.catalog import method_named
 
 

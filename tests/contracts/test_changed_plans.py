@@ -10,11 +10,11 @@ from test_facts import FACTS, GRAPH, plans
 
 import sfumato as sf
 from sfumato.catalog import load
-from sfumato.central.arrivals import calibrate_arrival
-from sfumato.central.tuned import Tuned
+from sfumato.central._arrivals import calibrate_arrival
+from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, SfumatoWarning
-from sfumato.method import plan as module
-from sfumato.method.derived import check_derived
+from sfumato.method import _plan as module
+from sfumato.method._derived import check_derived
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(5)
 

@@ -14,16 +14,16 @@ import torch
 import sfumato as sf
 from sfumato import verify
 from sfumato.catalog import FACES, METHODS, PAIR_METHODS, method_named
-from sfumato.central.lapgraph import LapGraph
-from sfumato.central.link_messages import LinkMessages
-from sfumato.central.tuned import Tuned
+from sfumato.central._lapgraph import LapGraph
+from sfumato.central._link_messages import LinkMessages
+from sfumato.central._tuned import Tuned
 from sfumato.errors import DataError, InputError, SfumatoError
 from sfumato.graph import Graph
-from sfumato.graph.checks import MOST_FEATURE
-from sfumato.graph.targets import Targets
-from sfumato.local.method import AskingMethod
-from sfumato.method import plan as plans
-from sfumato.method.checks import check_converged
+from sfumato.graph._checks import MOST_FEATURE
+from sfumato.graph._targets import Targets
+from sfumato.local._method import AskingMethod
+from sfumato.method import _plan as plans
+from sfumato.method._checks import check_converged
 from sfumato.method.contract import Outcome
 from sfumato.privacy.units import UNITS as EVERY_UNIT
 

@@ -8,8 +8,8 @@ from contracts_forgery import event, everywhere, problems, release, rewrite, sea
 from safetensors.numpy import load_file, save_file
 
 import sfumato as sf
-from sfumato.classlevel.class_dp import ClassDP, SubclassDP
-from sfumato.classlevel.record import CNN
+from sfumato.classlevel._class_dp import ClassDP, SubclassDP
+from sfumato.classlevel._record import CNN
 from sfumato.datasets.images import from_arrays
 from sfumato.verify import verify
 

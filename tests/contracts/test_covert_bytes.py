@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 import sfumato as sf
 from sfumato.errors import DataError, InputError
 from sfumato.graph import stochastic_block_model
-from sfumato.record.certificate import Certificate
+from sfumato.record._certificate import Certificate
 from sfumato.verify import verify
 
 EDGE, BUDGET = sf.EdgeLevel(directed=False), sf.Budget(2.0, 1e-6)

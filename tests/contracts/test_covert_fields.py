@@ -12,8 +12,8 @@ from contracts_forgery import event, problems, rewrite, seal, setting
 import sfumato as sf
 from sfumato.errors import DataError, InputError
 from sfumato.graph import PublicFacts, stochastic_block_model
-from sfumato.graph.subgraph import induced
-from sfumato.record.release_folder import _tensor_file
+from sfumato.graph._subgraph import induced
+from sfumato.record._release_folder import _tensor_file
 from sfumato.verify import describe, verify
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5)

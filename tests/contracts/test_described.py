@@ -10,9 +10,9 @@ import pytest
 
 from sfumato.errors import DataError, DroppedWarning
 from sfumato.graph import from_frames
-from sfumato.graph.schema import Schema
-from sfumato.tables.cells import numbers
-from sfumato.tables.outline import Outline, schema_text
+from sfumato.graph._schema import Schema
+from sfumato.tables._cells import numbers
+from sfumato.tables._outline import Outline, schema_text
 
 LINKS = pa.table({"from": ["n0"], "to": ["n1"]})
 

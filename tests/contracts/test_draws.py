@@ -21,16 +21,16 @@ from contracts_events import check, check_reports, check_votes
 
 import sfumato as sf
 from sfumato.catalog import FACES, METHODS, method_named
-from sfumato.central.arrivals import calibrate_arrival
-from sfumato.central.tuned import Tuned
+from sfumato.central._arrivals import calibrate_arrival
+from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
-from sfumato.graph.subgraph import induced
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.method import AskingMethod
+from sfumato.graph._subgraph import induced
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.local._method import AskingMethod
 from sfumato.method.contract import Method
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from sfumato.privacy.units import UNITS
-from sfumato.tables.newcomers import Newcomers, node_names
+from sfumato.tables._newcomers import Newcomers, node_names
 
 CLIP, BATCH = 1e-3, 8
 BUDGET = sf.Budget(4.0, 1e-5)

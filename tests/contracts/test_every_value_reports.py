@@ -29,9 +29,9 @@ from sfumato.randomizers import (
     SubsetSelection,
     UnaryEncoding,
 )
-from sfumato.randomizers.randomized_response import Labels
-from sfumato.randomizers.randomizer import Randomizer
-from sfumato.randomizers.values import dense
+from sfumato.randomizers._randomized_response import Labels
+from sfumato.randomizers._randomizer import Randomizer
+from sfumato.randomizers._values import dense
 
 RANGE = {"low": -1.0, "high": 3.0}
 SETTINGS = {

@@ -43,7 +43,7 @@ from pathlib import Path
 import numpy as np
 import sfumato
 from sfumato.cli import invoke
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 
 assert Path(sfumato.__file__).is_relative_to({copy!r}), sfumato.__file__
 graph = stochastic_block_model(120, 3, mean_degree=20, num_features=2, seed=1)
@@ -124,15 +124,15 @@ def run(root, *arguments):
 def test_the_page_adds_files_and_single_lines():
     """The method: two files, a line in each of two tables. The unit: a class, its import, an entry in each of three tables."""
     assert [(name, table) for name, table, _ in blocks()] == [
-        ("src/sfumato/central/neighbor_labels.py", ""),
+        ("src/sfumato/central/_neighbor_labels.py", ""),
         ("src/sfumato/catalog.py", "_METHODS"),
-        ("src/sfumato/verify/neighbor_labels.py", ""),
-        ("src/sfumato/verify/methods.py", "METHODS"),
+        ("src/sfumato/verify/_neighbor_labels.py", ""),
+        ("src/sfumato/verify/_methods.py", "METHODS"),
         ("src/sfumato/privacy/edge_groups.py", ""),
         ("src/sfumato/privacy/units.py", "imports"),
         ("src/sfumato/privacy/units.py", "UNITS"),
         ("src/sfumato/bounded/aggregation.py", "HOPS"),
-        ("src/sfumato/verify/units.py", "UNITS"),
+        ("src/sfumato/verify/_units.py", "UNITS"),
     ]
     assert [text.count("\n") for _, table, text in blocks() if table] == [1, 1, 1, 1, 1, 4]
 

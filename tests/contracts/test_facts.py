@@ -9,15 +9,15 @@ import pytest
 
 import sfumato as sf
 from sfumato.catalog import METHODS, PAIR_METHODS, method_named
-from sfumato.central.tuned import Tuned
+from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.evaluation.request import on_graph
-from sfumato.graph.graph import PublicFacts
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.method import checks
+from sfumato.evaluation._request import on_graph
+from sfumato.graph._graph import PublicFacts
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method import _checks as checks
 from sfumato.privacy.units import UNITS
 from sfumato.record.ledger import canonical_json
-from sfumato.tables.newcomers import Newcomers
+from sfumato.tables._newcomers import Newcomers
 from sfumato.verify import verify
 
 BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)

@@ -7,10 +7,10 @@ import pytest
 import sfumato as sf
 from sfumato.catalog import method_named
 from sfumato.errors import InputError, SfumatoError
-from sfumato.graph.facts import PublicFacts
+from sfumato.graph._facts import PublicFacts
 from sfumato.privacy import accounting
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, event_from_dict
-from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify._epsilon import epsilon_bracket
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5)
 CLOSED = ("auto", "label-messages", "link-messages", "lpgnet", "edgerand", "gap")

@@ -8,7 +8,7 @@ import torch
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.local import Blink
 from sfumato.randomizers import NeighborLists
 from sfumato.verify import verify

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from sfumato.graph import stochastic_block_model
 from sfumato.local import Blink
-from sfumato.record.certificate import FIXED, LOCAL
+from sfumato.record._certificate import FIXED, LOCAL
 from sfumato.verify import describe, verify
 
 

@@ -7,11 +7,11 @@ import pytest
 from contracts_forgery import event, everywhere, problems, release, rewrite, seal, setting
 from safetensors.numpy import load_file, save_file
 
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.link_prediction import LIMITS, LinkPrediction
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.local._link_prediction import LIMITS, LinkPrediction
 from sfumato.verify import verify
-from sfumato.verify.local import LinkPrediction as Rules
-from sfumato.verify.methods import rules_of
+from sfumato.verify._local import LinkPrediction as Rules
+from sfumato.verify._methods import rules_of
 
 GRAPH = stochastic_block_model(60, 3, mean_degree=12, num_features=5, seed=0).with_split((0.5, 0.25, 0.25), seed=0)
 MECHANISMS = ("pgc", "piecewise", "laplace", "multi-bit", "one-bit", "gaussian", "collision", "direction")

@@ -12,11 +12,11 @@ import sfumato as sf
 from sfumato import verify
 from sfumato.catalog import METHODS
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
-from sfumato.graph.subgraph import induced
-from sfumato.graph.synthetic import campus, stochastic_block_model
-from sfumato.local.method import LocalMethod
+from sfumato.graph._subgraph import induced
+from sfumato.graph._synthetic import campus, stochastic_block_model
+from sfumato.local._method import LocalMethod
 from sfumato.privacy.units import LocalLevel
-from sfumato.record.resume import FitState
+from sfumato.record._resume import FitState
 
 QUICK = {"label-only": {}, "lpgnn": {"epochs": 2}}
 BUDGETS = {

@@ -10,15 +10,15 @@ from safetensors.numpy import load_file, save_file
 
 from sfumato.errors import InputError
 from sfumato.graph import PublicFacts, stochastic_block_model
-from sfumato.local.collection import LABELS, asked_reports
-from sfumato.local.label_only import LabelOnly
-from sfumato.local.lpgnn import LPGNN
-from sfumato.method.derived import marked
+from sfumato.local._collection import LABELS, asked_reports
+from sfumato.local._label_only import LabelOnly
+from sfumato.local._lpgnn import LPGNN
+from sfumato.method._derived import marked
 from sfumato.privacy.events import GaussianEvent, PureEvent
-from sfumato.randomizers.questions import LABEL_MECHANISMS, MECHANISMS, Questions
-from sfumato.record.certificate import FIXED
+from sfumato.randomizers._questions import LABEL_MECHANISMS, MECHANISMS, Questions
+from sfumato.record._certificate import FIXED
 from sfumato.verify import describe, verify
-from sfumato.verify.reports import report_faults
+from sfumato.verify._reports import report_faults
 
 GRAPH = stochastic_block_model(120, 3, mean_degree=12, homophily=0.8, num_features=71, seed=0).with_split(
     (0.5, 0.25, 0.25)

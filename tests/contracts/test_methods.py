@@ -12,13 +12,13 @@ import sfumato as sf
 from sfumato import verify
 from sfumato.catalog import METHODS as EVERY_METHOD
 from sfumato.catalog import PAIR_METHODS, method_named
-from sfumato.central.set_calibration import SetCalibration
+from sfumato.central._set_calibration import SetCalibration
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.graph import PublicFacts
-from sfumato.graph.subgraph import induced
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.method import AskingMethod
-from sfumato.method.plan import Plan
+from sfumato.graph._graph import PublicFacts
+from sfumato.graph._subgraph import induced
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.local._method import AskingMethod
+from sfumato.method._plan import Plan
 from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.units import UNITS as EVERY_UNIT
 

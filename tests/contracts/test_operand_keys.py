@@ -8,8 +8,8 @@ from contracts_draws import MECHANISMS, Recorder
 
 from sfumato.bounded import appr_release, counting, gradients, grouping, pairs, promise
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
-from sfumato.nn.training import Adam
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from sfumato.nn._training import Adam
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 
 KEY = bytes(range(32))
 RING = Arcs(np.array([0, 1, 2, 3]), np.array([1, 2, 0], np.int32))

@@ -12,16 +12,16 @@ import pytest
 import torch
 
 import sfumato as sf
-from sfumato.attacks.listing import ATTACKS, attack_named
+from sfumato.attacks._listing import ATTACKS, attack_named
 from sfumato.catalog import METHODS as EVERY_METHOD
 from sfumato.catalog import method_named
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph import Graph, import_tables
-from sfumato.graph.packed import PackedRows
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.method import AskingMethod
-from sfumato.method import opening
-from sfumato.record import release_folder
+from sfumato.graph._packed import PackedRows
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.local._method import AskingMethod
+from sfumato.method import _opening as opening
+from sfumato.record import _release_folder as release_folder
 
 METHODS = [name for name, method in EVERY_METHOD.items() if not issubclass(method, AskingMethod)]
 BUDGET, KEY = sf.Budget(epsilon=2.0, delta=1e-6), bytes(range(32))
@@ -115,7 +115,7 @@ def test_large_graphs_are_scored_part_by_part(monkeypatch):
     unit = UNITS["edge"]
     fitted = method_named("graph-free").calibrate(BUDGET, unit, graphs()[1].public_facts(unit)).fit(graphs()[0], seed=0)
     whole = fitted.predict_proba(graphs()[1])
-    monkeypatch.setattr("sfumato.central.graph_free._MOST_SCORED", 64)
+    monkeypatch.setattr("sfumato.central._graph_free._MOST_SCORED", 64)
     parts = [fitted.predict_proba(graph) for graph in graphs()]
     np.testing.assert_array_equal(parts[0], parts[1])
     np.testing.assert_allclose(parts[0], whole, rtol=1e-6)

@@ -4,7 +4,7 @@ import pytest
 from contracts_forgery import event, everywhere, problems, release, rewrite, setting
 
 import sfumato as sf
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.verify import verify
 
 EDGE = sf.EdgeLevel(directed=False)

@@ -11,15 +11,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from safetensors.numpy import load_file, save_file
 
-from sfumato.pate import plan
-from sfumato.pate import run as module
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
-from sfumato.pate.folder import load_student
-from sfumato.pate.images import Images
-from sfumato.pate.plan import Settings, make_plan
-from sfumato.record.certificate import FIXED
+from sfumato.pate import _plan as plan
+from sfumato.pate import _run as module
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate._folder import load_student
+from sfumato.pate._images import Images
+from sfumato.pate._plan import Settings, make_plan
+from sfumato.record._certificate import FIXED
 from sfumato.verify import describe, verify
-from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify._epsilon import epsilon_bracket
 
 POOL, QUERIES, CAP, CLASSES = 60, 30, 15, 2
 GIVEN = ConfidentGNMax(40.0, 10.0, 20.0)

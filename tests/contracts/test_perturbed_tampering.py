@@ -4,10 +4,10 @@ import pytest
 from contracts_forgery import event, problems, rewrite, setting
 
 import sfumato as sf
-from sfumato.central.edgerand import EdgeRand
-from sfumato.central.lapgraph import LapGraph
-from sfumato.central.lpgnet import LPGNet
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.central._edgerand import EdgeRand
+from sfumato.central._lapgraph import LapGraph
+from sfumato.central._lpgnet import LPGNet
+from sfumato.graph._synthetic import stochastic_block_model
 
 EDGE = sf.EdgeLevel(directed=False)
 GRAPH = stochastic_block_model(120, 3, mean_degree=12, num_features=5, seed=0).with_split(seed=0)

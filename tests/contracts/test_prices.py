@@ -9,8 +9,8 @@ from contracts_forgery import event, everywhere, problems, release, rewrite
 import sfumato as sf
 from sfumato.catalog import METHODS
 from sfumato.graph import stochastic_block_model
-from sfumato.record.certificate import price_words
-from sfumato.report.run import read_run, run_page
+from sfumato.record._certificate import price_words
+from sfumato.report._run import read_run, run_page
 from sfumato.verify import describe, verify
 
 UNITS = [sf.NodeLevel(max_out_degree=1), sf.NodeLevel(max_out_degree=8, relation="replace")]

@@ -9,9 +9,9 @@ from contracts_forgery import event, everywhere, problems, release, rewrite
 from safetensors.numpy import load_file, save_file
 
 import sfumato as sf
-from sfumato.central.promised import PromisedMessages
+from sfumato.central._promised import PromisedMessages
 from sfumato.graph import stochastic_block_model
-from sfumato.record.release_folder import _tensor_file
+from sfumato.record._release_folder import _tensor_file
 from sfumato.verify import verify
 
 UNIT = sf.NodeLevel(arcs="incident")

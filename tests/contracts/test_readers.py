@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.errors import DroppedWarning
 from sfumato.graph import Graph, from_frames, read_csv, read_parquet
-from sfumato.tables.importing import import_tables
+from sfumato.tables._importing import import_tables
 
 
 def _csv(tables, folder):

@@ -7,7 +7,7 @@ import pytest
 from contracts_forgery import event, problems, rewrite, setting
 
 import sfumato as sf
-from sfumato.central.scattering import Scattering
+from sfumato.central._scattering import Scattering
 from sfumato.datasets.images import from_arrays
 from sfumato.verify import verify
 

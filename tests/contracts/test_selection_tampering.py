@@ -6,8 +6,8 @@ import pytest
 from contracts_forgery import problems, rewrite
 
 import sfumato as sf
-from sfumato.central.dpar import DPAR
-from sfumato.central.edgerand import EdgeRand
+from sfumato.central._dpar import DPAR
+from sfumato.central._edgerand import EdgeRand
 from sfumato.graph import stochastic_block_model
 from sfumato.verify import verify
 

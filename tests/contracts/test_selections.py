@@ -12,22 +12,22 @@ import pytest
 
 import sfumato as sf
 from sfumato.catalog import METHODS, PAIR_METHODS, method_named
-from sfumato.central.tuned import Tuned
+from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.graph.targets import Targets
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.graph._targets import Targets
+from sfumato.method._derived import marked
+from sfumato.method._plan import Plan
 from sfumato.method.contract import Outcome, Planned
-from sfumato.method.derived import marked
-from sfumato.method.plan import Plan
 from sfumato.privacy.accounting import epsilon
 from sfumato.privacy.events import RULES, GaussianEvent, SelectionEvent
 from sfumato.privacy.units import UNITS as EVERY_UNIT
-from sfumato.record.certificate import total_draws
+from sfumato.record._certificate import total_draws
 from sfumato.record.ledger import Release
-from sfumato.verify.claim import claim_faults
-from sfumato.verify.methods import rules_of
-from sfumato.verify.plan import copied_faults, method_faults, unfit
-from sfumato.verify.verifier import sentence_faults
+from sfumato.verify._claim import claim_faults
+from sfumato.verify._methods import rules_of
+from sfumato.verify._plan import copied_faults, method_faults, unfit
+from sfumato.verify._verifier import sentence_faults
 
 UNITS = {
     "edge": sf.EdgeLevel(directed=False), "arc": sf.EdgeLevel(directed=True), "node-incident": sf.NodeLevel(arcs="incident"),

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 import sfumato as sf
 from sfumato.catalog import method_named
 from sfumato.graph import stochastic_block_model
-from sfumato.record.release_folder import _tensor_file
+from sfumato.record._release_folder import _tensor_file
 from sfumato.verify import verify
 
 KEPT = Path(__file__).parents[1] / "golden" / "format-3"

@@ -60,7 +60,7 @@ def ray():
 @pytest.fixture(scope="module")
 def on_ray(ray):
     """An engine of two workers on this machine."""
-    from sfumato.distributed.ray import RayEngine
+    from sfumato.distributed._ray import RayEngine
 
     with RayEngine(workers=2) as engine:
         yield engine

@@ -7,17 +7,17 @@ import sfumato as sf
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
 from sfumato.bounded.engine import LOCAL, cut, engine, using
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
-from sfumato.central import tuned
+from sfumato.central import _tuned as tuned
 from sfumato.errors import DataError, InputError
-from sfumato.experiments import runner
-from sfumato.experiments.results import read
-from sfumato.experiments.spec import Spec
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.graph.weights import FULL
-from sfumato.method import opening
-from sfumato.pate.ensemble import Ensemble, TorchTeacher
-from sfumato.pate.graph_teachers import GraphTeachers
-from sfumato.pate.teachers import train_each
+from sfumato.experiments import _runner as runner
+from sfumato.experiments._results import read
+from sfumato.experiments._spec import Spec
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.graph._weights import FULL
+from sfumato.method import _opening as opening
+from sfumato.pate._ensemble import Ensemble, TorchTeacher
+from sfumato.pate._graph_teachers import GraphTeachers
+from sfumato.pate._teachers import train_each
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5)
 GRAPH = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=1).with_split(seed=0)

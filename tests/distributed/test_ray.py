@@ -14,12 +14,12 @@ from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
 from sfumato.bounded.engine import using
 from sfumato.cli import invoke
-from sfumato.distributed import ray as module
-from sfumato.distributed.ray import RayEngine
+from sfumato.distributed import _ray as module
+from sfumato.distributed._ray import RayEngine
 from sfumato.errors import EngineError, InputError
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.graph.weights import FULL
-from sfumato.record.dataset_ledger import read_account
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.graph._weights import FULL
+from sfumato.record._dataset_ledger import read_account
 from sfumato.record.ledger import Chain
 
 GRAPH = stochastic_block_model(400, 3, mean_degree=20, seed=1)

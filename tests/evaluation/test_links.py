@@ -5,7 +5,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError
-from sfumato.evaluation.links import (
+from sfumato.evaluation._links import (
     CEILING,
     FLOOR,
     NEIGHBORS,
@@ -15,12 +15,12 @@ from sfumato.evaluation.links import (
     hold_out,
     without_held_out,
 )
-from sfumato.evaluation.request import Request, prepare
-from sfumato.evaluation.source import Source
-from sfumato.evaluation.verdict import kept_words, verdict_on_pairs, verdict_words
-from sfumato.graph.subgraph import adjacency
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.nn.metrics import area_by_row
+from sfumato.evaluation._request import Request, prepare
+from sfumato.evaluation._source import Source
+from sfumato.evaluation._verdict import kept_words, verdict_on_pairs, verdict_words
+from sfumato.graph._subgraph import adjacency
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.nn._metrics import area_by_row
 
 GRAPH = stochastic_block_model(300, 3, mean_degree=12, seed=0)
 

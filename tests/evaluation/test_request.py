@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 import sfumato as sf
-from sfumato.evaluation import request as module
-from sfumato.evaluation.controls import Beside, titles
-from sfumato.evaluation.request import Request, prepare
-from sfumato.evaluation.source import Source
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.evaluation import _request as module
+from sfumato.evaluation._controls import Beside, titles
+from sfumato.evaluation._request import Request, prepare
+from sfumato.evaluation._source import Source
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method.card import CONTROLS, Control
-from sfumato.scoring.scores import Summary
+from sfumato.scoring._scores import Summary
 
 GRAPH = stochastic_block_model(150, 3, mean_degree=10, num_features=4, seed=0)
 SOURCE = Source(dataset="campus")

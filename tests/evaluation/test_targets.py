@@ -8,14 +8,14 @@ from sklearn import metrics
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError
-from sfumato.evaluation.request import Request, prepare
-from sfumato.evaluation.source import Source
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.graph.targets import Targets
+from sfumato.evaluation._request import Request, prepare
+from sfumato.evaluation._source import Source
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.graph._targets import Targets
 from sfumato.method.answers import predictions_of
-from sfumato.nn.metrics import label_scores, number_scores
-from sfumato.scoring.scores import Summary, check_scorable, without_information
+from sfumato.nn._metrics import label_scores, number_scores
+from sfumato.scoring._scores import Summary, check_scorable, without_information
 
 NAN = float("nan")
 BASE = stochastic_block_model(200, 3, mean_degree=12, num_features=5, seed=2)

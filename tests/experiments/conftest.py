@@ -2,7 +2,8 @@
 
 import pytest
 
-from sfumato.experiments import cells, runner
+from sfumato.experiments import _cells as cells
+from sfumato.experiments import _runner as runner
 
 SMALL = """
 name = "small"

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.experiments import cells, runner
-from sfumato.experiments.batch import Left, quickest_first, run_all, what_is_left
-from sfumato.experiments.parts import Quick
-from sfumato.experiments.spec import Spec, find
+from sfumato.experiments import _cells as cells
+from sfumato.experiments import _runner as runner
+from sfumato.experiments._batch import Left, quickest_first, run_all, what_is_left
+from sfumato.experiments._parts import Quick
+from sfumato.experiments._spec import Spec, find
 
 
 @pytest.fixture

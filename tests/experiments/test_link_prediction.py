@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sfumato.errors import DataError, InputError
-from sfumato.experiments import cells
-from sfumato.experiments.results import read, summarize
-from sfumato.experiments.runner import run
-from sfumato.experiments.spec import Spec
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.experiments import _cells as cells
+from sfumato.experiments._results import read, summarize
+from sfumato.experiments._runner import run
+from sfumato.experiments._spec import Spec
+from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.report import experiment_markdown
 
 LINKS = """

@@ -3,11 +3,11 @@
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.experiments import cells
-from sfumato.experiments.results import read
-from sfumato.experiments.runner import run
-from sfumato.experiments.spec import Spec
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.experiments import _cells as cells
+from sfumato.experiments._results import read
+from sfumato.experiments._runner import run
+from sfumato.experiments._spec import Spec
+from sfumato.graph._synthetic import stochastic_block_model
 
 LINKS = """
 name = "links"

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.experiments import cells
-from sfumato.experiments.results import read
-from sfumato.experiments.runner import run
-from sfumato.experiments.spec import Spec
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.controls import CHOSEN
+from sfumato.experiments import _cells as cells
+from sfumato.experiments._results import read
+from sfumato.experiments._runner import run
+from sfumato.experiments._spec import Spec
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.local._controls import CHOSEN
 
 LOCAL = """
 name = "local"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.experiments.index import index_page
-from sfumato.experiments.pages import Recorded, Row, read_page, stamp, stamped
-from sfumato.experiments.sources import Document, Entry
-from sfumato.experiments.spec import SPECS, Spec
+from sfumato.experiments._index import index_page
+from sfumato.experiments._pages import Recorded, Row, read_page, stamp, stamped
+from sfumato.experiments._sources import Document, Entry
+from sfumato.experiments._spec import SPECS, Spec
 from sfumato.report import experiment_markdown
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

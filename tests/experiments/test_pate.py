@@ -11,17 +11,19 @@ import pytest
 
 from sfumato.cli import invoke
 from sfumato.errors import InputError
-from sfumato.experiments import pate, pate_settings, pate_votes
-from sfumato.experiments.results import belonging, read, summarize
-from sfumato.experiments.runner import run
-from sfumato.experiments.spec import SPECS, Spec, find
-from sfumato.pate import plan
-from sfumato.pate import run as pate_run
-from sfumato.pate.aggregation import ConfidentGNMax
-from sfumato.pate.analysis import analyze
-from sfumato.pate.ensemble import Ensemble
-from sfumato.pate.images import Images
-from sfumato.pate.votes import read_votes
+from sfumato.experiments import _pate as pate
+from sfumato.experiments import _pate_settings as pate_settings
+from sfumato.experiments import _pate_votes as pate_votes
+from sfumato.experiments._results import belonging, read, summarize
+from sfumato.experiments._runner import run
+from sfumato.experiments._spec import SPECS, Spec, find
+from sfumato.pate import _plan as plan
+from sfumato.pate import _run as pate_run
+from sfumato.pate._aggregation import ConfidentGNMax
+from sfumato.pate._analysis import analyze
+from sfumato.pate._ensemble import Ensemble
+from sfumato.pate._images import Images
+from sfumato.pate._votes import read_votes
 from sfumato.report import experiment_markdown
 
 TINY = """

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.experiments.results import FILE, belonging, read, sum_up, summarize
-from sfumato.experiments.runner import run
-from sfumato.experiments.spec import Spec
+from sfumato.experiments._results import FILE, belonging, read, sum_up, summarize
+from sfumato.experiments._runner import run
+from sfumato.experiments._spec import Spec
 
 
 @pytest.fixture

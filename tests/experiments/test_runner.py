@@ -15,11 +15,12 @@ import pytest
 from filelock import FileLock
 
 from sfumato.errors import DataError, InputError
-from sfumato.experiments import cells, runner
-from sfumato.experiments.results import FILE, read
-from sfumato.experiments.runner import run
-from sfumato.experiments.spec import Spec, find
-from sfumato.method.plan import Plan
+from sfumato.experiments import _cells as cells
+from sfumato.experiments import _runner as runner
+from sfumato.experiments._results import FILE, read
+from sfumato.experiments._runner import run
+from sfumato.experiments._spec import Spec, find
+from sfumato.method._plan import Plan
 from sfumato.privacy.promises import Caveat, warn
 
 KEYS = {
@@ -269,7 +270,7 @@ def test_a_line_that_is_written_when_ctrl_c_comes_is_counted(small, tmp_path, in
 
 def test_a_cell_that_starts_numba_leaves_the_threads_of_the_next_alone():
     code = (
-        "import torch\nfrom numba.np.ufunc.parallel import _launch_threads\nfrom sfumato.experiments.runner import _results\n"
+        "import torch\nfrom numba.np.ufunc.parallel import _launch_threads\nfrom sfumato.experiments._runner import _results\n"
         "work = lambda cell: _launch_threads() or torch.get_num_threads()\nprint([found for _, found in _results('ab', work, 1)])"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

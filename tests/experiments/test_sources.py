@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.experiments.pages import read_page
-from sfumato.experiments.sources import Document, Entry, read_sources
-from sfumato.experiments.spec import SPECS
+from sfumato.experiments._pages import read_page
+from sfumato.experiments._sources import Document, Entry, read_sources
+from sfumato.experiments._spec import SPECS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"

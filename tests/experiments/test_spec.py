@@ -5,8 +5,8 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from sfumato.errors import DataError, InputError
-from sfumato.experiments.cells import Cell, run_cell
-from sfumato.experiments.spec import SPECS, Spec, find
+from sfumato.experiments._cells import Cell, run_cell
+from sfumato.experiments._spec import SPECS, Spec, find
 from sfumato.privacy.units import Declared, unit_named
 
 BUILTIN = sorted(SPECS.glob("*.toml"))

@@ -3,9 +3,9 @@
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.experiments.results import read
-from sfumato.experiments.runner import run
-from sfumato.experiments.spec import Spec
+from sfumato.experiments._results import read
+from sfumato.experiments._runner import run
+from sfumato.experiments._spec import Spec
 
 
 def write_papers(root, num_papers=60):

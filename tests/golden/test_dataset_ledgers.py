@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import InputError, LedgerError
-from sfumato.record.claims import FIRST_NOISE, Claim
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record._claims import FIRST_NOISE, Claim
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
 
 KEPT = Path(__file__).parent / "dataset-ledgers"
 UNIT = {"name": "edge", "relation": "add-remove", "directed": False}

@@ -10,9 +10,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
-from sfumato.pate.analysis import analyze
-from sfumato.pate.data_dependent import (
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate._analysis import analyze
+from sfumato.pate._data_dependent import (
     PUBLISHED_MOMENTS,
     PUBLISHED_ORDERS,
     confident_renyi,
@@ -23,9 +23,9 @@ from sfumato.pate.data_dependent import (
     log_answer_probability,
     to_epsilon,
 )
-from sfumato.pate.epsilon_release import published_release
-from sfumato.pate.smooth import gnss_renyi, published_gnss_renyi
-from sfumato.pate.votes import read_votes
+from sfumato.pate._epsilon_release import published_release
+from sfumato.pate._smooth import gnss_renyi, published_gnss_renyi
+from sfumato.pate._votes import read_votes
 from sfumato.privacy import accounting
 from sfumato.privacy.composition import advanced_composition
 

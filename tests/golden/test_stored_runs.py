@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 from sfumato.verify import verify
 
 KEPT = Path(__file__).parent

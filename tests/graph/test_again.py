@@ -8,7 +8,7 @@ import torch
 
 from sfumato.errors import DataError
 from sfumato.graph import Graph
-from sfumato.graph.again import checked_again
+from sfumato.graph._again import checked_again
 
 EYE = np.eye(4, dtype=np.float32)
 

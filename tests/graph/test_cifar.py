@@ -6,10 +6,10 @@ import pickle
 import numpy as np
 import pytest
 
-from sfumato.datasets.cifar import center_crop, read_cifar10
+from sfumato.datasets._cifar import center_crop, read_cifar10
+from sfumato.datasets._listing import list_datasets
+from sfumato.datasets._loading import load_dataset
 from sfumato.datasets.images import load_images
-from sfumato.datasets.listing import list_datasets
-from sfumato.datasets.loading import load_dataset
 from sfumato.errors import DataError, InputError
 
 ROWS = 4

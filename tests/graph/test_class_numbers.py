@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 import sfumato as sf
 from sfumato.errors import DataError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 
 RING = np.array([[0, 1, 2], [1, 2, 0]])
 

@@ -4,7 +4,7 @@ import pytest
 
 from sfumato.errors import DataError
 from sfumato.graph import from_frames
-from sfumato.tables.cells import coded, kind_of, numbers
+from sfumato.tables._cells import coded, kind_of, numbers
 
 pa = pytest.importorskip("pyarrow")
 

@@ -6,8 +6,8 @@ import pytest
 
 from sfumato.errors import DataError
 from sfumato.graph import read_csv
+from sfumato.tables._importing import import_tables
 from sfumato.tables._tables import FileTable, numbering
-from sfumato.tables.importing import import_tables
 
 
 @pytest.fixture

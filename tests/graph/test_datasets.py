@@ -8,8 +8,8 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from sfumato.datasets.listing import list_datasets
-from sfumato.datasets.loading import load_dataset
+from sfumato.datasets._listing import list_datasets
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import DataError, InputError
 
 DEGREES = {  # mean to one decimal, median

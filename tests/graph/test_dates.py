@@ -4,7 +4,7 @@ import pytest
 
 from sfumato.errors import DataError
 from sfumato.graph import from_frames
-from sfumato.tables.dates import dates, is_date
+from sfumato.tables._dates import dates, is_date
 
 pa = pytest.importorskip("pyarrow")
 

@@ -101,7 +101,7 @@ def test_from_csr_sorts_and_merges():
 
 
 def test_node_numbers_near_the_limit_do_not_overflow():
-    from sfumato.graph.arcs import MAX_NODES, _reverse, _sorted_unique
+    from sfumato.graph._arcs import MAX_NODES, _reverse, _sorted_unique
 
     last = np.array([MAX_NODES - 1], dtype=np.int64)
     key = last * MAX_NODES + (last - 1)
@@ -282,7 +282,7 @@ def test_saving_never_overwrites_and_leaves_nothing_half_written(tmp_path, monke
     graph.save(tmp_path / "g")
     with pytest.raises(DataError, match="not to exist"):
         graph.save(tmp_path / "g")
-    monkeypatch.setattr("sfumato.graph.storage.json.dumps", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("sfumato.graph._storage.json.dumps", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         graph.save(tmp_path / "h")
     assert [item.name for item in tmp_path.iterdir()] == ["g"]

@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.errors import DataError
 from sfumato.graph import from_frames, read_csv
-from sfumato.tables.importing import import_tables
+from sfumato.tables._importing import import_tables
 
 EDGES = "user_id,friend_id\n1,2\n3,1\n4,2\n"
 RANKED = "rank,user_id,f\n1,4,0.5\n2,3,0.5\n3,2,1.5\n4,1,2\n"

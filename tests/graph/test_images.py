@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from sfumato.datasets._loading import default_split, load_dataset
 from sfumato.datasets.images import from_arrays, from_folder, load_images, pixels
-from sfumato.datasets.loading import default_split, load_dataset
 from sfumato.errors import DataError, InputError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 
 image_module = pytest.importorskip("PIL.Image")
 

@@ -17,8 +17,9 @@ import scipy.sparse as sp
 
 from sfumato.errors import DataError, InputError, MemoryLimitError, SchemaError
 from sfumato.graph import Graph, read_csv, read_parquet
-from sfumato.tables import _tables, importing
-from sfumato.tables.importing import import_tables, memory_bytes
+from sfumato.tables import _importing as importing
+from sfumato.tables import _tables
+from sfumato.tables._importing import import_tables, memory_bytes
 
 HOSTILE = (
     "007",
@@ -293,7 +294,7 @@ def test_kills_at_random_moments_lose_nothing(tmp_path):
     whole = import_tables(*paths, tmp_path / "whole", name="g", memory_limit="500MB")
     seconds = time.monotonic() - start
     code = (
-        "import sys\nfrom sfumato.tables.importing import import_tables\n"
+        "import sys\nfrom sfumato.tables._importing import import_tables\n"
         "import_tables(*sys.argv[1:3], sys.argv[3], name='g', memory_limit='500MB')"
     )
     command = [sys.executable, "-c", code, *map(str, paths), str(tmp_path / "store")]

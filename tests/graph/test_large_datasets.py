@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from sfumato.datasets.listing import list_datasets
-from sfumato.datasets.loading import load_dataset
+from sfumato.datasets._listing import list_datasets
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import DataError, InputError
 
 PATH = scipy.sparse.csr_matrix(np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]))

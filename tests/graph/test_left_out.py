@@ -8,7 +8,7 @@ import pytest
 from sfumato.cli import invoke
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph import Graph, from_frames, read_csv
-from sfumato.tables.importing import import_tables
+from sfumato.tables._importing import import_tables
 
 pd = pytest.importorskip("pandas")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.datasets.listing import list_datasets
+from sfumato.datasets._listing import list_datasets
 from sfumato.errors import DataError
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from sfumato.errors import DataError, DroppedWarning, SchemaError
 from sfumato.graph import from_frames
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel
-from sfumato.tables.newcomers import Newcomers, node_names, read_new_nodes, read_newcomers
+from sfumato.tables._newcomers import Newcomers, node_names, read_new_nodes, read_newcomers
 
 COLUMNS = {
     "age": [30, 41, None, 7, 12, 30],

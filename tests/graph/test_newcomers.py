@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel, NoPrivacy
-from sfumato.tables.io import read_csv
-from sfumato.tables.newcomers import Newcomers, check_first, node_names, read_new_nodes, read_newcomers
+from sfumato.tables._io import read_csv
+from sfumato.tables._newcomers import Newcomers, check_first, node_names, read_new_nodes, read_newcomers
 
 
 def alone(*ids, directed=False, **fields):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.graph.rare_outcomes import PATTERNS, outcomes
+from sfumato.graph._rare_outcomes import PATTERNS, outcomes
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from sfumato.errors import DataError
 from sfumato.graph import Graph, import_tables, read_parquet
-from sfumato.graph.packed import PackedRows
-from sfumato.graph.storage import check_digests
+from sfumato.graph._packed import PackedRows
+from sfumato.graph._storage import check_digests
 from sfumato.tables._tables import FileTable
 
 KEPT = Path(__file__).parents[1] / "golden" / "stores"

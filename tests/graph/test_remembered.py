@@ -6,9 +6,9 @@ import pytest
 
 from sfumato.cli import invoke
 from sfumato.errors import DataError
-from sfumato.evaluation.source import Source
+from sfumato.evaluation._source import Source
 from sfumato.graph import Graph, from_frames, read_new_nodes, read_newcomers
-from sfumato.tables.newcomers import node_names
+from sfumato.tables._newcomers import node_names
 
 pd = pytest.importorskip("pandas")
 

@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.errors import DataError
 from sfumato.graph import from_frames, read_csv
-from sfumato.tables.importing import import_tables
+from sfumato.tables._importing import import_tables
 
 EDGES = pd.DataFrame({"source": [0, 1, 2], "target": [1, 2, 3]})
 

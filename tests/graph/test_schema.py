@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError, SchemaError
-from sfumato.graph.schema import Column, Schema
-from sfumato.tables.io import read_csv
+from sfumato.graph._schema import Column, Schema
+from sfumato.tables._io import read_csv
 
 TEXT = """
 directed = false

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.graph.splits import random_roles, split_sizes, stratified_roles
+from sfumato.graph._splits import random_roles, split_sizes, stratified_roles
 
 
 def test_sizes_add_up_to_the_whole():

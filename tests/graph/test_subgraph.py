@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sfumato.graph.graph import Graph
-from sfumato.graph.subgraph import induced
+from sfumato.graph._graph import Graph
+from sfumato.graph._subgraph import induced
 
 
 def test_induced_graph_of_four_nodes():

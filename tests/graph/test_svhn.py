@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.io
 
+from sfumato.datasets._listing import list_datasets
+from sfumato.datasets._loading import load_dataset
+from sfumato.datasets._svhn import read_svhn
 from sfumato.datasets.images import load_images
-from sfumato.datasets.listing import list_datasets
-from sfumato.datasets.loading import load_dataset
-from sfumato.datasets.svhn import read_svhn
 from sfumato.errors import DataError, InputError
 
 LABELS = {"train": [1, 10, 3, 9], "test": [10, 2]}

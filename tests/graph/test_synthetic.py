@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from sfumato.errors import InputError
-from sfumato.graph.synthetic import campus, interests, rmat, stochastic_block_model
+from sfumato.graph._synthetic import campus, interests, rmat, stochastic_block_model
 
 
 def degrees(graph):
@@ -163,7 +163,7 @@ def test_rmat_degrees_follow_a_power_law_not_a_uniform_law():
 
 
 def test_rmat_quadrants_have_the_stated_probabilities():
-    from sfumato.graph.synthetic import rmat_pairs
+    from sfumato.graph._synthetic import rmat_pairs
 
     class Unshuffled(np.random.Generator):
         def permutation(self, count):

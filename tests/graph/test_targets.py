@@ -10,12 +10,12 @@ from torch_geometric.data import Data
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError, SchemaError
-from sfumato.graph.graph import Graph
-from sfumato.graph.schema import Schema
-from sfumato.graph.subgraph import induced
-from sfumato.graph.targets import Targets, answers, probabilities
+from sfumato.graph._graph import Graph
+from sfumato.graph._schema import Schema
+from sfumato.graph._subgraph import induced
+from sfumato.graph._targets import Targets, answers, probabilities
 from sfumato.privacy.units import EdgeLevel, NodeLevel
-from sfumato.tables.importing import import_tables
+from sfumato.tables._importing import import_tables
 
 NAN = float("nan")
 EDGE, NODE = EdgeLevel(directed=False), NodeLevel(max_out_degree=2)

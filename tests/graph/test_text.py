@@ -12,12 +12,12 @@ import scipy.sparse as sp
 from sfumato.errors import DataError, InputError, MissingDependencyError
 from sfumato.graph import Graph, read_csv, read_parquet, read_sql
 from sfumato.privacy.units import EdgeLevel, NodeLevel
-from sfumato.tables.io import read_texts
-from sfumato.tables.newcomers import Newcomers, read_new_nodes
-from sfumato.text.bags import BagOfWords, Hashing, TfIdf, inverse_frequencies, read_vocabulary
-from sfumato.text.documents import Documents, words
-from sfumato.text.embeddings import SentenceTransformer, Transformer, WordVectors
-from sfumato.text.encoders import absolute, encoder_named, save_features, with_texts
+from sfumato.tables._io import read_texts
+from sfumato.tables._newcomers import Newcomers, read_new_nodes
+from sfumato.text._bags import BagOfWords, Hashing, TfIdf, inverse_frequencies, read_vocabulary
+from sfumato.text._documents import Documents, words
+from sfumato.text._embeddings import SentenceTransformer, Transformer, WordVectors
+from sfumato.text._encoders import absolute, encoder_named, save_features, with_texts
 
 TEXTS = Documents(("text",), [("Cats, cats and a dog",), ("",), ("dog",), ("unknown thing",)])
 GLOVE = "cats 1 0\ndog 0.5 -2\nand 0 3\n"
@@ -153,7 +153,7 @@ def test_numbers_that_cannot_be_read_tell_nothing_of_the_texts(tmp_path, number)
 
 
 def test_progress_of_word_vectors_counts_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr("sfumato.text.embeddings._STEP", 2)
+    monkeypatch.setattr("sfumato.text._embeddings._STEP", 2)
     (tmp_path / "v.txt").write_text(GLOVE)
     seen = []
     WordVectors(str(tmp_path / "v.txt")).encode(TEXTS, lambda *step: seen.append(step))
@@ -446,7 +446,7 @@ def test_a_file_of_features_is_new_and_whole(tmp_path):
 
 def test_hashing_loads_no_torch():
     probe = (
-        "import sys; from sfumato.text.encoders import with_texts; from sfumato.text.documents import Documents;"
+        "import sys; from sfumato.text._encoders import with_texts; from sfumato.text._documents import Documents;"
         "from sfumato.graph import Graph; graph = Graph.from_edges([0], [1], 2, directed=False);"
         "with_texts(graph, Documents(('t',), [('word',), ('',)]), 'hashing:8');"
         "print([name for name in ('torch', 'transformers', 'duckdb') if name in sys.modules])"

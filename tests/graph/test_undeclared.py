@@ -9,10 +9,10 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, InputError
 from sfumato.graph import Graph, from_frames, from_networkx
-from sfumato.graph.rare_outcomes import outcomes
-from sfumato.graph.subgraph import induced
+from sfumato.graph._rare_outcomes import outcomes
+from sfumato.graph._subgraph import induced
 from sfumato.privacy.units import ClassLevel, LocalLevel, NoPrivacy, RecordLevel
-from sfumato.tables.importing import import_tables
+from sfumato.tables._importing import import_tables
 
 COUNT = 40
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(3)

@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.errors import DataError, InputError, TextWarning
 from sfumato.graph import Graph, from_frames, read_csv
 from sfumato.privacy.units import ClassLevel, LocalLevel, RecordLevel
-from sfumato.tables.importing import import_tables
+from sfumato.tables._importing import import_tables
 
 pa = pytest.importorskip("pyarrow")
 

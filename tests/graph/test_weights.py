@@ -12,7 +12,7 @@ import torch
 from torch_geometric.data import Data
 
 from sfumato.errors import DataError, DroppedWarning, InputError, SchemaError
-from sfumato.evaluation.links import hold_out
+from sfumato.evaluation._links import hold_out
 from sfumato.graph import (
     Graph,
     Newcomers,
@@ -30,7 +30,7 @@ from sfumato.graph import (
     to_networkx,
     to_pyg,
 )
-from sfumato.graph.weights import CLIPPED, FULL, EdgeWeights
+from sfumato.graph._weights import CLIPPED, FULL, EdgeWeights
 
 NODES = pd.DataFrame({"id": [1, 2, 3, 4], "age": [1.0, 2.0, 3.0, 4.0], "kind": ["a", "b", "a", "b"]})
 EDGES = pd.DataFrame({"source": [1, 2, 2, 3], "target": [2, 1, 3, 4], "amount": [10.0, 20.0, 300.0, 0.0]})
@@ -89,7 +89,7 @@ def test_batches_of_rows_give_the_same_weights(monkeypatch, tmp_path):
     nodes.to_parquet(tmp_path / "n.parquet")
     edges.to_parquet(tmp_path / "e.parquet")
     whole = from_frames(nodes, edges, edge_weight="amount", max_weight=2)
-    monkeypatch.setattr("sfumato.tables.build._BATCH", 64)
+    monkeypatch.setattr("sfumato.tables._build._BATCH", 64)
     parts = read_parquet(tmp_path / "n.parquet", tmp_path / "e.parquet", edge_weight="amount", max_weight=2)
     assert np.array_equal(parts.weights.steps, whole.weights.steps)
     direct = Graph.from_edges(*ends, 40, directed=False, edge_weight=edges.amount, max_weight=2)

@@ -10,8 +10,8 @@ import pytest
 
 from sfumato.errors import DataError
 from sfumato.graph import from_frames, read_csv, read_parquet
-from sfumato.graph.graph import Graph
-from sfumato.tables.newcomers import check_first
+from sfumato.graph._graph import Graph
+from sfumato.tables._newcomers import check_first
 
 BIG = float(2**53)
 

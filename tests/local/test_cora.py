@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sfumato.datasets.loading import load_dataset
+from sfumato.datasets._loading import load_dataset
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import Collision, Direction, MultiBit
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from sfumato.errors import InputError
 from sfumato.local import CommunityTrees
-from sfumato.local.dendrogram import Dendrogram
+from sfumato.local._dendrogram import Dendrogram
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import SubsetSelection
 

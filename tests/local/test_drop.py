@@ -8,10 +8,10 @@ import scipy.sparse as sp
 import torch
 
 from sfumato.errors import InputError
-from sfumato.local.collection import Collection
-from sfumato.local.drop import Agreement, Epoch, Objective, Selection, forward_loss, targets
-from sfumato.nn.topology import Topology
-from sfumato.randomizers.subset import SubsetSelection
+from sfumato.local._collection import Collection
+from sfumato.local._drop import Agreement, Epoch, Objective, Selection, forward_loss, targets
+from sfumato.nn._topology import Topology
+from sfumato.randomizers._subset import SubsetSelection
 
 ARCS = np.array([[0, 1, 1, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], np.float32)
 STEP = ARCS / np.sqrt(np.outer([2, 2, 3, 1, 1], [2, 2, 3, 1, 1]))

@@ -7,8 +7,8 @@ from scipy.special import softmax
 
 from sfumato.graph import campus, interests
 from sfumato.local import Hybrid
-from sfumato.local.collection import encode, received
-from sfumato.local.hybrid import _weigh
+from sfumato.local._collection import encode, received
+from sfumato.local._hybrid import _weigh
 from sfumato.method.contract import Watch
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.units import LocalLevel

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sfumato.graph.graph import PublicFacts
-from sfumato.graph.synthetic import interests
+from sfumato.graph._graph import PublicFacts
+from sfumato.graph._synthetic import interests
 from sfumato.local import propagate_labels
-from sfumato.local.collection import topology
+from sfumato.local._collection import topology
 from sfumato.noise.coins import SecretWords
-from sfumato.randomizers.questions import Questions
+from sfumato.randomizers._questions import Questions
 
 SEED = bytes(range(32))
 

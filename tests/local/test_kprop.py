@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato.errors import InputError
-from sfumato.local.kprop import noise_scale, propagate
-from sfumato.randomizers.randomizer import Estimate
+from sfumato.local._kprop import noise_scale, propagate
+from sfumato.randomizers._randomizer import Estimate
 
 ARCS = np.array([[0, 1, 1, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], float)
 DEGREES = np.array([2, 2, 3, 1, 1])  # of the isolated node: anything

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.datasets.loading import load_dataset
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.edge_split import auc, average_precision, non_edges, split_edges
-from sfumato.local.link_prediction import CODES, LIMITS, LinkPrediction, found_again
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.local._edge_split import auc, average_precision, non_edges, split_edges
+from sfumato.local._link_prediction import CODES, LIMITS, LinkPrediction, found_again
 from sfumato.method.contract import Watch
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.units import LocalLevel

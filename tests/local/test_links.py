@@ -12,12 +12,12 @@ from scipy.special import expit
 from scipy.stats import chisquare
 
 from sfumato.errors import DataError, InputError
-from sfumato.graph.graph import Graph
-from sfumato.local.blink import Blink, choose
-from sfumato.local.denoising import beliefs, beta_model, denoise, expected_degrees, posterior
+from sfumato.graph._graph import Graph
+from sfumato.local._blink import Blink, choose
+from sfumato.local._denoising import beliefs, beta_model, denoise, expected_degrees, posterior
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.units import LinkLevel
-from sfumato.randomizers.links import LinkReports, NeighborLists
+from sfumato.randomizers._links import LinkReports, NeighborLists
 
 
 def symmetric(n, seed=0, share=0.1):
@@ -116,7 +116,7 @@ def test_agreement_counts_both_ends(n):
 
 @pytest.mark.parametrize("kept", [[0, 3, 8, 9], list(range(10)), [9]])
 def test_among_some_users_the_bits_stay(kept, monkeypatch):
-    monkeypatch.setattr("sfumato.randomizers.links._PAIRS", 20)
+    monkeypatch.setattr("sfumato.randomizers._links._PAIRS", 20)
     said = np.random.default_rng(0).integers(0, 2, (10, 10), dtype=np.uint8)
     reports = LinkReports(np.arange(10), np.packbits(said, axis=1, bitorder="little"))
     some = reports.among(np.array(kept))

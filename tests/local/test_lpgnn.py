@@ -8,14 +8,14 @@ import scipy.sparse as sp
 import torch
 
 from sfumato.errors import DataError, InputError
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.local.collection import received
-from sfumato.local.lpgnn import LPGNN
-from sfumato.local.presets import PRESETS, preset
-from sfumato.method.plan import Fitted
-from sfumato.nn.gnn import GNN
-from sfumato.nn.training import Adam
-from sfumato.record.release_folder import read_release
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.local._collection import received
+from sfumato.local._lpgnn import LPGNN
+from sfumato.local._presets import PRESETS, preset
+from sfumato.method._plan import Fitted
+from sfumato.nn._gnn import GNN
+from sfumato.nn._training import Adam
+from sfumato.record._release_folder import read_release
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_stored_run_predicts_the_same(graph, tmp_path):
 
 def test_the_kept_epoch_is_the_one_predicted_with(graph, monkeypatch):
     """With the published rule and a cap that the first epoch exceeds, the network is that of one step."""
-    monkeypatch.setattr("sfumato.local.drop._TRAIN_SLACK", -1.0)
+    monkeypatch.setattr("sfumato.local._drop._TRAIN_SLACK", -1.0)
     locked = fitted(graph, select="published", label_mechanism="randomized-response", features_in="ones", epochs=20)
     assert locked.weights["selection"][0] == 1
     last = fitted(graph, select="last", label_mechanism="randomized-response", features_in="ones", epochs=20)

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 from sfumato.errors import InputError
 from sfumato.local._heat import HeatKernel, WalkKernel, heat, lanczos, normalized_adjacency, typical_width
+from sfumato.local._propagation import PROPAGATIONS, best_propagation, propagate_labels
 from sfumato.local._smoothed import class_prior
-from sfumato.local.propagation import PROPAGATIONS, best_propagation, propagate_labels
-from sfumato.local.smoothing import HeatKernelRidge, WalkKernelRidge
+from sfumato.local._smoothing import HeatKernelRidge, WalkKernelRidge
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import SubsetSelection
 
@@ -306,7 +306,7 @@ def test_fewer_reports_than_folds_are_left_out_one_by_one():
 
 @pytest.mark.data
 def test_cora_at_epsilon_one(data_dir):
-    from sfumato.datasets.loading import load_dataset
+    from sfumato.datasets._loading import load_dataset
 
     graph = load_dataset("planetoid/cora", data_dir=data_dir)
     adjacency = sp.csr_matrix((np.ones(graph.num_arcs), graph.indices, graph.indptr), shape=(2708, 2708))

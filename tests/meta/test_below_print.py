@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.report.markdown import escape
+from sfumato.report._markdown import escape
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"

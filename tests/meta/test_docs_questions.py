@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.collect.drawing import values_of
-from sfumato.collect.questions import Features, Label, Links
-from sfumato.collect.schema import Schema
-from sfumato.randomizers.questions import LABEL_MECHANISMS, MECHANISMS
+from sfumato.collect._drawing import values_of
+from sfumato.collect._questions import Features, Label, Links
+from sfumato.collect._schema import Schema
+from sfumato.randomizers._questions import LABEL_MECHANISMS, MECHANISMS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "collection-questions.md").read_text()
 BLOCKS = dict(re.findall(r"^```toml\n# ([\w-]+)\.toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))

@@ -16,11 +16,11 @@ import pytest
 
 from sfumato._threads import set_threads
 from sfumato.cli import invoke
-from sfumato.experiments import cells
-from sfumato.graph.synthetic import campus
-from sfumato.pate import plan as pate_plan
-from sfumato.pate import run as pate_run
-from sfumato.pate.images import Images
+from sfumato.experiments import _cells as cells
+from sfumato.graph._synthetic import campus
+from sfumato.pate import _plan as pate_plan
+from sfumato.pate import _run as pate_run
+from sfumato.pate._images import Images
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -92,8 +92,8 @@ def run_page(tmp_path, monkeypatch, capsys):
     write_tables(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("sfumato.datasets.loading.campus", partial(campus, CAMPUS_NODES))
-    monkeypatch.setattr("sfumato.pate.images.load_images", partial(images, monkeypatch))
+    monkeypatch.setattr("sfumato.datasets._loading.campus", partial(campus, CAMPUS_NODES))
+    monkeypatch.setattr("sfumato.pate._images.load_images", partial(images, monkeypatch))
     monkeypatch.setattr("sfumato.central._learning._PUBLIC_EPOCHS", EPOCHS)
     monkeypatch.setattr(pate_run, "QUICK", {**pate_run.QUICK, **STUDENT})
     monkeypatch.setattr(cells, "_load", cells._load.__wrapped__)  # keeps no small graph for other tests

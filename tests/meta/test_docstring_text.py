@@ -11,7 +11,8 @@
   ``typer.Context``). Its docstring is what ``--help`` prints, to users who pass options and see exit codes. So it has neither
   Args nor Raises: each parameter is explained by its ``help=`` text, which is there and has three words or more.
 * A method that a base class in the same package also has keeps to the contract that stands there: only its first line is
-  checked. A name is public if no part of its dotted name begins with an underscore.
+  checked. A name is public if no part of its dotted name begins with an underscore, or if a package exports it. Commands are
+  checked wherever they stand.
 """
 
 import ast
@@ -20,14 +21,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from meta_exports import exported
+
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 
 FULL = (
-    "attacks", "audit", "bounded", "catalog", "central", "classlevel", "cli", "collect", "distributed", "errors", "estimator",
-    "evaluation", "experiments", "graph", "local", "method", "nn", "noise", "pate", "privacy", "randomizers", "record", "report",
-    "scoring", "serving", "students", "verify", "web",
+    "attacks", "audit", "bounded", "catalog", "central", "classlevel", "cli", "collect", "datasets", "distributed", "errors",
+    "estimator", "evaluation", "experiments", "graph", "local", "method", "nn", "noise", "pate", "privacy", "randomizers",
+    "record", "report", "scoring", "serving", "students", "tables", "text", "verify", "web",
 )  # fmt: skip
 LEAST_WORDS, LEAST_IN_ARGS, MANY_PARAMETERS = 4, 3, 3
 CHECKS = ("check_real", "check_int", "check_choice")
@@ -45,11 +48,14 @@ VERBS = """
 
 def text_faults(package: Path) -> list[str]:
     """What the docstrings of the packages of ``FULL`` fail to say."""
-    above, options, found = _methods_of_bases(package), _options(package), []
-    for name, owner, node in _public_names(package):
+    above, options, given, found = _methods_of_bases(package), _options(package), exported(package), []
+    for name, owner, node in _all_names(package):
         text = ast.get_docstring(node) or ""
+        asked = _asked(node, _bare(name.rpartition(".")[0]), options)
+        if "._" in name and not asked and not any(name == one or name.startswith(f"{one}.") for one in given):
+            continue
         faults = [*_first_line_faults(node, text.partition("\n")[0])]
-        if asked := _asked(node, name.rpartition(".")[0], options):
+        if asked:
             faults += _command_faults(asked, text)
         elif node.name not in above.get(owner, ()):
             faults += _section_faults(node, text)
@@ -57,10 +63,15 @@ def text_faults(package: Path) -> list[str]:
     return found
 
 
-def _public_names(package: Path) -> Iterator[tuple[str, str, Definition]]:
+def _bare(dotted: str) -> str:
+    """A dotted name as code in its package says it, where private modules are imported without their underscore."""
+    return ".".join(part.lstrip("_") for part in dotted.split("."))
+
+
+def _all_names(package: Path) -> Iterator[tuple[str, str, Definition]]:
     """Dotted name, the class it belongs to as ``package.Class`` (or nothing), and definition."""
     for home in FULL:
-        for path in [*sorted((package / home).rglob("[!_]*.py")), *package.glob(f"{home}.py")]:
+        for path in [*sorted((package / home).rglob("*.py")), *package.glob(f"{home}.py")]:
             module = ".".join(path.relative_to(package).with_suffix("").parts)
             for node in _tree(path.read_text()).body:
                 if not isinstance(node, Definition) or node.name.startswith("_"):
@@ -138,7 +149,7 @@ def _asked(node: Definition, module: str, options: dict[str, ast.Call]) -> dict[
 def _options(package: Path) -> dict[str, ast.Call]:
     """Options and arguments that modules give a name, by dotted name."""
     return {
-        ".".join([*path.relative_to(package).with_suffix("").parts, ast.unparse(node.targets[0])]): node.value
+        _bare(".".join([*path.relative_to(package).with_suffix("").parts, ast.unparse(node.targets[0])])): node.value
         for path in package.rglob("*.py")
         for node in _tree(path.read_text()).body
         if isinstance(node, ast.Assign) and _is_option(node.value)

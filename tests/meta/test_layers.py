@@ -143,7 +143,7 @@ def test_no_circles():
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("privacy/bad.py", "import sfumato.graph.graph"),
+        ("privacy/bad.py", "import sfumato.graph._graph"),
         ("privacy/bad.py", "from sfumato import graph"),
         ("privacy/bad.py", "from sfumato import Budget"),
         ("method/bad.py", "from sfumato import __version__"),
@@ -154,8 +154,8 @@ def test_no_circles():
         ("bounded/bad.py", "def late():\n    from sfumato.central import gap"),
         ("central/bad.py", "load = import_module('sfumato.catalog')"),
         ("central/bad.py", "from sfumato.verify import verify"),
-        ("central/bad.py", "from sfumato.evaluation.request import prepare"),
-        ("local/bad.py", "from sfumato.central.gap import GAP"),
+        ("central/bad.py", "from sfumato.evaluation._request import prepare"),
+        ("local/bad.py", "from sfumato.central._gap import GAP"),
         ("verify/bad.py", "from sfumato.privacy import accounting"),
         ("verify/bad.py", "from sfumato.verify import epsilon"),
         ("verify/bad.py", "from ..errors import InputError"),
@@ -193,7 +193,7 @@ def test_planted_circles_are_found(tmp_path, files):
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("bounded/good.py", "from sfumato.graph.graph import Graph\nfrom sfumato.privacy.units import Unit"),
+        ("bounded/good.py", "from sfumato.graph._graph import Graph\nfrom sfumato.privacy.units import Unit"),
         ("bounded/good.py", "from sfumato.bounded.kernels import pack"),
         ("cli/good.py", "from sfumato.verify import verify"),
         ("verify/good.py", "import json\nimport numpy as np\nfrom .epsilon import draws\nfrom . import claim"),

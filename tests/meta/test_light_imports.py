@@ -33,7 +33,7 @@ def test_package_loads_nothing_else():
         "sfumato.graph",
         "sfumato.privacy.accounting",
         "sfumato.noise.keys",
-        "sfumato.audit.bounds",
+        "sfumato.audit._bounds",
         "sfumato.verify",
         "sfumato.cli",
     ],
@@ -52,7 +52,7 @@ def test_local_family_loads_neither_torch_nor_numba():
 
 
 def test_randomizers_need_only_numpy_scipy_and_cryptography():
-    packages = packages_of("sfumato.randomizers.collision") | packages_of("sfumato.randomizers.privunit")
+    packages = packages_of("sfumato.randomizers._collision") | packages_of("sfumato.randomizers._privunit")
     assert {"numpy", "scipy", "cryptography"} <= packages
     assert not packages & (HEAVY | {"numba", "mpmath", "filelock", "typer", "rich"})
 
@@ -65,12 +65,12 @@ def test_verifier_needs_only_numpy_and_cryptography():
 def test_client_needs_only_cryptography_and_a_lock():
     """What draws and what sends is imported when it is called."""
     light = {"sfumato", "cryptography", "_cffi_backend", "_openssl", "filelock"}
-    assert packages_of("sfumato.collect.client") <= light
-    assert packages_of("sfumato.collect.batch") <= light
+    assert packages_of("sfumato.collect._client") <= light
+    assert packages_of("sfumato.collect._batch") <= light
 
 
 def test_reports_are_drawn_without_torch():
-    packages = packages_of("sfumato.collect.drawing") | packages_of("sfumato.collect.simulate")
+    packages = packages_of("sfumato.collect._drawing") | packages_of("sfumato.collect._simulate")
     assert "numpy" in packages
     assert not packages & (HEAVY | {"numba", "httpx", "typer", "rich"})
 

@@ -15,9 +15,9 @@ import pytest
 from sfumato.cli import invoke
 from sfumato.errors import InputError
 from sfumato.graph import Graph, from_networkx, from_pyg, read_csv, read_parquet, read_sql
-from sfumato.graph.targets import Targets
-from sfumato.pate.teachers import check_records
-from sfumato.pate.votes import check_votes, count_votes
+from sfumato.graph._targets import Targets
+from sfumato.pate._teachers import check_records
+from sfumato.pate._votes import check_votes, count_votes
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -11,8 +11,8 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.graph import Graph, read_csv
-from sfumato.graph.weights import EdgeWeights
-from sfumato.pate.teachers import check_records
+from sfumato.graph._weights import EdgeWeights
+from sfumato.pate._teachers import check_records
 
 pytest.importorskip("duckdb")
 

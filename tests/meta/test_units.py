@@ -15,7 +15,7 @@ from sfumato.privacy.units import UNITS, short_words
 
 ROOT = Path(__file__).parents[2]
 FILES = ("units.py", "_class_units.py", "_user_units.py")
-PROSE = "report/person.py"  # what a page for the public says of each unit
+PROSE = "report/_person.py"  # what a page for the public says of each unit
 HOMES = tuple(f"src/sfumato/{home}" for home in (*(f"privacy/{file}" for file in FILES), "bounded/", "verify/", PROSE))
 CEILING = 1
 """Lines that may branch on a unit outside its homes; lower it when one goes."""

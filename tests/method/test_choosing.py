@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.method.choosing import (
+from sfumato.method._choosing import (
     BINS,
     NoisyCounts,
     balanced,

@@ -8,11 +8,11 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError, NotFittedError
-from sfumato.graph.rare_outcomes import outcomes
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._rare_outcomes import outcomes
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method._choosing import covered_between
+from sfumato.method._deciding import decide
 from sfumato.method.answers import predictions_of
-from sfumato.method.choosing import covered_between
-from sfumato.method.deciding import decide
 from sfumato.method.decisions import Decision
 from sfumato.method.predictions import Predictions, joined
 

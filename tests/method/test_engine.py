@@ -10,18 +10,18 @@ import pytest
 import sfumato as sf
 from sfumato import record
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.method import engine
-from sfumato.method.engine import PlanEntry, Spending
-from sfumato.pate import plan as pate_plan
-from sfumato.pate import run as pate_run
-from sfumato.pate.images import Images
-from sfumato.pate.plan import Settings
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method import _engine as engine
+from sfumato.method._engine import PlanEntry, Spending
+from sfumato.pate import _plan as pate_plan
+from sfumato.pate import _run as pate_run
+from sfumato.pate._images import Images
+from sfumato.pate._plan import Settings
 from sfumato.privacy.events import GaussianEvent
 from sfumato.record import ledger as ledgers
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._resume import FitState
 from sfumato.record.ledger import Release
-from sfumato.record.resume import FitState
 
 UNIT = sf.EdgeLevel(directed=False)
 RELEASES = tuple(Release(f"aggregate/{hop}", GaussianEvent(4.0), (4, 16), 32) for hop in (1, 2))

@@ -6,8 +6,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError, NotFittedError
-from sfumato.graph.synthetic import campus
-from sfumato.scoring.scores import SCORES, score, without_information
+from sfumato.graph._synthetic import campus
+from sfumato.scoring._scores import SCORES, score, without_information
 
 UNIT = sf.EdgeLevel(directed=False)
 

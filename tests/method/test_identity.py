@@ -11,12 +11,12 @@ import scipy.sparse as sp
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError, SfumatoWarning
-from sfumato.graph.packed import PackedRows
-from sfumato.graph.subgraph import induced
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.graph.targets import Targets
-from sfumato.method.identity import Identity, in_classes, in_columns
-from sfumato.scoring.scores import score
+from sfumato.graph._packed import PackedRows
+from sfumato.graph._subgraph import induced
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.graph._targets import Targets
+from sfumato.method._identity import Identity, in_classes, in_columns
+from sfumato.scoring._scores import score
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5)
 NAMES = np.array([f"person {(7 * v) % 60:02}" for v in range(60)])

@@ -9,8 +9,8 @@ import pytest
 import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.graph import Graph, stochastic_block_model
+from sfumato.record._release_folder import read_release
 from sfumato.record.ledger import canonical_json
-from sfumato.record.release_folder import read_release
 from sfumato.verify import verify
 
 EDGE = sf.EdgeLevel(directed=False)

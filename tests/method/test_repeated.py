@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.attacks import shadows
+from sfumato.attacks import _shadows as shadows
 from sfumato.errors import RepeatedFitWarning
-from sfumato.graph.synthetic import campus
-from sfumato.method import repeated
-from sfumato.method.plan import Plan
-from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.graph._synthetic import campus
+from sfumato.method import _repeated as repeated
+from sfumato.method._plan import Plan
+from sfumato.record._dataset_ledger import DatasetLedger
 
 UNIT = sf.EdgeLevel(directed=False)
 NODES = np.arange(150)

@@ -8,7 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.bounded.kernels import UNIT
 from sfumato.errors import InputError
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 
 GRAPH = replace(
     stochastic_block_model(120, 3, mean_degree=12, num_features=6, seed=0).with_split(seed=0), max_degree=60
@@ -55,7 +55,7 @@ def test_rows_that_may_not_leave_are_refused(method, unit, said):
 
 
 def test_rows_for_single_nodes_are_refused():
-    from sfumato.central.promised import PromisedMessages
+    from sfumato.central._promised import PromisedMessages
 
     fitted = fit(PromisedMessages(), sf.NodeLevel(arcs="incident"))
     with pytest.raises(InputError, match="to let anyone see noisy aggregates"):

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 import sfumato as sf
-from sfumato.graph.synthetic import stochastic_block_model
+from sfumato.graph._synthetic import stochastic_block_model
 
 UNIT = sf.EdgeLevel(directed=False)
 

@@ -9,18 +9,18 @@ import pytest
 import scipy.sparse as sp
 
 import sfumato as sf
-from sfumato.central.arrivals import calibrate_arrival
-from sfumato.central.promised import PromisedMessages
-from sfumato.central.tuned import Tuned
+from sfumato.central._arrivals import calibrate_arrival
+from sfumato.central._promised import PromisedMessages
+from sfumato.central._tuned import Tuned
 from sfumato.errors import DataError, SfumatoError
 from sfumato.graph import Graph
-from sfumato.graph.again import checked_again
-from sfumato.graph.facts import ROLES
-from sfumato.graph.packed import PackedRows
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.graph.targets import Targets
-from sfumato.method import plan as plans
-from sfumato.tables.newcomers import Newcomers
+from sfumato.graph._again import checked_again
+from sfumato.graph._facts import ROLES
+from sfumato.graph._packed import PackedRows
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.graph._targets import Targets
+from sfumato.method import _plan as plans
+from sfumato.tables._newcomers import Newcomers
 
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(3)
 BUDGET = sf.Budget(4.0, 1e-5)

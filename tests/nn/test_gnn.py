@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional
 
 from sfumato.errors import InputError
-from sfumato.nn.gnn import BACKBONES, GNN
-from sfumato.nn.topology import PropagatedRows, Topology
+from sfumato.nn._gnn import BACKBONES, GNN
+from sfumato.nn._topology import PropagatedRows, Topology
 
 ARCS = np.array([[0, 1, 1, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], np.float32)
 TOPOLOGY = Topology(sp.csr_matrix(ARCS))
@@ -81,7 +81,7 @@ def propagated(steps, density=0.4, missing=None):
 @pytest.mark.parametrize("entries", [0, 4])
 @pytest.mark.parametrize("missing", [None, np.array([False, True, False, True, False])])
 def test_rows_give_the_scores_and_gradients_of_formed_ones(backbone, steps, density, entries, missing, monkeypatch):
-    monkeypatch.setattr("sfumato.nn.topology._FORMED", entries)
+    monkeypatch.setattr("sfumato.nn._topology._FORMED", entries)
     network, results = GNN(backbone, 6, 4, 3), []
     assert propagated(steps, density)[0].steps == (0 if entries else steps)
     for x in propagated(steps, density, missing):
@@ -94,7 +94,7 @@ def test_rows_give_the_scores_and_gradients_of_formed_ones(backbone, steps, dens
 
 @pytest.mark.parametrize("at_once", [4, 4096])
 def test_gradients_are_those_of_finite_differences(at_once, monkeypatch):
-    monkeypatch.setattr("sfumato.nn.gnn._AT_ONCE", at_once)
+    monkeypatch.setattr("sfumato.nn._gnn._AT_ONCE", at_once)
     """In attention, whose gradient is written by hand, and one network deep."""
     network = GNN("gat", 6, 4, 3)
     rows = propagated(2)[0]

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
-from sfumato.nn import light
-from sfumato.nn.decoupled import Blocks
-from sfumato.nn.light import Hidden, Logistic, log_loss, train
+from sfumato.nn import _light as light
+from sfumato.nn._decoupled import Blocks
+from sfumato.nn._light import Hidden, Logistic, log_loss, train
 
 NOBODY = np.zeros((0, 5), np.float32), np.zeros(0, np.int64)
 

@@ -12,7 +12,7 @@ from sklearn.metrics import (
 )
 
 from sfumato.errors import InputError
-from sfumato.nn.metrics import accuracy, class_scores, macro_f1
+from sfumato.nn._metrics import accuracy, class_scores, macro_f1
 
 
 def test_four_nodes():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from sfumato.nn.models import MLP, Encoder, GraphSAGE, Linear, MultiHopClassifier, SparseRows
+from sfumato.nn._models import MLP, Encoder, GraphSAGE, Linear, MultiHopClassifier, SparseRows
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from sfumato.bounded.gradients import SUM_BITS, clipped_gradient_sum
-from sfumato.nn.models import normalize
-from sfumato.nn.progressive import StageNetwork
+from sfumato.nn._models import normalize
+from sfumato.nn._progressive import StageNetwork
 
 WIDTHS = (5, 4, 4)
 

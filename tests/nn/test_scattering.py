@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sfumato.errors import InputError
-from sfumato.nn.scattering import CHANNELS, group_norm, scattering
+from sfumato.nn._scattering import CHANNELS, group_norm, scattering
 
 
 def morlet(scale, angle, reach=40):

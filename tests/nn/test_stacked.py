@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from sfumato.errors import InputError
-from sfumato.nn.stacked import StackedCNN, StackedLinear, StackedMLP, _MaxOfFour, generators, take_member
+from sfumato.nn._stacked import StackedCNN, StackedLinear, StackedMLP, _MaxOfFour, generators, take_member
 
 MEMBERS = 3
 

@@ -4,10 +4,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sfumato.central import _learning
-from sfumato.nn import stored
-from sfumato.nn.models import MLP, Linear
-from sfumato.nn.stored import StoredRows
-from sfumato.nn.training import Adam, train_full_batch
+from sfumato.nn import _stored as stored
+from sfumato.nn._models import MLP, Linear
+from sfumato.nn._stored import StoredRows
+from sfumato.nn._training import Adam, train_full_batch
 
 X = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
 DENSE = [None, np.arange(40), np.arange(0, 40, 2), np.array([3, 1, 2, 2])]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from sfumato.nn.models import MLP
-from sfumato.nn.training import train_full_batch
+from sfumato.nn._models import MLP
+from sfumato.nn._training import train_full_batch
 
 
 def fit(model, x, y, **settings):

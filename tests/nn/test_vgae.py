@@ -6,8 +6,8 @@ import scipy.sparse as sp
 import torch
 
 from sfumato.local._heat import normalized_adjacency
-from sfumato.nn.models import SparseRows
-from sfumato.nn.vgae import VGAE, divergence, drawn, log_odds, reconstruction_loss, train_vgae
+from sfumato.nn._models import SparseRows
+from sfumato.nn._vgae import VGAE, divergence, drawn, log_odds, reconstruction_loss, train_vgae
 
 
 def test_convolution_of_projected_features_is_the_convolution_of_features():

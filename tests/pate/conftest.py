@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from sfumato.pate import plan
-from sfumato.pate import run as module
-from sfumato.pate.images import Images
+from sfumato.pate import _plan as plan
+from sfumato.pate import _run as module
+from sfumato.pate._images import Images
 
 
 def every_histogram(teachers, classes):

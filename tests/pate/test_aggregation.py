@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import InputError
-from sfumato.pate import aggregation
-from sfumato.pate.aggregation import (
+from sfumato.pate import _aggregation as aggregation
+from sfumato.pate._aggregation import (
     REFUSED,
     ConfidentGNMax,
     GNMax,
@@ -16,8 +16,8 @@ from sfumato.pate.aggregation import (
     LNMax,
     peaks_above,
 )
-from sfumato.pate.data_dependent import GRID
-from sfumato.pate.votes import count_votes
+from sfumato.pate._data_dependent import GRID
+from sfumato.pate._votes import count_votes
 from sfumato.privacy import accounting
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent
 

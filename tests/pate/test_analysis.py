@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
-from sfumato.pate.analysis import analyze
-from sfumato.pate.data_dependent import PUBLISHED_ORDERS, gaussian_log_q, gaussian_renyi, log_answer_probability
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from sfumato.pate._analysis import analyze
+from sfumato.pate._data_dependent import PUBLISHED_ORDERS, gaussian_log_q, gaussian_renyi, log_answer_probability
 from sfumato.privacy import accounting
 
 CONFIDENT = ConfidentGNMax(20.0, 8.0, 6.0)
@@ -32,7 +32,7 @@ def test_costs_add_up_over_queries(mechanism):
 
 def test_many_queries_are_summed_as_few_are(monkeypatch):
     whole = analyze(VOTES, CONFIDENT, 1e-5)
-    monkeypatch.setattr("sfumato.pate.data_dependent._CHUNK", 1000)
+    monkeypatch.setattr("sfumato.pate._data_dependent._CHUNK", 1000)
     assert analyze(VOTES, CONFIDENT, 1e-5).epsilon == pytest.approx(whole.epsilon, rel=1e-12)
 
 
@@ -93,7 +93,7 @@ def test_ten_times_a_delta_is_seen():
 
 def test_analysis_loads_nothing_heavy():
     probe = (
-        "import sys, sfumato.pate.epsilon_release, sfumato.pate.teachers;"
+        "import sys, sfumato.pate._epsilon_release, sfumato.pate._teachers;"
         "print([name for name in ('torch', 'sklearn', 'numba', 'duckdb') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
-from sfumato.pate.data_dependent import (
+from sfumato.pate._data_dependent import (
     GRID,
     charged,
     confident_renyi,

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from sfumato.errors import InputError
-from sfumato.nn import stacked
-from sfumato.nn.stacked import take_member
-from sfumato.pate import ensemble
-from sfumato.pate.ensemble import IMAGE_SETTINGS, Ensemble, TorchTeacher
-from sfumato.pate.images import load_images
-from sfumato.pate.teachers import assign, parts
+from sfumato.nn import _stacked as stacked
+from sfumato.nn._stacked import take_member
+from sfumato.pate import _ensemble as ensemble
+from sfumato.pate._ensemble import IMAGE_SETTINGS, Ensemble, TorchTeacher
+from sfumato.pate._images import load_images
+from sfumato.pate._teachers import assign, parts
 
 TEACHERS, ROWS = 5, 40
 IDS = np.arange(100, 100 + ROWS)

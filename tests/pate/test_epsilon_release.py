@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.pate import epsilon_release
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
-from sfumato.pate.analysis import analyze
-from sfumato.pate.data_dependent import to_epsilon
-from sfumato.pate.epsilon_release import published_release, release_epsilon
-from sfumato.pate.smooth import gnss_renyi, smooth_sensitivity
+from sfumato.pate import _epsilon_release as epsilon_release
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from sfumato.pate._analysis import analyze
+from sfumato.pate._data_dependent import to_epsilon
+from sfumato.pate._epsilon_release import published_release, release_epsilon
+from sfumato.pate._smooth import gnss_renyi, smooth_sensitivity
 
 VOTES = np.random.default_rng(5).multinomial(40, [0.9, 0.06, 0.04], 100)
 PUBLIC = {"order": 8.0, "beta": 0.025, "noise": 4.0}

@@ -6,12 +6,12 @@ import scipy.sparse as sp
 import torch
 
 from sfumato.errors import InputError
-from sfumato.graph.graph import Graph
-from sfumato.graph.subgraph import induced
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.pate import graph_teachers
-from sfumato.pate.graph_teachers import GraphTeachers
-from sfumato.pate.teachers import assign
+from sfumato.graph._graph import Graph
+from sfumato.graph._subgraph import induced
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.pate import _graph_teachers as graph_teachers
+from sfumato.pate._graph_teachers import GraphTeachers
+from sfumato.pate._teachers import assign
 
 NODES, TEACHERS = 24, 3
 SETTINGS = GraphTeachers(TEACHERS, 3, 2, width=4, epochs=3)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from sfumato.datasets.idx import read_idx
+from sfumato.datasets._idx import read_idx
 from sfumato.errors import DataError, InputError
-from sfumato.pate.images import load_images, load_svhn
+from sfumato.pate._images import load_images, load_svhn
 
 
 def idx(array, head=None):

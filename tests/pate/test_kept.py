@@ -12,15 +12,15 @@ from safetensors.numpy import load_file
 
 from sfumato.cli import invoke
 from sfumato.errors import BudgetExceededError, DataError, InputError, LedgerError, SfumatoError
-from sfumato.pate import run as module
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax
-from sfumato.pate.folder import load_student
-from sfumato.pate.kept import holds_answers
-from sfumato.pate.plan import Settings
-from sfumato.pate.run import run
-from sfumato.record import release_folder
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
-from sfumato.record.sealed import read_sealed, write_sealed
+from sfumato.pate import _run as module
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax
+from sfumato.pate._folder import load_student
+from sfumato.pate._kept import holds_answers
+from sfumato.pate._plan import Settings
+from sfumato.pate._run import run
+from sfumato.record import _release_folder as release_folder
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._sealed import read_sealed, write_sealed
 from sfumato.verify import verify
 
 SETTINGS = Settings(50, 30, 20.0, student_settings={"width": 4, "steps": 3, "batch_size": 8}, controls=False)
@@ -58,7 +58,7 @@ def forbid(monkeypatch):
     for name in ("_ask", "_answered", "answer", "told"):
         monkeypatch.setattr(module, name, stop)
     monkeypatch.setattr("sfumato.record.ledger.append_line", stop)
-    monkeypatch.setattr("sfumato.record.ledger_file.append_line", stop)
+    monkeypatch.setattr("sfumato.record._ledger_file.append_line", stop)
 
 
 def test_a_stopped_run_goes_on_from_its_answers(images, stopped, monkeypatch, tmp_path):
@@ -91,7 +91,7 @@ def test_a_run_that_goes_on_says_what_one_that_was_not_stopped_says(images, vote
 
 def test_what_is_kept_is_for_the_owner_and_holds_neither_votes_nor_key(stopped, monkeypatch):
     drawn = []
-    monkeypatch.setattr("sfumato.pate.aggregation.new_key", lambda: drawn.append(bytes(range(32))) or drawn[-1])
+    monkeypatch.setattr("sfumato.pate._aggregation.new_key", lambda: drawn.append(bytes(range(32))) or drawn[-1])
     out = stopped()
     assert sorted(path.name for path in out.iterdir()) == ["ledger.jsonl", "private"]
     (file,) = (out / "private").iterdir()
@@ -352,7 +352,7 @@ def test_a_run_without_answers_failed_and_stays_charged(images, tmp_path):
 
 
 def test_the_command_goes_on_too(images, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: images)
+    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: images)
     monkeypatch.setattr(module, "QUICK", {"consistency": SETTINGS.student_settings})
     out = tmp_path / "run"
     given = ["pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick"]

@@ -5,10 +5,10 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from sfumato.errors import InputError
-from sfumato.pate import kernel
-from sfumato.pate.images import load_images
-from sfumato.pate.kernel import KernelEnsemble, KernelTeacher
-from sfumato.pate.teachers import assign
+from sfumato.pate import _kernel as kernel
+from sfumato.pate._images import load_images
+from sfumato.pate._kernel import KernelEnsemble, KernelTeacher
+from sfumato.pate._teachers import assign
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.cli import invoke
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
-from sfumato.pate.analysis import analyze
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate._analysis import analyze
 
 VOTES = np.random.default_rng(5).multinomial(40, [0.9, 0.06, 0.04], 100)
 CONFIDENT = ("--mechanism", "confident-gnmax", "--threshold", "20", "--sigma1", "8", "--sigma2", "12")
@@ -85,7 +85,7 @@ def test_nothing_is_told_that_cannot_be_kept(run, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sfumato.pate.told.whole_file", full)
+    monkeypatch.setattr("sfumato.pate._told.whole_file", full)
     code, out, _ = run("--mechanism", "gnmax", "--sigma2", "12", "--release", "8,0.025,4")
     assert (code != 0, out) == (True, "")
 

@@ -11,13 +11,13 @@ from scipy.stats import norm
 
 from sfumato.cli import invoke
 from sfumato.errors import BudgetExceededError, DataError, InputError
-from sfumato.pate import run as module
-from sfumato.pate.aggregation import ConfidentGNMax, GNMax, LNMax
-from sfumato.pate.folder import load_student
-from sfumato.pate.plan import ACCOUNTING, MECHANISMS, STUDENTS, Settings, choose_queries, make_plan
-from sfumato.pate.run import run
+from sfumato.pate import _run as module
+from sfumato.pate._aggregation import ConfidentGNMax, GNMax, LNMax
+from sfumato.pate._folder import load_student
+from sfumato.pate._plan import ACCOUNTING, MECHANISMS, STUDENTS, Settings, choose_queries, make_plan
+from sfumato.pate._run import run
 from sfumato.privacy import accounting
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
 from sfumato.record.ledger import Chain
 from sfumato.verify import verify
 
@@ -295,7 +295,7 @@ def test_what_cannot_be_paid_or_learned_from_is_one_line(
     images, tmp_path, capsys, monkeypatch, code, fragment, options
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: images)
+    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: images)
     given = ["pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "30", "--quick"]
     assert invoke([*given, "--epsilon", "40", "--threads", "1", "--out", "run", *options]) == code
     *_, err = capsys.readouterr().err.splitlines()
@@ -304,7 +304,7 @@ def test_what_cannot_be_paid_or_learned_from_is_one_line(
 
 
 def test_command_prints_one_object(images, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: images)
+    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: images)
     monkeypatch.setattr(module, "QUICK", {"consistency": TINY["student_settings"]})
     given = ["pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick"]
     given += ["--epsilon", "50", "--mechanism", "gnmax", "--threads", "1", "--out", str(tmp_path / "run"), "--json"]

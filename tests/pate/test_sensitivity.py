@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.pate.data_dependent import (
+from sfumato.pate._data_dependent import (
     charged,
     gaussian_log_q,
     gaussian_renyi,
@@ -12,7 +12,7 @@ from sfumato.pate.data_dependent import (
     laplace_renyi,
     log_tilted_weights,
 )
-from sfumato.pate.sensitivity import (
+from sfumato.pate._sensitivity import (
     _LaplaceLoss,
     conditions,
     confident_local_sensitivities,

@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.pate import sensitivity
-from sfumato.pate.data_dependent import gaussian_log_q, gaussian_renyi, laplace_log_q, laplace_renyi, log_tilted_weights
-from sfumato.pate.sensitivity import confident_local_sensitivities, laplace_local_sensitivities, local_sensitivities
-from sfumato.pate.smooth import gnss_renyi, published_gnss_renyi, smooth_sensitivity
+from sfumato.pate import _sensitivity as sensitivity
+from sfumato.pate._data_dependent import (
+    gaussian_log_q,
+    gaussian_renyi,
+    laplace_log_q,
+    laplace_renyi,
+    log_tilted_weights,
+)
+from sfumato.pate._sensitivity import confident_local_sensitivities, laplace_local_sensitivities, local_sensitivities
+from sfumato.pate._smooth import gnss_renyi, published_gnss_renyi, smooth_sensitivity
 
 
 def gaussians(shift, first, second, order):

@@ -12,13 +12,13 @@ import pytest
 
 from sfumato.cli import invoke
 from sfumato.errors import InputError, LedgerError
-from sfumato.pate import kept
-from sfumato.pate import run as module
-from sfumato.pate.images import Images
-from sfumato.pate.plan import Settings
-from sfumato.pate.run import run
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
-from sfumato.record.release_folder import LOCK
+from sfumato.pate import _kept as kept
+from sfumato.pate import _run as module
+from sfumato.pate._images import Images
+from sfumato.pate._plan import Settings
+from sfumato.pate._run import run
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._release_folder import LOCK
 from sfumato.verify import verify
 
 SETTINGS = Settings(50, 30, 20.0, student_settings={"width": 4, "steps": 3, "batch_size": 8}, controls=False)
@@ -63,7 +63,7 @@ def put_back(copy, out):
 
 def test_a_copy_taken_while_teachers_train_draws_no_second_time(images, draws, monkeypatch, tmp_path, capsys):
     """From the command line, as a reviewer did it: exit code 0 twice, and two sets of answers for one claim."""
-    monkeypatch.setattr("sfumato.pate.images.load_images", lambda *_: images)
+    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: images)
     monkeypatch.setattr(module, "QUICK", {"consistency": SETTINGS.student_settings})
     out, copy, ledger, real = tmp_path / "run", tmp_path / "copy", tmp_path / "toy.jsonl", module._ask
     given = ["pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick"]
@@ -199,11 +199,12 @@ KILL = """
 import os, signal, sys
 import numpy as np
 from pathlib import Path
-from sfumato.method.engine import Spending
-from sfumato.pate import plan, run as module
-from sfumato.pate.images import Images
-from sfumato.pate.plan import Settings
-from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.method._engine import Spending
+from sfumato.pate import _plan as plan
+from sfumato.pate import _run as module
+from sfumato.pate._images import Images
+from sfumato.pate._plan import Settings
+from sfumato.record._dataset_ledger import DatasetLedger
 
 plan.POOL = module.POOL = 60
 x, y = np.zeros((80, 1, 28, 28), np.float32), np.arange(80) % 2

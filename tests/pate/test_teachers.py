@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import InputError
-from sfumato.pate.teachers import assign, check_records, parts, train_each
+from sfumato.pate._teachers import assign, check_records, parts, train_each
 
 IDS = np.arange(20_000)
 

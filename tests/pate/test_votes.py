@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import DataError, InputError
-from sfumato.pate.votes import check_votes, count_votes, read_votes
+from sfumato.pate._votes import check_votes, count_votes, read_votes
 
 VOTES = np.array([[9, 1], [2, 8], [5, 5]])
 

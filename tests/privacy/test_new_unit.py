@@ -12,14 +12,14 @@ import pytest
 import sfumato as sf
 from sfumato.bounded.aggregation import HOPS, hop_sensitivity
 from sfumato.bounded.routing import routed_sensitivity
-from sfumato.cli.options import Options
-from sfumato.cli.parse import parse
+from sfumato.cli._options import Options
+from sfumato.cli._parse import parse
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.experiments.runs import Run
+from sfumato.experiments._runs import Run
 from sfumato.privacy import units
 from sfumato.privacy.units import Declared, Unit, unit_from_dict, unit_named, unit_to_dict
-from sfumato.record.certificate import caveats
-from sfumato.report.words import unit_words
+from sfumato.record._certificate import caveats
+from sfumato.report._words import unit_words
 
 
 @dataclass(frozen=True)

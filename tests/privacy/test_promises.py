@@ -10,9 +10,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoWarning
-from sfumato.graph.graph import Graph
-from sfumato.graph.synthetic import stochastic_block_model
-from sfumato.pate.plan import Settings, make_plan
+from sfumato.graph._graph import Graph
+from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.pate._plan import Settings, make_plan
 from sfumato.privacy.promises import implausible, weak
 from sfumato.privacy.units import (
     ClassLevel,
@@ -25,7 +25,7 @@ from sfumato.privacy.units import (
     SubclassLevel,
     unit_to_dict,
 )
-from sfumato.verify.methods import rules_of
+from sfumato.verify._methods import rules_of
 
 EDGE, NODE, NONE = EdgeLevel(directed=False), NodeLevel(max_out_degree=9), NoPrivacy()
 PLAIN = {"num_nodes": 1000, "num_train": 700, "num_classes": 5, "mean_degree": None}

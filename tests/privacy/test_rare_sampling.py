@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sfumato.privacy.accounting import epsilon
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to_dict
-from sfumato.verify.claim import TOLERANCE
-from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify._claim import TOLERANCE
+from sfumato.verify._epsilon import epsilon_bracket
 
 ORDER, WIDTH, STEP, BLOCK = 2.0, 0.25, 0.0125, 500
 SERIES = [1 / math.factorial(k) for k in range(14, 1, -1)]

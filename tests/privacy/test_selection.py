@@ -27,7 +27,7 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.filters import RenyiFilter, gaussian_mu
 from sfumato.privacy.selection import _law, draw_trials, log_ratio, negative_binomial_renyi, poisson_renyi
-from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify._epsilon import epsilon_bracket
 
 ORDERS = 1 + np.geomspace(0.05, 300, 60)
 

@@ -194,8 +194,8 @@ def test_every_pure_release_is_paid_for_each_time(one, cost):
 def test_a_plan_pays_for_every_draw_of_its_samplers(monkeypatch):
     """With a sampler so poor that its draws decide how much noise there has to be."""
     import sfumato as sf
-    from sfumato.graph.graph import PublicFacts
-    from sfumato.record import certificate
+    from sfumato.graph._graph import PublicFacts
+    from sfumato.record import _certificate as certificate
 
     poor = 2.0**-34
     for module in (sys.modules["sfumato.privacy.calibration"], certificate):

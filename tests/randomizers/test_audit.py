@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.audit.bounds import epsilon_lower_bound
+from sfumato.audit._bounds import epsilon_lower_bound
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import (
     PGC,

@@ -22,7 +22,7 @@ from sfumato.randomizers import (
     Sketch,
     UnaryEncoding,
 )
-from sfumato.randomizers.direction import pad
+from sfumato.randomizers._direction import pad
 
 COUNT = 40000
 

@@ -21,7 +21,7 @@ from sfumato.randomizers import (
     SubsetSelection,
     UnaryEncoding,
 )
-from sfumato.randomizers.randomized_response import Labels
+from sfumato.randomizers._randomized_response import Labels
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import sparse
 
-from sfumato.collect.questions import Links
+from sfumato.collect._questions import Links
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import (
     PGC,
@@ -28,7 +28,7 @@ from sfumato.randomizers import (
     SubsetSelection,
     UnaryEncoding,
 )
-from sfumato.randomizers.randomizer import Layout
+from sfumato.randomizers._randomizer import Layout
 
 WORDS = 2**64
 

@@ -1,6 +1,6 @@
 """Claims on the ledger of one data set, for tests of what it counts and of its file."""
 
-from sfumato.record.claims import Claim, new_run
+from sfumato.record._claims import Claim, new_run
 
 UNIT = {"name": "edge", "relation": "add-remove", "directed": False}
 DATASET = {"name": "campus", "ids_digest": "ab" * 32}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.record._dataset_ledger import DatasetLedger
 
 
 @pytest.fixture

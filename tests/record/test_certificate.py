@@ -8,10 +8,10 @@ from sfumato.errors import LedgerError
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, unit_from_dict, unit_to_dict
-from sfumato.record.certificate import COVERS, FIXED, Certificate, Statement, caveats, certify, total_draws
+from sfumato.record._certificate import COVERS, FIXED, Certificate, Statement, caveats, certify, total_draws
 from sfumato.record.ledger import Ledger, Release, canonical_json
-from sfumato.verify.units import UNITS
-from sfumato.verify.words import _SUMS, _of_events
+from sfumato.verify._units import UNITS
+from sfumato.verify._words import _SUMS, _of_events
 
 RELEASES = (
     Release("aggregate/1", GaussianEvent(3.5), (4, 16), 32),
@@ -134,7 +134,7 @@ def test_total_draws():
 
 
 def test_a_factor_is_told_up_to_the_largest_that_is_imagined_and_not_beyond():
-    from sfumato.record import shown
+    from sfumato.record import _shown as shown
 
     most = shown._MOST_IN_WORDS
     assert len(shown.factor_words({"epsilon": most, "delta": 0.0})) == 1

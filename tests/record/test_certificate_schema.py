@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.noise import rectangles
-from sfumato.pate.folder import ASSUMPTIONS
+from sfumato.pate._folder import ASSUMPTIONS
 from sfumato.privacy import events
 from sfumato.privacy.units import (
     ClassLevel,
@@ -21,16 +21,18 @@ from sfumato.privacy.units import (
     SubclassLevel,
     unit_to_dict,
 )
-from sfumato.record import arrivals, collected
-from sfumato.record.arrivals import Arrival, marks
-from sfumato.record.certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
-from sfumato.record.deployment import ASKED, FLAVORS, KNOWN, Deployment
+from sfumato.record import _arrivals as arrivals
+from sfumato.record import _collected as collected
+from sfumato.record._arrivals import Arrival, marks
+from sfumato.record._certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
+from sfumato.record._deployment import ASKED, FLAVORS, KNOWN, Deployment
 from sfumato.record.ledger import Ledger, Release
-from sfumato.verify import collection, documents
-from sfumato.verify.arrivals import ALONE, TOGETHER, caveats
-from sfumato.verify.epsilon import SAMPLER_TAU
-from sfumato.verify.sentences import SENTENCES
-from sfumato.verify.units import UNITS, public_parts, unit_form_faults
+from sfumato.verify import _collection as collection
+from sfumato.verify import _documents as documents
+from sfumato.verify._arrivals import ALONE, TOGETHER, caveats
+from sfumato.verify._epsilon import SAMPLER_TAU
+from sfumato.verify._sentences import SENTENCES
+from sfumato.verify._units import UNITS, public_parts, unit_form_faults
 
 SCHEMA = json.loads(documents.SCHEMA.read_text())
 FORMS = SCHEMA["$defs"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.record.arrivals import Arrival
-from sfumato.record.claims import Account, Claim
+from sfumato.record._arrivals import Arrival
+from sfumato.record._claims import Account, Claim
 
 PLAN, OTHER, PATH = "a" * 64, "b" * 64, Path("shared.jsonl")
 PAID = Claim("1" * 32, "gap", 2.0, 1e-6, 0.5, 100, PLAN)

@@ -18,9 +18,9 @@ from sfumato.privacy import accounting
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import LinkLevel, LocalLevel, unit_to_dict
-from sfumato.record import ledger_file
-from sfumato.record.claims import FIRST_NOISE, Claim
-from sfumato.record.dataset_ledger import DatasetLedger, _is_header, read_account
+from sfumato.record import _ledger_file as ledger_file
+from sfumato.record._claims import FIRST_NOISE, Claim
+from sfumato.record._dataset_ledger import DatasetLedger, _is_header, read_account
 from sfumato.record.ledger import Release, canonical_json, chained
 
 
@@ -496,8 +496,8 @@ RACE = """
 import sys
 from pathlib import Path
 from sfumato.errors import BudgetExceededError
-from sfumato.record.claims import Claim, new_run
-from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.record._claims import Claim, new_run
+from sfumato.record._dataset_ledger import DatasetLedger
 ledger = DatasetLedger(Path(sys.argv[1]), 1.0, 1e-5)
 sys.stdin.readline()
 won = 0
@@ -516,8 +516,8 @@ SPEND = """
 import sys
 from pathlib import Path
 from sfumato.errors import LedgerError
-from sfumato.record.claims import FIRST_NOISE, new_run
-from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.record._claims import FIRST_NOISE, new_run
+from sfumato.record._dataset_ledger import DatasetLedger
 ledger, mark = DatasetLedger(Path(sys.argv[1])), new_run()
 sys.stdin.readline()
 try:

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.record.deployment import ASKED, Deployment
+from sfumato.record._deployment import ASKED, Deployment
 
 FILLED = {**ASKED} | {"publication_date": "2026-12-01", "flavor": "Pure DP"}
 FILLED |= {"curator_type": "Nonprofit", "sector": "Education"}

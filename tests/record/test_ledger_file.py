@@ -7,11 +7,11 @@ from claimed import claim, files, reserve
 
 from sfumato._files import append_line
 from sfumato.errors import InputError, LedgerError
-from sfumato.record import ledger_file
-from sfumato.record.claims import FIRST_NOISE
-from sfumato.record.dataset_ledger import DatasetLedger, read_account
+from sfumato.record import _ledger_file as ledger_file
+from sfumato.record._claims import FIRST_NOISE
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._ledger_file import read_chain
 from sfumato.record.ledger import GENESIS
-from sfumato.record.ledger_file import read_chain
 
 
 def test_a_line_is_hashed_once_however_many_charges_follow(ledger, path, monkeypatch):

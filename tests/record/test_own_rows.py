@@ -5,8 +5,8 @@ import stat
 
 import numpy as np
 
+from sfumato.record._release_folder import OWN_ROWS, write_release
 from sfumato.record.ledger import Ledger
-from sfumato.record.release_folder import OWN_ROWS, write_release
 
 
 def test_own_rows_are_for_their_owner_alone(tmp_path):

@@ -13,9 +13,9 @@ from sfumato.privacy.events import (
     SelectionEvent,
     ZCDPEvent,
 )
-from sfumato.record.certificate import price_words
+from sfumato.record._certificate import price_words
+from sfumato.record._prices import ARCS, MOST, prices
 from sfumato.record.ledger import Release
-from sfumato.record.prices import ARCS, MOST, prices
 
 DELTA = 1e-5
 SGD = PoissonGaussianEvent(0.1, 4.0, 100)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.record import release_folder
+from sfumato.record import _release_folder as release_folder
+from sfumato.record._release_folder import OWN_ROWS, read_release, write_release
+from sfumato.record._sealed import digest
 from sfumato.record.ledger import Ledger
-from sfumato.record.release_folder import OWN_ROWS, read_release, write_release
-from sfumato.record.sealed import digest
 
 SPEC = {"method": "gap"}
 ARRAYS = {"a": np.arange(3.0), "b": np.arange(4)}

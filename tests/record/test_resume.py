@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from sfumato.errors import InputError, LedgerError
-from sfumato.record import resume
-from sfumato.record.resume import FitState
+from sfumato.record import _resume as resume
+from sfumato.record._resume import FitState
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from report_samples import ACCURACY, HOSTILE, certificate, make_rows, make_run
 
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
-from sfumato.report.run import Run
+from sfumato.report._run import Run
 
 
 @pytest.fixture(scope="session")

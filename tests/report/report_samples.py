@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 from sfumato.privacy.events import GaussianEvent, event_to_dict
-from sfumato.record.certificate import Statement, certify
-from sfumato.record.deployment import ASKED
+from sfumato.record._certificate import Statement, certify
+from sfumato.record._deployment import ASKED
 from sfumato.record.ledger import Ledger, Release
-from sfumato.report.run import Run
+from sfumato.report._run import Run
 
 ACCURACY = {"GAP edge": 0.7, "GAP node": 0.6, "MLP edge": 0.5, "MLP node": 0.4, "SAGE": 0.9}
 ROW = {

@@ -9,14 +9,14 @@ from report_samples import GAUSSIAN, HOSTILE, RECORD, assert_sound, claimed_run
 import sfumato as sf
 from sfumato.catalog import METHODS, method_named
 from sfumato.errors import InputError
-from sfumato.pate.folder import WHO_MAY_SEE
+from sfumato.pate._folder import WHO_MAY_SEE
 from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.units import UNITS
-from sfumato.record.certificate import caveats
+from sfumato.record._certificate import caveats
 from sfumato.record.ledger import Release
 from sfumato.report import public_page, reviewer_page
-from sfumato.report.everyday import LIMITS, SEEN
-from sfumato.report.person import NOT_PROTECTED, person_of
+from sfumato.report._everyday import LIMITS, SEEN
+from sfumato.report._person import NOT_PROTECTED, person_of
 
 CLAIMED = [
     sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True), sf.NodeLevel(max_out_degree=3), sf.NodeLevel(arcs="incident"),

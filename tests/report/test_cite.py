@@ -6,11 +6,11 @@ import bibtexparser
 import pytest
 from report_samples import certificate
 
-from sfumato.attacks.listing import ATTACKS
+from sfumato.attacks._listing import ATTACKS
 from sfumato.catalog import FACES
 from sfumato.privacy.events import EVENTS, GaussianEvent, PoissonGaussianEvent
-from sfumato.report import cite
-from sfumato.report.cite import citations, references
+from sfumato.report import _cite as cite
+from sfumato.report._cite import citations, references
 
 NEEDED = {
     "article": {"author", "title", "journal", "year"},

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sfumato.report import drawing
-from sfumato.report.drawing import PALETTE, canvas, finish, legend, style, wrapped
+from sfumato.report import _drawing as drawing
+from sfumato.report._drawing import PALETTE, canvas, finish, legend, style, wrapped
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -1,8 +1,8 @@
 """The figure of estimates."""
 
-from sfumato.collect.estimate import Answer, Answers
-from sfumato.report import collection as drawing
-from sfumato.report.drawing import style
+from sfumato.collect._estimate import Answer, Answers
+from sfumato.report import _collection as drawing
+from sfumato.report._drawing import style
 
 
 def test_no_words_of_a_figure_are_cut():

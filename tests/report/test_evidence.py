@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sfumato.attacks.scores import Attacked, Scores
-from sfumato.audit.evidence import Audit, Evidence
-from sfumato.report.evidence import attacks_section, audit_page, audit_section, gain, rates
-from sfumato.report.html import to_html
-from sfumato.report.page import Page
+from sfumato.attacks._scores import Attacked, Scores
+from sfumato.audit._evidence import Audit, Evidence
+from sfumato.report._evidence import attacks_section, audit_page, audit_section, gain, rates
+from sfumato.report._html import to_html
+from sfumato.report._page import Page
 
 BOUND = Evidence("canary edge", "all but one edge", 0.83, 0.999, 4000, "Clopper-Pearson")
 

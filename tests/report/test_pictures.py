@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from report_samples import HOSTILE, INLINE, assert_sound, certificate
 
-from sfumato.attacks.distances import Nearest
-from sfumato.attacks.reconstruction import Reconstructions
+from sfumato.attacks._distances import Nearest
+from sfumato.attacks._reconstruction import Reconstructions
 from sfumato.errors import InputError
-from sfumato.report.inversion import Attacked, inversion_figure, inversion_page
-from sfumato.report.pictures import picture_grid, png
+from sfumato.report._inversion import Attacked, inversion_figure, inversion_page
+from sfumato.report._pictures import picture_grid, png
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,9 +6,9 @@ from report_samples import RECORD, claimed_run
 import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.privacy.events import LaplaceEvent
-from sfumato.record.arrivals import Arrival, marks
+from sfumato.record._arrivals import Arrival, marks
 from sfumato.report import registered
-from sfumato.report.registry import Field, Registered
+from sfumato.report._registry import Field, Registered
 
 EDGE = sf.EdgeLevel(directed=False)
 

@@ -22,9 +22,9 @@ from sfumato.privacy.events import (
     event_to_dict,
 )
 from sfumato.report import run_page
-from sfumato.report.detail_figures import degree_figure, wilson
-from sfumato.report.run_figures import projections, quantity, visible
-from sfumato.report.words import event_words
+from sfumato.report._detail_figures import degree_figure, wilson
+from sfumato.report._run_figures import projections, quantity, visible
+from sfumato.report._words import event_words
 
 
 def sections(page):
@@ -207,7 +207,7 @@ def test_projections_sample_and_do_not_invent_structure():
 
 
 def test_large_tables_are_sampled(monkeypatch):
-    monkeypatch.setattr("sfumato.report.run_figures.MOST_NODES", 20)
+    monkeypatch.setattr("sfumato.report._run_figures.MOST_NODES", 20)
     rows = np.random.default_rng(0).normal(size=(50, 3))
     pca, tsne = projections("aggregate/1", rows, np.zeros(50, int), ("only",))
     assert "20 of 50 nodes" in pca.title

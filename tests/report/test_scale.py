@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.report.scale import belief_after, factor, one_in, right_guesses, scale_figure
+from sfumato.report._scale import belief_after, factor, one_in, right_guesses, scale_figure
 
 EPSILONS = st.floats(0, 30)
 DELTAS = st.floats(1e-15, 0.5)

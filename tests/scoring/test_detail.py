@@ -6,14 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import DataError, InputError
-from sfumato.evaluation.groups import groups_of
-from sfumato.evaluation.source import Source
+from sfumato.evaluation._groups import groups_of
+from sfumato.evaluation._source import Source
 from sfumato.graph import Graph
-from sfumato.graph.targets import CLASS
-from sfumato.scoring.answers import Answers, answers_of
-from sfumato.scoring.detail import RUN, detail
-from sfumato.scoring.groups import Groups
-from sfumato.scoring.scores import scores_of, without_information
+from sfumato.graph._targets import CLASS
+from sfumato.scoring._answers import Answers, answers_of
+from sfumato.scoring._detail import RUN, detail
+from sfumato.scoring._groups import Groups
+from sfumato.scoring._scores import scores_of, without_information
 
 
 def ring(classes, *, directed=False, x=None, feature_names=()):

@@ -5,11 +5,11 @@ from math import comb
 import numpy as np
 import pytest
 
-from sfumato.evaluation.verdict import floor_words, kept_words, verdict, verdict_words
-from sfumato.graph.targets import CLASS, NUMBER
-from sfumato.nn.metrics import area_by_row, one_against_rest
-from sfumato.scoring.answers import Answers, alike_words
-from sfumato.scoring.paired import difference, kept_share, mid_p
+from sfumato.evaluation._verdict import floor_words, kept_words, verdict, verdict_words
+from sfumato.graph._targets import CLASS, NUMBER
+from sfumato.nn._metrics import area_by_row, one_against_rest
+from sfumato.scoring._answers import Answers, alike_words
+from sfumato.scoring._paired import difference, kept_share, mid_p
 
 
 def nodes_where(**counts):

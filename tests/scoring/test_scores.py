@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.graph.graph import Graph
-from sfumato.scoring.scores import SCORES, Summary, check_scorable, graph_gain_recovered, score, without_information
+from sfumato.graph._graph import Graph
+from sfumato.scoring._scores import SCORES, Summary, check_scorable, graph_gain_recovered, score, without_information
 
 
 def path_of_four(y, roles):

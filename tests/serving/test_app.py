@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 
 from sfumato.errors import DataError, InputError
 from sfumato.method.predictions import Predictions
-from sfumato.serving.app import MOST_NODES, create_app
-from sfumato.serving.served import Served, token_of
+from sfumato.serving._app import MOST_NODES, create_app
+from sfumato.serving._served import Served, token_of
 
 KEY = bytes(range(32))
 OWN = "predictions that read the node's own features (joint DP)"

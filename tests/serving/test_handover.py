@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central.graph_free import GraphFree
+from sfumato.central._graph_free import GraphFree
 from sfumato.graph import read_csv, stochastic_block_model
-from sfumato.method.graph_key import GraphKey
+from sfumato.method._graph_key import GraphKey
 
 PAGE = Path(__file__).parents[2] / "docs" / "handover.md"
 SCRIPT = re.search(r"```python\n(# predict\.py\n.*?)```", PAGE.read_text(), re.DOTALL)[1]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central.graph_free import GraphFree
+from sfumato.central._graph_free import GraphFree
 from sfumato.errors import InputError
 from sfumato.graph import Targets, stochastic_block_model
-from sfumato.record.release_folder import read_release
-from sfumato.serving.onnx_model import onnx_model
+from sfumato.record._release_folder import read_release
+from sfumato.serving._onnx_model import onnx_model
 
 EDGE, NODE, BUDGET = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=10), sf.Budget(2.0, 1e-6)
 

@@ -7,12 +7,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.catalog import method_named
-from sfumato.central.promised import PromisedMessages
+from sfumato.central._promised import PromisedMessages
 from sfumato.errors import InputError
 from sfumato.graph import Graph, stochastic_block_model
-from sfumato.graph.declared import with_public_degrees
-from sfumato.graph.subgraph import induced
-from sfumato.record.release_folder import read_release
+from sfumato.graph._declared import with_public_degrees
+from sfumato.graph._subgraph import induced
+from sfumato.record._release_folder import read_release
 from sfumato.serving.pyg import released_to_pyg
 
 EDGE, ARC, NODE = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True), sf.NodeLevel(max_out_degree=10)

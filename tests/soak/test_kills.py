@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 
 from sfumato import verify
 from sfumato.cli import invoke
-from sfumato.record.dataset_ledger import read_account
+from sfumato.record._dataset_ledger import read_account
 from sfumato.record.ledger import Chain
 
 UNITS = {

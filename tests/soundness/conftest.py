@@ -5,7 +5,7 @@ Those models read no arc, and stand beside releases that do: how long they train
 
 import pytest
 
-from sfumato.central import graph_free
+from sfumato.central import _graph_free as graph_free
 
 
 @pytest.fixture(autouse=True, scope="session")

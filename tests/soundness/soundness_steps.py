@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sfumato.bounded import gradients
 from sfumato.bounded.gradients import SUM_BITS, PrivateSGD, rounding_margin, to_grid
-from sfumato.nn.models import MLP, Encoder, MultiHopClassifier
+from sfumato.nn._models import MLP, Encoder, MultiHopClassifier
 from sfumato.noise.coins import coins
 from sfumato.noise.keys import derive_key, operand_mac
 

@@ -17,7 +17,7 @@ from sfumato.bounded.appr_release import (
     pick_weights,
 )
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 
 NODES, CLIP = 7, 0.01
 STAR = np.zeros((NODES, NODES), bool)

@@ -10,14 +10,16 @@ import pytest
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
 from sfumato.bounded.counting import to_count_steps
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import arrivals, counts, shares
-from sfumato.central.arrivals import calibrate_arrival
-from sfumato.central.labels import LabelMessages
+from sfumato.central import _arrivals as arrivals
+from sfumato.central import _counts as counts
+from sfumato.central import _shares as shares
+from sfumato.central._arrivals import calibrate_arrival
+from sfumato.central._labels import LabelMessages
 from sfumato.errors import DataError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel
-from sfumato.tables.newcomers import Newcomers, node_names
+from sfumato.tables._newcomers import Newcomers, node_names
 
 ARC, EDGE, OWNED = EdgeLevel(directed=True), EdgeLevel(directed=False), NodeLevel()
 UNITS = [EDGE, ARC, OWNED, NodeLevel(max_out_degree=2), NodeLevel(relation="replace")]
@@ -58,7 +60,7 @@ def handed_over(monkeypatch, unit, data, fixed, join=joined):
     All three are answered by the same fixed rows, as if earlier outcomes were given.
     """
     seen, directed = [[], [], []], unit != EDGE
-    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))
+    monkeypatch.setattr("sfumato.method._opening.new_key", lambda: bytes(32))
 
     def observe(arcs, rows, scale, key, steps=to_count_steps):
         seen[len(runs)].append((neighborhood_sum(arcs, steps(rows)), rows, float(scale)))

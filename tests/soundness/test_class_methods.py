@@ -7,12 +7,12 @@ import pytest
 from soundness_cells import whole_gradient
 
 import sfumato as sf
-from sfumato.classlevel import class_dp
-from sfumato.classlevel.class_dp import ClassDP, SubclassDP
+from sfumato.classlevel import _class_dp as class_dp
+from sfumato.classlevel._class_dp import ClassDP, SubclassDP
 from sfumato.datasets.images import from_arrays
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.graph import PublicFacts
-from sfumato.record.dataset_ledger import DatasetLedger
+from sfumato.graph._graph import PublicFacts
+from sfumato.record._dataset_ledger import DatasetLedger
 
 CLASSES, IDS, SHOWN = 3, 36, 12
 QUICK = {"network": "softmax", "width": 3, "steps": 2, "sampling_prob": 0.5, "records_per_cell": 3, "augment": 1}
@@ -40,7 +40,7 @@ def graph_of(x, y):
 @pytest.fixture
 def added(monkeypatch):
     """What each cell adds at two steps, None where it has no record, as a method computes it from a data set."""
-    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: bytes(32))
+    monkeypatch.setattr("sfumato.method._opening.new_key", lambda: bytes(32))
 
     def call(name, x, y):
         method, unit, _ = METHODS[name]

@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.bounded.classes import check_cells, class_steps, members
 from sfumato.bounded.gradients import PrivateSGD
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.nn.training import SGD
+from sfumato.nn._training import SGD
 from sfumato.privacy.accounting import epsilon
 from sfumato.privacy.events import PoissonGaussianEvent
 

@@ -7,9 +7,9 @@ import pytest
 from sfumato.bounded.occurrences import absent_nodes
 from sfumato.bounded.split_gradients import SplitNetwork
 from sfumato.bounded.splits import split_graph
-from sfumato.graph.schema import Column
-from sfumato.tables.features import Layout
-from sfumato.tables.frames import from_frames
+from sfumato.graph._schema import Column
+from sfumato.tables._features import Layout
+from sfumato.tables._frames import from_frames
 
 COLUMNS = 30
 SCHEMA = {

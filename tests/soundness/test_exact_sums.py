@@ -16,10 +16,10 @@ from sfumato.bounded.gradients import (
     rounding_margin,
     to_grid,
 )
-from sfumato.central.linear import chosen, zero_head
-from sfumato.nn import steady
-from sfumato.nn.models import MLP, Encoder, Linear, MultiHopClassifier, normalize
-from sfumato.nn.progressive import StageNetwork
+from sfumato.central._linear import chosen, zero_head
+from sfumato.nn import _steady as steady
+from sfumato.nn._models import MLP, Encoder, Linear, MultiHopClassifier, normalize
+from sfumato.nn._progressive import StageNetwork
 
 NETWORKS = {
     "head": (lambda: Linear(50, 7), [(50,)]),

@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, vmap
 from sfumato.bounded import clip_kernel, example_gradients
 from sfumato.bounded.example_gradients import clipped_example_sum
 from sfumato.errors import InputError
-from sfumato.nn.models import MLP
+from sfumato.nn._models import MLP
 
 
 def small():

@@ -11,12 +11,12 @@ from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_uni
 
 from sfumato.bounded import aggregation, degree
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import gap
-from sfumato.central.gap import GAP, aggregate
+from sfumato.central import _gap as gap
+from sfumato.central._gap import GAP, aggregate
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.graph._graph import Graph, PublicFacts
+from sfumato.method._plan import Plan
 from sfumato.method.contract import Session
-from sfumato.method.plan import Plan
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel

@@ -13,7 +13,7 @@ from torch.func import functional_call, grad, vmap
 from sfumato.bounded import gradients
 from sfumato.bounded.gradients import SUM_BITS, clipped_gradient_sum
 from sfumato.errors import InputError
-from sfumato.nn.models import MLP, Encoder, MultiHopClassifier
+from sfumato.nn._models import MLP, Encoder, MultiHopClassifier
 
 MODELS = {
     "mlp": (lambda: MLP((5, 7, 3)), (5,)),

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from sfumato.randomizers.links import NeighborLists
+from sfumato.randomizers._links import NeighborLists
 
 EXACT = Context(prec=60)
 USERS = 4

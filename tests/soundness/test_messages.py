@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from sfumato.central._gap import encode
 from sfumato.central._learning import Features
-from sfumato.central.gap import encode
-from sfumato.graph.checks import MOST_FEATURE
-from sfumato.graph.graph import Graph
-from sfumato.nn.models import Encoder
+from sfumato.graph._checks import MOST_FEATURE
+from sfumato.graph._graph import Graph
+from sfumato.nn._models import Encoder
 
 RECORDS, COLUMNS = 500, 200
 

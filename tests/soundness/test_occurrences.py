@@ -10,7 +10,7 @@ from sfumato.bounded.occurrences import check_occurrences, readers, root_example
 from sfumato.bounded.split_gradients import SplitNetwork, split_steps
 from sfumato.bounded.splits import unit_rows
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel
 
 NODES, FEATURES, WIDTH, CLASSES, CLIP = 7, 3, 2, 2, 1e-3

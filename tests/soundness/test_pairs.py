@@ -8,10 +8,11 @@ import pytest
 import sfumato as sf
 from sfumato.bounded import pairs
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import evidence, link_messages
-from sfumato.central.link_messages import NAME, LinkMessages
-from sfumato.evaluation.links import hold_out
-from sfumato.graph.graph import Graph
+from sfumato.central import _evidence as evidence
+from sfumato.central import _link_messages as link_messages
+from sfumato.central._link_messages import NAME, LinkMessages
+from sfumato.evaluation._links import hold_out
+from sfumato.graph._graph import Graph
 
 NODES, EDGE = 5, sf.EdgeLevel(directed=False)
 EVERY = list(combinations(range(NODES), 2))

@@ -12,10 +12,13 @@ from sfumato.bounded.aggregation import neighborhood_sum, to_steps
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import UNIT
 from sfumato.bounded.routing import routed_sensitivity
-from sfumato.central import linear, piloted, shares, weighing
+from sfumato.central import _linear as linear
+from sfumato.central import _piloted as piloted
+from sfumato.central import _shares as shares
+from sfumato.central import _weighing as weighing
+from sfumato.central._linear import Linear
+from sfumato.central._piloted import PilotedMessages
 from sfumato.central._rows import normalized
-from sfumato.central.linear import Linear
-from sfumato.central.piloted import PilotedMessages
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel
@@ -55,7 +58,7 @@ def handed_over(monkeypatch, plan, graph, fixed, pays):
         monkeypatch.setattr(home, "noisy_group_sums", seen.group)
     monkeypatch.setattr(piloted, "train_charged", seen.train_charged)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: seen.pays)
-    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
+    monkeypatch.setattr("sfumato.method._opening.new_key", lambda: KEY)
     plan.fit(graph, seed=5)
     return seen
 
@@ -143,7 +146,7 @@ def check_linear(monkeypatch, unit, draws=60):
             head.weight.copy_(torch.from_numpy(fixed[0, : head.weight.shape[0], :1] / UNIT))
 
     monkeypatch.setattr(linear, "train", trained)
-    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
+    monkeypatch.setattr("sfumato.method._opening.new_key", lambda: KEY)
     for _ in range(draws):
         data = (*graph_of(rng, True)[:3], np.array([0, 0, 0, 1, 1], np.uint8))
         seen = []

@@ -10,7 +10,7 @@ from soundness_neighbors import assert_sound
 from sfumato.bounded import gradients
 from sfumato.bounded.gradients import SUM_BITS, PrivateSGD, clipped_gradient_sum, private_steps, rounding_margin
 from sfumato.errors import InputError
-from sfumato.nn.models import MLP, Encoder
+from sfumato.nn._models import MLP, Encoder
 from sfumato.noise.coins import coins
 from sfumato.noise.keys import derive_key
 

@@ -11,13 +11,14 @@ from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_uni
 
 from sfumato.bounded import aggregation
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import gap, progap
-from sfumato.central.progap import ProGAP
-from sfumato.graph.graph import Graph, PublicFacts
+from sfumato.central import _gap as gap
+from sfumato.central import _progap as progap
+from sfumato.central._progap import ProGAP
+from sfumato.graph._graph import Graph, PublicFacts
+from sfumato.method._plan import Plan
 from sfumato.method.contract import Session
-from sfumato.method.plan import Plan
-from sfumato.nn.progressive import StageNetwork
-from sfumato.nn.stored import StoredRows
+from sfumato.nn._progressive import StageNetwork
+from sfumato.nn._stored import StoredRows
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.budget import Budget
 

@@ -25,10 +25,12 @@ from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
 from sfumato.bounded.counting import to_count_steps
 from sfumato.bounded.degree import by_destination
 from sfumato.bounded.kernels import UNIT
-from sfumato.central import counts, labels, shares
-from sfumato.central.labels import LabelMessages
+from sfumato.central import _counts as counts
+from sfumato.central import _labels as labels
+from sfumato.central import _shares as shares
+from sfumato.central._labels import LabelMessages
 from sfumato.errors import UnsupportedUnitError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel, NoPrivacy, RecordLevel
 
@@ -187,7 +189,7 @@ def handed_over(monkeypatch, plan, graph, fixed):
 
     monkeypatch.setattr(shares, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
     monkeypatch.setattr(counts, "noisy_counts", observe)
-    monkeypatch.setattr("sfumato.method.opening.new_key", lambda: KEY)
+    monkeypatch.setattr("sfumato.method._opening.new_key", lambda: KEY)
     plan.fit(graph, seed=5)
     return seen
 

@@ -9,7 +9,7 @@ from sfumato.bounded.gradients import PrivateSGD
 from sfumato.bounded.split_gradients import SplitNetwork, split_steps
 from sfumato.bounded.splits import group_numbers, split_graph
 from sfumato.errors import UnsupportedUnitError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel
 
 NODES, GROUPS, SEED, FEATURES, WIDTH, CLASSES, CLIP = 7, 2, 11, 3, 2, 2, 1e-3
@@ -237,7 +237,7 @@ def untidy(x, rng):
 def test_odd_graphs(monkeypatch, relation, seed):
     """One to six nodes and one to twenty groups, loops, one class, any role, features from 1e-38 to 1e38, untidy or dense."""
     rng, held = np.random.default_rng(seed), []
-    monkeypatch.setattr("sfumato.graph.checks.MOST_FEATURE", np.inf)
+    monkeypatch.setattr("sfumato.graph._checks.MOST_FEATURE", np.inf)
     monkeypatch.setattr(gradients, "operand_mac", lambda key, array: held.append(array) or b"")
     nodes, groups, classes, second = (
         rng.integers(1, 7),

@@ -11,8 +11,8 @@ from sfumato.bounded.gradients import PrivateSGD, private_steps
 from sfumato.bounded.splits import unit_rows
 from sfumato.bounded.subgraphs import occurrences, read_arcs, subgraph_rows
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.graph import Graph
-from sfumato.nn.models import MLP
+from sfumato.graph._graph import Graph
+from sfumato.nn._models import MLP
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel
 

@@ -7,8 +7,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from sfumato.bounded.gradients import SUM_BITS, clipped_gradient_sum
-from sfumato.nn.losses import LOSSES
-from sfumato.nn.models import MLP, Encoder, MultiHopClassifier
+from sfumato.nn._losses import LOSSES
+from sfumato.nn._models import MLP, Encoder, MultiHopClassifier
 
 CLIP, RECORDS, NAN = 0.05, 6, float("nan")
 MODELS = {

@@ -21,9 +21,9 @@ from sfumato.bounded.topology import (
     randomized_pairs,
     sampling_share,
 )
-from sfumato.central.edgerand import EdgeRand
+from sfumato.central._edgerand import EdgeRand
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.graph.graph import Graph
+from sfumato.graph._graph import Graph
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, hit_share, probabilities
 from sfumato.noise.geometric import Rate, discrete_laplace, successes

@@ -11,8 +11,8 @@ from sfumato.bounded.aggregation import Arcs, hop_arc_change, hop_sensitivity, n
 from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
 from sfumato.bounded.kernels import UNIT
 from sfumato.errors import DataError
-from sfumato.graph.graph import Graph
-from sfumato.graph.weights import FULL
+from sfumato.graph._graph import Graph
+from sfumato.graph._weights import FULL
 from sfumato.privacy.units import NodeLevel
 
 RELATIONS = ("remove", "replace")

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from sfumato.errors import InputError
-from sfumato.students import cleansing
-from sfumato.students.cleansing import Disputes, PATEPlusPlus, most_disputed
-from sfumato.students.coteaching import PATEPlus
-from sfumato.students.gan import Batch
+from sfumato.students import _cleansing as cleansing
+from sfumato.students._cleansing import Disputes, PATEPlusPlus, most_disputed
+from sfumato.students._coteaching import PATEPlus
+from sfumato.students._gan import Batch
 
 CLASSES, ROWS, WRONG = 4, 200, 50
 SMALL = {"network": "mlp", "widths": (24,), "epochs": 12, "batch_size": 20, "noise_rate": 0.25}

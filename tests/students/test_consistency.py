@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from sfumato.errors import InputError
-from sfumato.students.consistency import ConsistencyStudent, NetworkStudent, edge_network
-from sfumato.students.histograms import edge_histograms, upright
+from sfumato.students._consistency import ConsistencyStudent, NetworkStudent, edge_network
+from sfumato.students._histograms import edge_histograms, upright
 
 
 def bars(count, seed=0):

@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional
 
 from sfumato.errors import InputError
-from sfumato.students.coteaching import CoTeaching, PATEPlus, disagreeing, keep_rate, peer_losses, small_loss
-from sfumato.students.gan import Batch
+from sfumato.students._coteaching import CoTeaching, PATEPlus, disagreeing, keep_rate, peer_losses, small_loss
+from sfumato.students._gan import Batch
 
 DEFAULT = PATEPlus(2, noise_rate=0.0)
 PUBLISHED = PATEPlus(2, noise_rate=0.0, as_published=True)

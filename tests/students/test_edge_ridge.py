@@ -5,9 +5,9 @@ import pytest
 import torch
 from sklearn.kernel_ridge import KernelRidge
 
-from sfumato.students import edge_ridge
-from sfumato.students.edge_ridge import EdgeRidge
-from sfumato.students.histograms import edge_histograms, upright
+from sfumato.students import _edge_ridge as edge_ridge
+from sfumato.students._edge_ridge import EdgeRidge
+from sfumato.students._histograms import edge_histograms, upright
 
 
 def images(n, seed=0):

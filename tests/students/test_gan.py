@@ -10,12 +10,12 @@ from torch import nn
 from torch.nn import functional
 
 from sfumato.errors import InputError
-from sfumato.nn.gan import Discriminator, Generator, matching_loss, unlabeled_loss
-from sfumato.nn.training import Adam
-from sfumato.students import gan
-from sfumato.students.cleansing import PATEPlusPlus
-from sfumato.students.coteaching import CoTeaching, PATEPlus
-from sfumato.students.gan import GANStudent
+from sfumato.nn._gan import Discriminator, Generator, matching_loss, unlabeled_loss
+from sfumato.nn._training import Adam
+from sfumato.students import _gan as gan
+from sfumato.students._cleansing import PATEPlusPlus
+from sfumato.students._coteaching import CoTeaching, PATEPlus
+from sfumato.students._gan import GANStudent
 
 STUDENTS = [GANStudent, CoTeaching, PATEPlus, PATEPlusPlus]
 SMALL = {"network": "mlp", "widths": (24,), "epochs": 20, "batch_size": 20}

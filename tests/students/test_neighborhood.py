@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato.pate.images import load_images
-from sfumato.students import neighborhood
-from sfumato.students.histograms import edge_histograms, upright
-from sfumato.students.neighborhood import label_all, similarities
+from sfumato.pate._images import load_images
+from sfumato.students import _neighborhood as neighborhood
+from sfumato.students._histograms import edge_histograms, upright
+from sfumato.students._neighborhood import label_all, similarities
 
 
 def circles(count, seed=0):

@@ -24,14 +24,14 @@ from collect_made import (
 from contracts_forgery import everywhere, problems, rewrite, seal, setting
 from safetensors.numpy import load_file, save_file
 
-from sfumato.collect.graph import Tables
-from sfumato.collect.training import prepare
+from sfumato.collect._graph import Tables
+from sfumato.collect._training import prepare
 from sfumato.errors import SchemaError
-from sfumato.randomizers.questions import MECHANISMS
-from sfumato.record.certificate import COVERS, LOCAL
+from sfumato.randomizers._questions import MECHANISMS
+from sfumato.record._certificate import COVERS, LOCAL
 from sfumato.verify import describe, verify
-from sfumato.verify.asked import parts_of, schema_faults
-from sfumato.verify.collection import read
+from sfumato.verify._asked import parts_of, schema_faults
+from sfumato.verify._collection import read
 
 COLUMNS = {"features": features(epsilon=3.0), "label": label()}
 FILE = "collection.bin"

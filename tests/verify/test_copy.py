@@ -14,7 +14,7 @@ from verify_written import GAP_EPSILON, canonical, describe, gaussian, header, s
 import sfumato.verify
 from sfumato.privacy.events import RandomizedResponseEvent
 from sfumato.record.ledger import Release
-from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify._epsilon import epsilon_bracket
 
 HERE = Path(sfumato.verify.__file__).parent
 KEPT = Path(__file__).parents[1] / "golden" / "format-2"
@@ -55,16 +55,16 @@ def test_a_copy_alone_verifies_what_was_kept(tmp_path, unit):
 
 def test_the_blocker_sees_other_packages(tmp_path):
     copy = copied(tmp_path / "verify")
-    (copy / "epsilon.py").write_text(
-        "import scipy\n" + (copy / "epsilon.py").read_text().replace("from __future__", "# ")
+    (copy / "_epsilon.py").write_text(
+        "import scipy\n" + (copy / "_epsilon.py").read_text().replace("from __future__", "# ")
     )
     done = subprocess.run([sys.executable, "-c", ALONE, "x"], capture_output=True, text=True, cwd=tmp_path, env={})
     assert "scipy is not there" in done.stderr
 
 
 TOY = """
-from .kinds import EdgeSet, SparseRows
-from .rules import Rules
+from ._kinds import EdgeSet, SparseRows
+from ._rules import Rules
 
 
 class Sketch(Rules):
@@ -93,9 +93,9 @@ def insert(path, before, line):
 def extended(tmp_path_factory):
     """A copy with one more method, which is a file and a line, and one more unit, which is a line."""
     copy = copied(tmp_path_factory.mktemp("copy") / "extended")
-    (copy / "toy.py").write_text(TOY)
-    insert(copy / "methods.py", '    "pate": "pate:PATE",', '    "sketch": "toy:Sketch",')
-    insert(copy / "units.py", '    "record": UnitRules(', f"    {UNIT}")
+    (copy / "_toy.py").write_text(TOY)
+    insert(copy / "_methods.py", '    "pate": "pate:PATE",', '    "sketch": "toy:Sketch",')
+    insert(copy / "_units.py", '    "record": UnitRules(', f"    {UNIT}")
     spec = importlib.util.spec_from_file_location(
         "extended", copy / "__init__.py", submodule_search_locations=[str(copy)]
     )

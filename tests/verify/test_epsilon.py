@@ -8,11 +8,11 @@ from scipy.stats import binom
 
 from sfumato.privacy import accounting
 from sfumato.privacy.events import GaussianEvent, event_from_dict
-from sfumato.verify.claim import TOLERANCE, claim_faults
-from sfumato.verify.compose import _compose
-from sfumato.verify.epsilon import epsilon_bracket
-from sfumato.verify.events import KNOWN_EVENTS
-from sfumato.verify.losses import Atoms, Sampled, Slight
+from sfumato.verify._claim import TOLERANCE, claim_faults
+from sfumato.verify._compose import _compose
+from sfumato.verify._epsilon import epsilon_bracket
+from sfumato.verify._events import KNOWN_EVENTS
+from sfumato.verify._losses import Atoms, Sampled, Slight
 
 
 def poisson(q, noise, steps, relation="add-remove"):

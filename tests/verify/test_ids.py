@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from sfumato.verify.folder import IDS, id_faults
+from sfumato.verify._folder import IDS, id_faults
 
 
 def spec(content: bytes, nodes: int) -> dict:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sfumato.verify.dpar import PageRankRows
-from sfumato.verify.kinds import EdgeSet, Network, TopRows
+from sfumato.verify._dpar import PageRankRows
+from sfumato.verify._kinds import EdgeSet, Network, TopRows
 
 
 class Held:

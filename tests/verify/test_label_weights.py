@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sfumato.verify.baselines import tree_faults
-from sfumato.verify.labels import LabelMessages
+from sfumato.verify._baselines import tree_faults
+from sfumato.verify._labels import LabelMessages
 
 
 class Held:

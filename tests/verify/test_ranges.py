@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.graph.synthetic import campus
-from sfumato.method.checks import check_names
-from sfumato.verify.copies import _range_faults
+from sfumato.graph._synthetic import campus
+from sfumato.method._checks import check_names
+from sfumato.verify._copies import _range_faults
 
 NAMES = ["dorm=north", "age", "height"]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sfumato.verify.facts import fact_faults
-from sfumato.verify.labels import LabelMessages
-from sfumato.verify.links import Blink
-from sfumato.verify.local import LabelOnly
+from sfumato.verify._facts import fact_faults
+from sfumato.verify._labels import LabelMessages
+from sfumato.verify._links import Blink
+from sfumato.verify._local import LabelOnly
 
 EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
 NODE = {"name": "node", "relation": "remove", "max_out_degree": 5, "arcs": "owned"}

@@ -7,9 +7,9 @@ import pytest
 
 from sfumato.privacy import accounting
 from sfumato.privacy.events import event_from_dict
-from sfumato.verify.claim import TOLERANCE, claim_faults
-from sfumato.verify.epsilon import epsilon_bracket
-from sfumato.verify.repeated import Repeated
+from sfumato.verify._claim import TOLERANCE, claim_faults
+from sfumato.verify._epsilon import epsilon_bracket
+from sfumato.verify._repeated import Repeated
 
 
 def repeated(q, terms, noise, steps, relation="add-remove"):

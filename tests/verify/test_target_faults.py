@@ -2,9 +2,9 @@
 
 
 def test_a_certificate_with_another_target_does_not_verify(tmp_path):
-    from sfumato.verify.facts import target_faults
-    from sfumato.verify.gap import GAP
-    from sfumato.verify.labels import LabelMessages
+    from sfumato.verify._facts import target_faults
+    from sfumato.verify._gap import GAP
+    from sfumato.verify._labels import LabelMessages
 
     def faults(rules=None, **facts):
         return [*target_faults({"method": "m", "public_facts": {"num_classes": 1, **facts}}, rules or GAP())]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.verify.values import is_kind, kind_faults
+from sfumato.verify._values import is_kind, kind_faults
 
 NEAR_MISSES = [
     ("flag", [True, False], [1, 0, None, "true"]),

@@ -18,7 +18,7 @@ from verify_written import (
 )  # fmt: skip
 
 from sfumato.verify import main, verify
-from sfumato.verify.epsilon import epsilon_bracket
+from sfumato.verify._epsilon import epsilon_bracket
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sfumato.record.certificate import COVERS, FIXED
+from sfumato.record._certificate import COVERS, FIXED
 
 SIGNER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 EDGE = {"name": "edge", "relation": "add-remove", "directed": False}

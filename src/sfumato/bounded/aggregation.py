@@ -25,12 +25,12 @@ from sfumato.bounded._native import aligned
 from sfumato.bounded.engine import cut, engine
 from sfumato.bounded.kernels import UNIT, language, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
-from sfumato.graph.weights import check_steps
+from sfumato.graph._weights import check_steps
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
-    from sfumato.graph.packed import PackedRows
+    from sfumato.graph._packed import PackedRows
     from sfumato.privacy.units import NodeLevel, Unit
 
 _BLOCK = 1 << 16

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sfumato.bounded.gradients import PrivateSGD
-    from sfumato.nn.training import Adam
+    from sfumato.nn._training import Adam
     from sfumato.noise.keys import Key
 
 
@@ -112,7 +112,7 @@ def class_steps(
 
     >>> import torch
     >>> from sfumato.bounded.gradients import PrivateSGD
-    >>> from sfumato.nn.training import SGD
+    >>> from sfumato.nn._training import SGD
     >>> weight = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
     >>> settings = PrivateSGD(1.0, steps=1, l2_clip_norm=1.0, noise_multiplier=1e-3, learning_rate=1.0)
     >>> _ = class_steps(SGD([weight], 1.0), lambda cell, step: torch.tensor([3.0, 4.0]), 1, settings, bytes(32))

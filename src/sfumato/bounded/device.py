@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import NDArray
 
 from sfumato._optional import require
-from sfumato.graph.weights import FULL
+from sfumato.graph._weights import FULL
 
 if TYPE_CHECKING:
     import numpy as np

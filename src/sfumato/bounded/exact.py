@@ -38,7 +38,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from sfumato._validate import fail
-from sfumato.nn.models import _to_torch
+from sfumato.nn._models import _to_torch
 
 ROW_BITS, GRADIENT_BITS = 16, 22
 CHUNK = 2 ** (53 - ROW_BITS - GRADIENT_BITS)

@@ -26,7 +26,7 @@ sums by less than one step a coordinate, so the rounded sums differ by at most :
 
 **What is assumed.** What an example adds has to be a function of its own row and of the weights. All products of layers
 are exact, so they are, and functions of single numbers (SELU, softmax) are made of correctly rounded operations
-(:mod:`~sfumato.nn.steady`). Between them stand sums of squares and products along one row (norms). Torch is assumed to
+(:mod:`~sfumato.nn._steady`). Between them stand sums of squares and products along one row (norms). Torch is assumed to
 compute these to the same bits wherever in a batch the row stands and whatever the other rows hold. Tests check this on
 every network that is trained so.
 
@@ -49,8 +49,8 @@ from torch import Tensor, nn
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.errors import UnsupportedUnitError
-from sfumato.nn.losses import Slope, class_slope
-from sfumato.nn.training import Adam
+from sfumato.nn._losses import Slope, class_slope
+from sfumato.nn._training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
@@ -152,7 +152,7 @@ def clipped_gradient_sum(
         inputs: what the network reads, [batch, ...].
         targets: class of each example, int64 [batch], or what ``slope`` reads.
         l2_clip_norm: the clipping threshold C > 0.
-        slope: the gradient of the loss in the scores, row by row (:mod:`~sfumato.nn.losses`); that of cross-entropy.
+        slope: the gradient of the loss in the scores, row by row (:mod:`~sfumato.nn._losses`); that of cross-entropy.
 
     Shapes: the result is [num_parameters], in the order of ``model.parameters()``.
 

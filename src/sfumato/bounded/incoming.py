@@ -11,14 +11,14 @@ from sfumato.bounded.degree import by_destination, kept_by_cap
 from sfumato.bounded.routing import kept
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
     from sfumato.noise.keys import Key
 
 
 def incoming(graph: Graph) -> Arcs:
     """Return all arcs of a graph by destination, with their weights.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> payments = Graph.from_edges([0, 1], [1, 2], 3, directed=True, edge_weight=[50.0, 100.0], max_weight=100.0)
     >>> incoming(payments).weights.tolist()
     [16384, 32768]
@@ -31,7 +31,7 @@ def incoming(graph: Graph) -> Arcs:
 def owned(graph: Graph) -> Arcs:
     """Return all arcs of a graph in groups by owner: ``sources`` then holds the targets of each node, with their weights.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> owned(Graph.from_edges([0, 1], [1, 2], 3, directed=True)).offsets.tolist()
     [0, 1, 2, 2]
     """

@@ -47,7 +47,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.privacy.units import NodeLevel, Unit
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 Ids = NDArray[np.int64]
 
@@ -121,7 +121,7 @@ def absent_nodes(graph: Graph) -> NDArray[np.bool_]:
 
     ``graph`` holds features and labels; its arcs are not read.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> absent_nodes(Graph.from_edges([0], [1], 3, directed=False, x=[[1.0], [0.0], [0.0]], y=[-1, 0, -1])).tolist()
     [False, False, True]
     """
@@ -144,7 +144,7 @@ def root_examples(graph: Graph, matrix: sp.csr_matrix, roots: Ids) -> Split:
         matrix: the trimmed matrix, [num_roots, num_nodes]. A row without entries reads its root alone, with weight 1.
         roots: the id of each row.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 3, directed=False, x=np.eye(3), y=[0, 1, 1])
     >>> groups = root_examples(graph, sp.csr_matrix([[0.0, 0.5, 0.5]]), np.array([0]))
     >>> groups.order.tolist(), groups.hop.toarray()[0].tolist(), groups.targets.tolist()

@@ -36,7 +36,7 @@ from torch import nn
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.gradients import PrivateSGD, noisy_steps
 from sfumato.bounded.split_kernel import Floats, group_sums
-from sfumato.nn.training import Adam
+from sfumato.nn._training import Adam
 
 if TYPE_CHECKING:
     from sfumato.bounded.splits import Split
@@ -64,7 +64,7 @@ class SplitNetwork:
         InputError: a number is out of range.
 
     >>> from sfumato.bounded.splits import split_graph
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 2, directed=False, x=np.eye(2), y=[0, 1], roles=[0, 0])
     >>> network = SplitNetwork(split_graph(graph, 1, seed=0), width=1, num_classes=2)
     >>> network.clipped_sum(np.r_[0.0, 1.0, np.zeros(5)], np.array([0]), 0.1).tolist()  # a loss of ln 2, but no slope
@@ -155,7 +155,7 @@ def split_steps(
         settings: the public settings of the run.
         key: the key of this release; coins and noise derive from it.
         leave_out: whether groups that hold an absent node add zero.
-        optimizer: Adam or SGD of :mod:`~sfumato.nn.training`.
+        optimizer: Adam or SGD of :mod:`~sfumato.nn._training`.
         progress: called with (step, steps) after each step.
 
     Shapes: parameters are float64 [num_parameters].
@@ -164,7 +164,7 @@ def split_steps(
         InputError: ``start`` has another length or type.
 
     >>> from sfumato.bounded.splits import split_graph
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 2, directed=False, x=np.eye(2), y=[0, 1], roles=[0, 0])
     >>> network = SplitNetwork(split_graph(graph, 1, seed=0), width=1, num_classes=2)
     >>> settings = PrivateSGD(1.0, steps=2, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.1)

@@ -41,7 +41,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.privacy.units import NodeLevel, Unit
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 Ids = NDArray[Any]
 
@@ -102,7 +102,7 @@ class Split:
         shares: one over the number of training nodes of each group, float64 [num_groups].
         left_out: whether a group holds an absent node.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 4, directed=False, x=np.eye(4), y=[0, 1, 0, 1], roles=[0, 0, 0, 2])
     >>> split = split_graph(graph, 2, seed=0)
     >>> split.num_groups, split.targets.tolist()
@@ -135,7 +135,7 @@ def split_graph(graph: Graph, num_groups: int, seed: int, *, second_hop: bool = 
         seed: the public seed of the groups.
         second_hop: whether ``hop`` is the adjacency; else the identity.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False, x=np.eye(3), y=[0, 1, 1], roles=[0, 0, 0])
     >>> split_graph(path, 1, seed=0).hop.toarray().round(3).tolist()[0]
     [0.5, 0.408, 0.0]
@@ -168,7 +168,7 @@ def unit_rows(graph: Graph) -> sp.csr_matrix:
 
     ``graph`` holds the features.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> unit_rows(Graph.from_edges([0], [1], 2, directed=False, x=[[3.0, 4.0], [0.0, 0.0]])).toarray().tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """

@@ -45,7 +45,7 @@ from sfumato.noise.keys import Key, derive_key
 from sfumato.privacy.units import NodeLevel, Unit
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 _LAYERS = 8
 
@@ -92,7 +92,7 @@ def read_arcs(graph: Graph, max_arcs: int, max_in_arcs: int, key: Key) -> Arcs:
     Raises:
         InputError: a number is below 1.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> star = Graph.from_edges([1, 2, 3], [0, 0, 0], 4, directed=False)
     >>> np.diff(read_arcs(star, 1, 2, bytes(32)).offsets).tolist()[0]  # of three leaves that all send to node 0
     2

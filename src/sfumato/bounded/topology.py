@@ -32,7 +32,7 @@ from sfumato.noise.geometric import Rate, discrete_laplace, geometric_from, succ
 from sfumato.privacy.units import EdgeLevel, Unit
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
     from sfumato.noise.coins import SecretWords
 
 _STEPS = 1 << 20  # of a bit: so fine that ties are rare
@@ -105,7 +105,7 @@ def edge_numbers(pairs: Pairs, graph: Graph) -> NDArray[np.int64]:
         pairs: those of the unit.
         graph: its arcs are read; both arcs of an undirected edge are one pair if ``pairs`` are unordered.
 
-    >>> from sfumato.graph.graph import Graph
+    >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False)
     >>> edge_numbers(Pairs(3, directed=False), path).tolist(), edge_numbers(Pairs(3, directed=True), path).tolist()
     ([0, 2], [0, 2, 3, 5])

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from sfumato.bounded.appr_release import STEPS, exponential_rows, gaussian_rows, largest_entries
 from sfumato.bounded.occurrences import trim
 from sfumato.bounded.pagerank import Walk, approximate_pagerank
-from sfumato.graph.subgraph import adjacency, induced
+from sfumato.graph._subgraph import adjacency, induced
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import ExponentialEvent, GaussianEvent, LaplaceEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
     from sfumato.method.contract import Arrays, Planned, Session
     from sfumato.privacy.budget import Budget
 

@@ -18,16 +18,16 @@ from sfumato._validate import check_int, check_real
 from sfumato.bounded.exact import MOST_ROWS, WholeRows
 from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
 from sfumato.central._rows import features_of
-from sfumato.graph.facts import labeled_mask
+from sfumato.graph._facts import labeled_mask
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn.losses import LOSSES, Loss, class_slope
-from sfumato.nn.models import SparseRows
-from sfumato.nn.stored import StoredRows
-from sfumato.nn.training import Steps, train_full_batch
+from sfumato.nn._losses import LOSSES, Loss, class_slope
+from sfumato.nn._models import SparseRows
+from sfumato.nn._stored import StoredRows
+from sfumato.nn._training import Steps, train_full_batch
 from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method.contract import Planned, Session
     from sfumato.noise.keys import Key
     from sfumato.privacy.units import Unit

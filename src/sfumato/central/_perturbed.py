@@ -19,21 +19,21 @@ from torch import Tensor, nn
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.bounded.topology import Pairs, edge_numbers, noisy_edge_count, pairs_of
+from sfumato.central._counts import one_hot
 from sfumato.central._learning import Features, labeled
-from sfumato.central.counts import one_hot
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn.models import SparseRows
-from sfumato.nn.sage import BesideCounts, SumSAGE
-from sfumato.nn.training import train_full_batch
-from sfumato.nn.weights import load_weights, network_arrays, seeded
+from sfumato.nn._models import SparseRows
+from sfumato.nn._sage import BesideCounts, SumSAGE
+from sfumato.nn._training import train_full_batch
+from sfumato.nn._weights import load_weights, network_arrays, seeded
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.events import PureEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.privacy.units import Unit
 
 BACKBONES = ("sage", "mlp")
@@ -45,7 +45,7 @@ class PerturbedTopology(CuratorMethod):
     """A perturbed topology is released once, and a network is trained on it.
 
     Args:
-        backbone: "sage", sums over the released neighbors (:class:`~sfumato.nn.sage.SumSAGE`); or "mlp", the node's own features
+        backbone: "sage", sums over the released neighbors (:class:`~sfumato.nn._sage.SumSAGE`); or "mlp", the node's own features
             beside the number of released neighbors with each known label.
         num_layers: message-passing layers of "sage", at most 8: batch norm multiplies gradients where rows are alike.
         jumping: whether the last layer of "sage" reads all of them.

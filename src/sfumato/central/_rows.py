@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sfumato.bounded.aggregation import normalize_rows
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
     from sfumato.method.contract import Arrays
 
 Matrix: TypeAlias = NDArray[np.float32] | Any
-"""Dense rows, a sparse matrix of SciPy, or :class:`~sfumato.graph.packed.PackedRows`."""
+"""Dense rows, a sparse matrix of SciPy, or :class:`~sfumato.graph._packed.PackedRows`."""
 
 
 def features_of(graph: Graph) -> Matrix:

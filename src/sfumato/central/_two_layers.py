@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato.bounded.splits import unit_rows
-from sfumato.nn.weights import seeded
+from sfumato.nn._weights import seeded
 
 if TYPE_CHECKING:
     from sfumato.bounded.split_gradients import Optimizer, SplitNetwork
     from sfumato.bounded.split_kernel import Floats
-    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method.contract import Arrays
 
 
@@ -49,7 +49,7 @@ def train_plainly(
         start: the first weights.
         steps: number of steps.
         learning_rate: step size of the optimizer.
-        optimizer: Adam or SGD of :mod:`~sfumato.nn.training`.
+        optimizer: Adam or SGD of :mod:`~sfumato.nn._training`.
     """
     vector = nn.Parameter(torch.from_numpy(start))
     groups = np.arange(network.split.num_groups)

@@ -17,14 +17,14 @@ from sfumato.errors import InputError
 from sfumato.method.card import Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn.augmentation import Copies
-from sfumato.nn.convolution import NETWORKS, image_network, learning_part
-from sfumato.nn.training import SGD, Adam, Momentum, Steps, train_in_batches
-from sfumato.nn.weights import load_weights, network_arrays, num_parameters, seeded
+from sfumato.nn._augmentation import Copies
+from sfumato.nn._convolution import NETWORKS, image_network, learning_part
+from sfumato.nn._training import SGD, Adam, Momentum, Steps, train_in_batches
+from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
-    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.privacy.events import PoissonGaussianEvent
     from sfumato.privacy.units import Unit
 
@@ -54,7 +54,7 @@ class ImageMethod(CuratorMethod):
         learning_rate: step size of the optimizer, in (0, 100].
         l2_clip_norm: S, the most that one record of the unit adds to a step.
         learn_filters: whether convolutions learn under privacy, too; else they stay at their public filters.
-        augment: changed copies of each training image (:mod:`~sfumato.nn.augmentation`); they belong to its record.
+        augment: changed copies of each training image (:mod:`~sfumato.nn._augmentation`); they belong to its record.
 
     Raises:
         InputError: a setting is out of range.

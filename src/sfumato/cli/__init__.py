@@ -17,32 +17,30 @@ import typer
 
 from sfumato._optional import explained
 from sfumato._version import __version__
-from sfumato.cli import (
-    attack,
-    audit,
-    budget,
-    check,
-    collect,
-    data,
-    experiment,
-    explain,
-    export_onnx,
-    export_registry,
-    invert,
-    ledger,
-    methods,
-    pate,
-    predict,
-    report,
-    run,
-    serve,
-    store,
-    text,
-    train,
-    tune,
-)
-from sfumato.cli.grouped import GroupedCommand
-from sfumato.cli.stopped import StopError, StoppableGroup, notes_of
+from sfumato.cli import _attack as attack
+from sfumato.cli import _audit as audit
+from sfumato.cli import _budget as budget
+from sfumato.cli import _check as check
+from sfumato.cli import _collect as collect
+from sfumato.cli import _data as data
+from sfumato.cli import _experiment as experiment
+from sfumato.cli import _explain as explain
+from sfumato.cli import _export_onnx as export_onnx
+from sfumato.cli import _export_registry as export_registry
+from sfumato.cli import _invert as invert
+from sfumato.cli import _ledger as ledger
+from sfumato.cli import _methods as methods
+from sfumato.cli import _pate as pate
+from sfumato.cli import _predict as predict
+from sfumato.cli import _report as report
+from sfumato.cli import _run as run
+from sfumato.cli import _serve as serve
+from sfumato.cli import _store as store
+from sfumato.cli import _text as text
+from sfumato.cli import _train as train
+from sfumato.cli import _tune as tune
+from sfumato.cli._grouped import GroupedCommand
+from sfumato.cli._stopped import StopError, StoppableGroup, notes_of
 from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
 
 _OF_READERS = (DroppedWarning, TextWarning)

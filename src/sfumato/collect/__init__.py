@@ -1,6 +1,6 @@
 """Collection: users' devices randomize their values once, a server stores the reports, and models learn from them.
 
-:mod:`~sfumato.collect.client` is what runs on a device; it never imports torch.
+:mod:`~sfumato.collect._client` is what runs on a device; it never imports torch.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from sfumato._optional import lazily
 
 if TYPE_CHECKING:
-    from sfumato.collect.client import Device as Device
-    from sfumato.collect.connection import Connection as Connection
-    from sfumato.collect.schema import Schema as Schema
+    from sfumato.collect._client import Device as Device
+    from sfumato.collect._connection import Connection as Connection
+    from sfumato.collect._schema import Schema as Schema
 
 _HOME = {
-    "Connection": "connection",
-    "Device": "client",
-    "Schema": "schema",
+    "Connection": "_connection",
+    "Device": "_client",
+    "Schema": "_schema",
 }
 
 __all__ = sorted(_HOME)

@@ -9,12 +9,12 @@ import numpy as np
 import scipy.sparse
 
 from sfumato._pickles import reading
+from sfumato.datasets._listing import EVERY_SCHOOL
 from sfumato.datasets._parsers import require_nodes
-from sfumato.datasets.listing import EVERY_SCHOOL
 from sfumato.errors import DataError
+from sfumato.graph._graph import Graph
 from sfumato.graph._onehot import one_hot_rows
-from sfumato.graph.graph import Graph
-from sfumato.graph.subgraph import induced_arcs
+from sfumato.graph._subgraph import induced_arcs
 
 _FEATURES = ("status", "gender", "major", "minor", "dorm")
 _SHARED_FEATURES = _FEATURES[:3]
@@ -32,7 +32,7 @@ def facebook100(folder: Path, school: str, min_class_size: int | None) -> Graph:
 
     Raises:
         DataError: no student is left, or there is no school.
-        ValueError: the file has other shapes; :func:`~sfumato.datasets.loading.load_dataset` turns this into a DataError.
+        ValueError: the file has other shapes; :func:`~sfumato.datasets._loading.load_dataset` turns this into a DataError.
 
     Feature columns are the codes in the raw files, before students are dropped; 0 is missing and has no column. The union
     has one column for a code of all schools, and neither minor nor dorm, as in the published preparation of FB-100.

@@ -11,8 +11,8 @@ import numpy as np
 from sfumato._pickles import read_npz, reading
 from sfumato.datasets._parsers import edge_table, json_object, node_values, number_labels, whole
 from sfumato.errors import DataError
-from sfumato.graph.arcs import check_pointers, owners
-from sfumato.graph.graph import Graph
+from sfumato.graph._arcs import check_pointers, owners
+from sfumato.graph._graph import Graph
 
 _ELLIPTIC_COLUMNS = 167
 _ELLIPTIC_CLASSES = ("illicit", "licit")

@@ -14,8 +14,8 @@ import scipy.sparse
 
 from sfumato._pickles import load_pickle, read_npz, reading
 from sfumato.errors import DataError
-from sfumato.graph.arcs import owners
-from sfumato.graph.graph import Graph
+from sfumato.graph._arcs import owners
+from sfumato.graph._graph import Graph
 
 _NPZ_PARTS = ("data", "indices", "indptr", "shape")
 _FEATURE_IDS = 1_000_000

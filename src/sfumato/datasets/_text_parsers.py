@@ -16,8 +16,8 @@ import numpy as np
 from sfumato._pickles import reading
 from sfumato.datasets._parsers import number_labels
 from sfumato.errors import DataError
-from sfumato.graph.graph import Graph
-from sfumato.text.documents import Documents
+from sfumato.graph._graph import Graph
+from sfumato.text._documents import Documents
 
 POKEC_COLUMNS = (
     "user_id", "public", "completion_percentage", "gender", "region", "last_login", "registration", "AGE", "body",

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from sfumato._optional import require
 from sfumato._validate import check_choice, check_int, fail
-from sfumato.datasets.cifar import CLASSES, center_crop, read_cifar10
-from sfumato.datasets.idx import read_parts
-from sfumato.datasets.svhn import read_svhn
+from sfumato.datasets._cifar import CLASSES, center_crop, read_cifar10
+from sfumato.datasets._idx import read_parts
+from sfumato.datasets._svhn import read_svhn
 from sfumato.errors import DataError
-from sfumato.graph.checks import ROLES
-from sfumato.graph.graph import Graph
+from sfumato.graph._checks import ROLES
+from sfumato.graph._graph import Graph
 
 IDX_DATASETS = ("mnist", "fashion_mnist")
 IMAGE_DATASETS = (*IDX_DATASETS, "cifar10", "svhn", "orl_faces")

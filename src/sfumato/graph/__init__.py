@@ -7,64 +7,66 @@ from typing import TYPE_CHECKING
 from sfumato._optional import lazily
 
 if TYPE_CHECKING:
-    from sfumato.datasets.listing import list_datasets as list_datasets
-    from sfumato.datasets.loading import load_dataset as load_dataset
-    from sfumato.graph.graph import Graph as Graph
-    from sfumato.graph.graph import PublicFacts as PublicFacts
-    from sfumato.graph.rare_outcomes import outcomes as outcomes
-    from sfumato.graph.schema import Schema as Schema
-    from sfumato.graph.splits import random_roles as random_roles
-    from sfumato.graph.splits import stratified_roles as stratified_roles
-    from sfumato.graph.subgraph import induced as induced
-    from sfumato.graph.synthetic import campus as campus
-    from sfumato.graph.synthetic import interests as interests
-    from sfumato.graph.synthetic import rmat as rmat
-    from sfumato.graph.synthetic import stochastic_block_model as stochastic_block_model
-    from sfumato.graph.targets import Targets as Targets
-    from sfumato.graph.weights import EdgeWeights as EdgeWeights
-    from sfumato.tables.convert import from_networkx as from_networkx
-    from sfumato.tables.convert import from_pyg as from_pyg
-    from sfumato.tables.convert import to_networkx as to_networkx
-    from sfumato.tables.convert import to_pyg as to_pyg
-    from sfumato.tables.frames import from_frames as from_frames
-    from sfumato.tables.frames import from_scipy as from_scipy
-    from sfumato.tables.importing import import_tables as import_tables
-    from sfumato.tables.io import read_csv as read_csv
-    from sfumato.tables.io import read_parquet as read_parquet
-    from sfumato.tables.io import read_sql as read_sql
-    from sfumato.tables.newcomers import Newcomers as Newcomers
-    from sfumato.tables.newcomers import read_new_nodes as read_new_nodes
-    from sfumato.tables.newcomers import read_newcomers as read_newcomers
+    from sfumato.datasets._listing import list_datasets as list_datasets
+    from sfumato.datasets._loading import load_dataset as load_dataset
+    from sfumato.graph._graph import Graph as Graph
+    from sfumato.graph._graph import PublicFacts as PublicFacts
+    from sfumato.graph._rare_outcomes import outcomes as outcomes
+    from sfumato.graph._schema import Schema as Schema
+    from sfumato.graph._splits import random_roles as random_roles
+    from sfumato.graph._splits import stratified_roles as stratified_roles
+    from sfumato.graph._subgraph import induced as induced
+    from sfumato.graph._synthetic import campus as campus
+    from sfumato.graph._synthetic import interests as interests
+    from sfumato.graph._synthetic import rmat as rmat
+    from sfumato.graph._synthetic import stochastic_block_model as stochastic_block_model
+    from sfumato.graph._targets import Targets as Targets
+    from sfumato.graph._weights import EdgeWeights as EdgeWeights
+    from sfumato.tables._convert import from_networkx as from_networkx
+    from sfumato.tables._convert import from_pyg as from_pyg
+    from sfumato.tables._convert import to_networkx as to_networkx
+    from sfumato.tables._convert import to_pyg as to_pyg
+    from sfumato.tables._frames import from_frames as from_frames
+    from sfumato.tables._frames import from_scipy as from_scipy
+    from sfumato.tables._importing import import_tables as import_tables
+    from sfumato.tables._io import read_csv as read_csv
+    from sfumato.tables._io import read_parquet as read_parquet
+    from sfumato.tables._io import read_sql as read_sql
+    from sfumato.tables._newcomers import Newcomers as Newcomers
+    from sfumato.tables._newcomers import node_names as node_names
+    from sfumato.tables._newcomers import read_new_nodes as read_new_nodes
+    from sfumato.tables._newcomers import read_newcomers as read_newcomers
 
 _HOME = {
-    "campus": "synthetic",
-    "EdgeWeights": "weights",
-    "from_frames": "sfumato.tables.frames",
-    "from_networkx": "sfumato.tables.convert",
-    "from_pyg": "sfumato.tables.convert",
-    "from_scipy": "sfumato.tables.frames",
-    "Graph": "graph",
-    "import_tables": "sfumato.tables.importing",
-    "induced": "subgraph",
-    "interests": "synthetic",
-    "list_datasets": "sfumato.datasets.listing",
-    "load_dataset": "sfumato.datasets.loading",
-    "Newcomers": "sfumato.tables.newcomers",
-    "outcomes": "rare_outcomes",
-    "PublicFacts": "graph",
-    "random_roles": "splits",
-    "read_csv": "sfumato.tables.io",
-    "read_new_nodes": "sfumato.tables.newcomers",
-    "read_newcomers": "sfumato.tables.newcomers",
-    "read_parquet": "sfumato.tables.io",
-    "read_sql": "sfumato.tables.io",
-    "rmat": "synthetic",
-    "Schema": "schema",
-    "stochastic_block_model": "synthetic",
-    "stratified_roles": "splits",
-    "Targets": "targets",
-    "to_networkx": "sfumato.tables.convert",
-    "to_pyg": "sfumato.tables.convert",
+    "campus": "_synthetic",
+    "EdgeWeights": "_weights",
+    "from_frames": "sfumato.tables._frames",
+    "from_networkx": "sfumato.tables._convert",
+    "from_pyg": "sfumato.tables._convert",
+    "from_scipy": "sfumato.tables._frames",
+    "Graph": "_graph",
+    "import_tables": "sfumato.tables._importing",
+    "induced": "_subgraph",
+    "interests": "_synthetic",
+    "list_datasets": "sfumato.datasets._listing",
+    "load_dataset": "sfumato.datasets._loading",
+    "Newcomers": "sfumato.tables._newcomers",
+    "node_names": "sfumato.tables._newcomers",
+    "outcomes": "_rare_outcomes",
+    "PublicFacts": "_graph",
+    "random_roles": "_splits",
+    "read_csv": "sfumato.tables._io",
+    "read_new_nodes": "sfumato.tables._newcomers",
+    "read_newcomers": "sfumato.tables._newcomers",
+    "read_parquet": "sfumato.tables._io",
+    "read_sql": "sfumato.tables._io",
+    "rmat": "_synthetic",
+    "Schema": "_schema",
+    "stochastic_block_model": "_synthetic",
+    "stratified_roles": "_splits",
+    "Targets": "_targets",
+    "to_networkx": "sfumato.tables._convert",
+    "to_pyg": "sfumato.tables._convert",
 }
 
 __all__ = sorted(_HOME)

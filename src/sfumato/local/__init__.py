@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING
 from sfumato._optional import lazily
 
 if TYPE_CHECKING:
+    from sfumato.local._blink import Blink as Blink
+    from sfumato.local._collection import Collection as Collection
+    from sfumato.local._dendrogram import CommunityTrees as CommunityTrees
+    from sfumato.local._hybrid import Hybrid as Hybrid
+    from sfumato.local._label_only import LabelOnly as LabelOnly
+    from sfumato.local._link_prediction import LinkPrediction as LinkPrediction
+    from sfumato.local._lpgnn import LPGNN as LPGNN
+    from sfumato.local._method import LocalMethod as LocalMethod
+    from sfumato.local._propagation import propagate_labels as propagate_labels
     from sfumato.local._smoothed import Smoothed as Smoothed
-    from sfumato.local.blink import Blink as Blink
-    from sfumato.local.collection import Collection as Collection
-    from sfumato.local.dendrogram import CommunityTrees as CommunityTrees
-    from sfumato.local.hybrid import Hybrid as Hybrid
-    from sfumato.local.label_only import LabelOnly as LabelOnly
-    from sfumato.local.link_prediction import LinkPrediction as LinkPrediction
-    from sfumato.local.lpgnn import LPGNN as LPGNN
-    from sfumato.local.method import LocalMethod as LocalMethod
-    from sfumato.local.propagation import propagate_labels as propagate_labels
-    from sfumato.local.smoothing import HeatKernelRidge as HeatKernelRidge
-    from sfumato.local.smoothing import WalkKernelRidge as WalkKernelRidge
+    from sfumato.local._smoothing import HeatKernelRidge as HeatKernelRidge
+    from sfumato.local._smoothing import WalkKernelRidge as WalkKernelRidge
 
 _HOME = {
-    "Blink": "blink",
-    "Collection": "collection",
-    "CommunityTrees": "dendrogram",
-    "HeatKernelRidge": "smoothing",
-    "Hybrid": "hybrid",
-    "LabelOnly": "label_only",
-    "LinkPrediction": "link_prediction",
-    "LocalMethod": "method",
-    "LPGNN": "lpgnn",
-    "propagate_labels": "propagation",
+    "Blink": "_blink",
+    "Collection": "_collection",
+    "CommunityTrees": "_dendrogram",
+    "HeatKernelRidge": "_smoothing",
+    "Hybrid": "_hybrid",
+    "LabelOnly": "_label_only",
+    "LinkPrediction": "_link_prediction",
+    "LocalMethod": "_method",
+    "LPGNN": "_lpgnn",
+    "propagate_labels": "_propagation",
     "Smoothed": "_smoothed",
-    "WalkKernelRidge": "smoothing",
+    "WalkKernelRidge": "_smoothing",
 }
 
 __all__ = sorted(_HOME)

@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_kind
 from sfumato.errors import DataError, InputError
-from sfumato.graph.facts import labeled_mask
-from sfumato.graph.graph import Graph
-from sfumato.graph.splits import DEFAULT_FRACTIONS
-from sfumato.graph.targets import MULTILABEL, NUMBER
-from sfumato.method.deciding import decide
+from sfumato.graph._facts import labeled_mask
+from sfumato.graph._graph import Graph
+from sfumato.graph._splits import DEFAULT_FRACTIONS
+from sfumato.graph._targets import MULTILABEL, NUMBER
+from sfumato.method._deciding import decide
+from sfumato.method._rows import ReleasedRows
 from sfumato.method.decisions import Decision
 from sfumato.method.predictions import Predictions, joined
-from sfumato.method.rows import ReleasedRows
-from sfumato.scoring.detail import RUN
-from sfumato.scoring.evaluated import evaluated
-from sfumato.scoring.groups import Groups
+from sfumato.scoring._detail import RUN
+from sfumato.scoring._evaluated import evaluated
+from sfumato.scoring._groups import Groups
 
 if TYPE_CHECKING:
-    from sfumato.method.choosing import NoisyCounts
+    from sfumato.method._choosing import NoisyCounts
 
 _NO_DECISION = Decision()
 
@@ -70,7 +70,7 @@ class Answers(ReleasedRows):
 
         ``graph`` is the one that was fitted, with its roles; without any it is split as ``fit`` does. ``calibration`` is
         what calibrates sets where labels are protected: the fitted plan of
-        :func:`~sfumato.central.set_calibration.calibrate_sets`.
+        :func:`~sfumato.central._set_calibration.calibrate_sets`.
 
         Raises:
             InputError: the graph is another, the run cannot decide what is asked, or ``calibration`` is not of this run.
@@ -116,8 +116,8 @@ class Answers(ReleasedRows):
                 alone.
             DataError: no node has a label, or no test node.
 
-        >>> from sfumato.central.labels import LabelMessages
-        >>> from sfumato.graph.synthetic import campus
+        >>> from sfumato.central._labels import LabelMessages
+        >>> from sfumato.graph._synthetic import campus
         >>> from sfumato.privacy.budget import Budget
         >>> from sfumato.privacy.units import EdgeLevel
         >>> graph, unit = campus(200), EdgeLevel(directed=False)
@@ -193,7 +193,7 @@ def predictions_of(
         decision: what else is decided.
         calibration: released counts that calibrate sets; None where labels are public, or no sets are asked for.
     """
-    from sfumato.graph.checks import ROLES
+    from sfumato.graph._checks import ROLES
 
     classes, kind = tuple(fitted.graph_key.classes), fitted.plan.public.target
     elsewhere = fitted._is_elsewhere()

@@ -25,7 +25,7 @@ class Face:
             empty for one that sets several (:meth:`~sfumato.method.contract.Listed.from_options`).
         defaults: the default in words, for an option that means another thing for each method.
         units: names of the privacy units under which the method has a proof.
-        targets: kinds of :class:`~sfumato.graph.targets.Targets` that it learns, beside classes.
+        targets: kinds of :class:`~sfumato.graph._targets.Targets` that it learns, beside classes.
         candidates: settings that tuning chooses from unless told others; None where the method cannot be tuned.
         citations: keys in ``report/references.bib`` of the works that it rests on.
         reads_labels: whether it reads labels, or other targets; otherwise it is given a graph without them.

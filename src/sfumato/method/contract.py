@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.errors import InputError
-from sfumato.method.graph_key import GraphKey
-from sfumato.method.stages import in_words
+from sfumato.method._graph_key import GraphKey
+from sfumato.method._stages import in_words
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from sfumato.graph.graph import Graph, PublicFacts
+    from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method.card import Card
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
-    from sfumato.record.arrivals import Arrival
+    from sfumato.record._arrivals import Arrival
+    from sfumato.record._resume import FitState
     from sfumato.record.ledger import Ledger, Release
-    from sfumato.record.resume import FitState
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[str, int, int], None]
@@ -80,7 +80,7 @@ class Listed(ABC):
             public: what may be known of the graph under this unit.
 
         Returns:
-            A :class:`~sfumato.method.plan.Plan`.
+            A :class:`~sfumato.method._plan.Plan`.
 
         Raises:
             UnsupportedUnitError: there is no proof under this unit.

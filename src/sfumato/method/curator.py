@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from sfumato._validate import fail
 from sfumato.bounded.kernels import UNIT
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.method.checks import check_asked, check_target
+from sfumato.method._checks import check_asked, check_target
+from sfumato.method._derived import derived
+from sfumato.method._plan import Plan
 from sfumato.method.contract import Method
-from sfumato.method.derived import derived
-from sfumato.method.plan import Plan
 from sfumato.noise.exact import round_up
 from sfumato.noise.gaussian import LEAST_STDDEV, MOST_STDDEV
 from sfumato.privacy import accounting
@@ -25,13 +25,13 @@ from sfumato.privacy.calibration import (
 )
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PoissonGaussianEvent, RepeatedGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
-from sfumato.record.certificate import total_draws
+from sfumato.record._certificate import total_draws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from sfumato.graph.graph import PublicFacts
+    from sfumato.graph._graph import PublicFacts
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit

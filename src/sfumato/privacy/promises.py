@@ -1,10 +1,10 @@
 r"""Promises that hold but say little: what is implausible about a plan, as far as public facts show it.
 
 :func:`implausible` reads the claim, the unit, the settings, and facts that are public under that unit
-(:class:`~sfumato.graph.graph.PublicFacts`; of PATE, the number of teachers). Nothing is said about what would need
+(:class:`~sfumato.graph._graph.PublicFacts`; of PATE, the number of teachers). Nothing is said about what would need
 protected data: the number of arcs at edge and node level, training nodes by class at node level. Each finding has a
 stable code. It is a warning when a plan is made, and a caveat of its certificate. The verifier has a copy
-(``verify/caveats.py``).
+(``verify/_caveats.py``).
 
 **Classes against the budget.** A class is hidden if its share of what is learned is less than one standard deviation of the
 noise that the whole budget allows. Let m = num_train / num_classes.

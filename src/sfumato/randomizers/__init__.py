@@ -7,46 +7,46 @@ from typing import TYPE_CHECKING
 from sfumato._optional import lazily
 
 if TYPE_CHECKING:
-    from sfumato.randomizers.collision import Collision as Collision
-    from sfumato.randomizers.direction import Direction as Direction
-    from sfumato.randomizers.gaussian import Gaussian as Gaussian
-    from sfumato.randomizers.laplace import Laplace as Laplace
-    from sfumato.randomizers.links import NeighborLists as NeighborLists
-    from sfumato.randomizers.multibit import MultiBit as MultiBit
-    from sfumato.randomizers.multibit import OneBit as OneBit
-    from sfumato.randomizers.pgc import PGC as PGC
-    from sfumato.randomizers.piecewise import Piecewise as Piecewise
-    from sfumato.randomizers.privunit import PrivUnit as PrivUnit
-    from sfumato.randomizers.questions import Questions as Questions
-    from sfumato.randomizers.randomized_response import LocalHashing as LocalHashing
-    from sfumato.randomizers.randomized_response import RandomizedResponse as RandomizedResponse
-    from sfumato.randomizers.randomized_response import UnaryEncoding as UnaryEncoding
-    from sfumato.randomizers.randomizer import Estimate as Estimate
-    from sfumato.randomizers.randomizer import Randomizer as Randomizer
-    from sfumato.randomizers.randomizer import Reports as Reports
-    from sfumato.randomizers.sketch import Sketch as Sketch
-    from sfumato.randomizers.subset import SubsetSelection as SubsetSelection
+    from sfumato.randomizers._collision import Collision as Collision
+    from sfumato.randomizers._direction import Direction as Direction
+    from sfumato.randomizers._gaussian import Gaussian as Gaussian
+    from sfumato.randomizers._laplace import Laplace as Laplace
+    from sfumato.randomizers._links import NeighborLists as NeighborLists
+    from sfumato.randomizers._multibit import MultiBit as MultiBit
+    from sfumato.randomizers._multibit import OneBit as OneBit
+    from sfumato.randomizers._pgc import PGC as PGC
+    from sfumato.randomizers._piecewise import Piecewise as Piecewise
+    from sfumato.randomizers._privunit import PrivUnit as PrivUnit
+    from sfumato.randomizers._questions import Questions as Questions
+    from sfumato.randomizers._randomized_response import LocalHashing as LocalHashing
+    from sfumato.randomizers._randomized_response import RandomizedResponse as RandomizedResponse
+    from sfumato.randomizers._randomized_response import UnaryEncoding as UnaryEncoding
+    from sfumato.randomizers._randomizer import Estimate as Estimate
+    from sfumato.randomizers._randomizer import Randomizer as Randomizer
+    from sfumato.randomizers._randomizer import Reports as Reports
+    from sfumato.randomizers._sketch import Sketch as Sketch
+    from sfumato.randomizers._subset import SubsetSelection as SubsetSelection
 
 _HOME = {
-    "Collision": "collision",
-    "Direction": "direction",
-    "Estimate": "randomizer",
-    "Gaussian": "gaussian",
-    "Laplace": "laplace",
-    "LocalHashing": "randomized_response",
-    "MultiBit": "multibit",
-    "NeighborLists": "links",
-    "OneBit": "multibit",
-    "PGC": "pgc",
-    "Piecewise": "piecewise",
-    "PrivUnit": "privunit",
-    "Questions": "questions",
-    "RandomizedResponse": "randomized_response",
-    "Randomizer": "randomizer",
-    "Reports": "randomizer",
-    "Sketch": "sketch",
-    "SubsetSelection": "subset",
-    "UnaryEncoding": "randomized_response",
+    "Collision": "_collision",
+    "Direction": "_direction",
+    "Estimate": "_randomizer",
+    "Gaussian": "_gaussian",
+    "Laplace": "_laplace",
+    "LocalHashing": "_randomized_response",
+    "MultiBit": "_multibit",
+    "NeighborLists": "_links",
+    "OneBit": "_multibit",
+    "PGC": "_pgc",
+    "Piecewise": "_piecewise",
+    "PrivUnit": "_privunit",
+    "Questions": "_questions",
+    "RandomizedResponse": "_randomized_response",
+    "Randomizer": "_randomizer",
+    "Reports": "_randomizer",
+    "Sketch": "_sketch",
+    "SubsetSelection": "_subset",
+    "UnaryEncoding": "_randomized_response",
 }
 
 __all__ = sorted(_HOME)

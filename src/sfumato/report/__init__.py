@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 from sfumato._optional import lazily
 
 if TYPE_CHECKING:
-    from sfumato.report.cite import citations
-    from sfumato.report.experiment import experiment_figures, experiment_markdown, experiment_page
-    from sfumato.report.public import explained, explained_page, public_page
-    from sfumato.report.registry import registered
-    from sfumato.report.reviewer import reviewer_page
-    from sfumato.report.run import read_run, run_page
+    from sfumato.report._cite import citations
+    from sfumato.report._experiment import experiment_figures, experiment_markdown, experiment_page
+    from sfumato.report._public import explained, explained_page, public_page
+    from sfumato.report._registry import registered
+    from sfumato.report._reviewer import reviewer_page
+    from sfumato.report._run import read_run, run_page
 
 _HOME = {
-    "citations": "cite",
-    "experiment_figures": "experiment",
-    "experiment_markdown": "experiment",
-    "experiment_page": "experiment",
-    "explained": "public",
-    "explained_page": "public",
-    "public_page": "public",
-    "read_run": "run",
-    "registered": "registry",
-    "reviewer_page": "reviewer",
-    "run_page": "run",
+    "citations": "_cite",
+    "experiment_figures": "_experiment",
+    "experiment_markdown": "_experiment",
+    "experiment_page": "_experiment",
+    "explained": "_public",
+    "explained_page": "_public",
+    "public_page": "_public",
+    "read_run": "_run",
+    "registered": "_registry",
+    "reviewer_page": "_reviewer",
+    "run_page": "_run",
 }
 
 __all__ = [

@@ -11,15 +11,15 @@ from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.bounded.kernels import UNIT
 from sfumato.errors import InputError
-from sfumato.method.graph_key import GraphKey
+from sfumato.method._graph_key import GraphKey
 from sfumato.privacy.units import unit_from_dict
+from sfumato.record._release_folder import read_release
 from sfumato.record.ledger import OWN
-from sfumato.record.release_folder import read_release
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from sfumato.graph.graph import Graph
+    from sfumato.graph._graph import Graph
 
 _EDGES, _ROWS = "edges", "aggregate/"
 _MASKS = ("train_mask", "val_mask", "test_mask")

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from sfumato._optional import lazily
 
 if TYPE_CHECKING:
-    from sfumato.students.cleansing import PATEPlusPlus as PATEPlusPlus
-    from sfumato.students.consistency import ConsistencyStudent as ConsistencyStudent
-    from sfumato.students.coteaching import CoTeaching as CoTeaching
-    from sfumato.students.coteaching import PATEPlus as PATEPlus
-    from sfumato.students.gan import GANStudent as GANStudent
+    from sfumato.students._cleansing import PATEPlusPlus as PATEPlusPlus
+    from sfumato.students._consistency import ConsistencyStudent as ConsistencyStudent
+    from sfumato.students._coteaching import CoTeaching as CoTeaching
+    from sfumato.students._coteaching import PATEPlus as PATEPlus
+    from sfumato.students._gan import GANStudent as GANStudent
 
 _HOME = {
-    "ConsistencyStudent": "consistency",
-    "CoTeaching": "coteaching",
-    "GANStudent": "gan",
-    "PATEPlus": "coteaching",
-    "PATEPlusPlus": "cleansing",
+    "ConsistencyStudent": "_consistency",
+    "CoTeaching": "_coteaching",
+    "GANStudent": "_gan",
+    "PATEPlus": "_coteaching",
+    "PATEPlusPlus": "_cleansing",
 }
 
 __all__ = sorted(_HOME)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato._optional import require
 from sfumato.errors import DataError
-from sfumato.graph.unique import leave_out
+from sfumato.graph._unique import leave_out
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -165,7 +165,7 @@ def _plain(node: Any) -> Any:
 
 
 def _whole(node: Any) -> bool:
-    from sfumato.tables.whole import EXACT  # which needs Arrow, and a graph is written without it
+    from sfumato.tables._whole import EXACT  # which needs Arrow, and a graph is written without it
 
     if isinstance(node, int | np.integer):
         return True

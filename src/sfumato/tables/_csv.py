@@ -1,7 +1,7 @@
 """CSV files are read as text by their :class:`~sfumato.tables._form.Form`.
 
 DuckDB reads what is written in one way throughout. What it refuses is read by the row here, which either reads it (mixed line
-ends, UTF-16) or says which row is wrong, and why. Both give every cell as text; :mod:`sfumato.tables.cells` says what it means.
+ends, UTF-16) or says which row is wrong, and why. Both give every cell as text; :mod:`sfumato.tables._cells` says what it means.
 A line without any character is no row.
 """
 

@@ -223,7 +223,7 @@ def _of_comment(file: TextFile, comments: list[list[str]], first: list[str], mar
 
 def _told_by_rows(file: TextFile, first: list[str], mark: str, skip: int) -> bool | None:
     """Whether the first row holds values, by all rows: True if it does, False if it names columns, None if nothing tells."""
-    from sfumato.tables.cells import MISSING
+    from sfumato.tables._cells import MISSING
 
     there = [cell for cell in first if cell]
     if len({*there}) < len(there) or any(cell in MISSING or not _has_letter(cell) for cell in there):

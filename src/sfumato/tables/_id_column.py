@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import DataError
-from sfumato.graph.schema import Schema
+from sfumato.graph._schema import Schema
+from sfumato.tables._columns import by_place, edge_names, left, meant, named, passed, usual_id
+from sfumato.tables._ends import Numbered
 from sfumato.tables._tables import FileTable
-from sfumato.tables.columns import by_place, edge_names, left, meant, named, passed, usual_id
-from sfumato.tables.ends import Numbered
 
 if TYPE_CHECKING:
-    from sfumato.tables.reading import Reading
+    from sfumato.tables._reading import Reading
 
 _HEAD = 1024
 
@@ -81,7 +81,7 @@ def _unique(column: Any) -> bool:
     import pyarrow.compute as pc
 
     from sfumato.tables._arrow import is_text, plain
-    from sfumato.tables.cells import CATEGORY, cells, integers, kind_of
+    from sfumato.tables._cells import CATEGORY, cells, integers, kind_of
 
     values = integers(column) if _readable(column) else None
     if values is None and is_text(plain(column.type)) and kind_of(column) == CATEGORY:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
-    from sfumato.tables.reading import Reading
+    from sfumato.tables._reading import Reading
 
 
 def id_column_of(names: list[str], said: str | None, other: Collection[str], place: str) -> str:
     """The column of ids: that of the trained graph, else one of a usual name or the only one left, never one by its place."""
+    from sfumato.tables._columns import check_one, named, usual_ids
     from sfumato.tables._tables import known
-    from sfumato.tables.columns import check_one, named, usual_ids
 
     found = known(names, said, place)
     if found is None:
@@ -33,7 +33,7 @@ def id_column_of(names: list[str], said: str | None, other: Collection[str], pla
 
 def check_named(names: list[str], how: Reading, place: str, *, directed: bool) -> None:
     """Refuse ends that would be found by their place alone."""
-    from sfumato.tables.columns import by_place
+    from sfumato.tables._columns import by_place
 
     found = by_place(names, how)
     if len(found) > 2 or (directed and found):
@@ -45,8 +45,8 @@ def check_named(names: list[str], how: Reading, place: str, *, directed: bool) -
 
 def table_of(table: Any, name: str) -> tuple[Any, str, Callable[[int], int]]:
     """An Arrow table of a file or a frame, what to call it, and what numbers its rows."""
+    from sfumato.tables._frames import arrow_table
     from sfumato.tables._tables import counted, file_table, numbering
-    from sfumato.tables.frames import arrow_table
 
     if isinstance(table, str | Path):
         return file_table(table), str(table), numbering(table)
@@ -59,7 +59,7 @@ def unnamed(
     """The columns of numbers that stand for features without names, in the order of the table."""
     if not num_features:
         return {}
-    from sfumato.tables.columns import named
+    from sfumato.tables._columns import named
 
     numbers = [name for name in named(names) if name != ids and name not in text]
     if len(numbers) != num_features:

@@ -15,7 +15,7 @@ from sfumato._validate import fail
 from sfumato.errors import DataError, MemoryLimitError
 from sfumato.tables import _csv
 from sfumato.tables._form import Form, form_of
-from sfumato.text.documents import Documents
+from sfumato.text._documents import Documents
 
 _ROWS = 1 << 16
 _CELLS = 1 << 22  # that are read or written together: opening a file costs more than a few, and many cost memory
@@ -299,7 +299,7 @@ def documents_of(nodes: Any, columns: Sequence[str], place: str) -> Documents:
     Raises:
         DataError: a column is not there, or holds something else than text.
     """
-    from sfumato.tables import encode
+    from sfumato.tables import _encode as encode
 
     texts = [encode.encode_texts(name, nodes.column(known(nodes.column_names, name, place))) for name in columns]
     return Documents(tuple(columns), list(zip(*texts, strict=True)))

@@ -4,7 +4,7 @@
 to check. This folder stands alone: copied anywhere, it needs Python, NumPy and cryptography, and nothing else of Sfumato.
 """
 
-from .folder import VerifyInputError
-from .verifier import Verification, describe, main, verify
+from ._folder import VerifyInputError
+from ._verifier import Verification, describe, main, verify
 
 __all__ = ["Verification", "VerifyInputError", "describe", "main", "verify"]

@@ -2,6 +2,6 @@
 
 import sys
 
-from .verifier import main
+from ._verifier import main
 
 sys.exit(main())

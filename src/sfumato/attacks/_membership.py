@@ -1,0 +1,203 @@
+"""Node membership by the confidence of the model, and by an attack network trained on one shadow model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sfumato._validate import check_int, check_real
+from sfumato.attacks._attack import Attack
+from sfumato.attacks._scores import Attacked
+from sfumato.attacks._shadows import NONE, TARGET, Candidates, confidence, labels, shadow_model, without_target
+from sfumato.nn._models import MLP
+from sfumato.nn._training import train_full_batch
+from sfumato.nn._weights import seeded
+
+if TYPE_CHECKING:
+    from sfumato.attacks._attack import Progress
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+
+BASELINE = "features and label, without the model"
+
+
+@dataclass(frozen=True)
+class Confidence(Attack):
+    r"""The plain control: a node's score is the logit of its true class, :math:`\log p_y - \log \sum_{c \neq y} p_c`.
+
+    The attacker asks the model once and trains nothing. An easy node that was held out looks like a member.
+
+    **Formal guarantee.** None; see :class:`~sfumato.attacks._attack.Attack`.
+
+    >>> Confidence().name
+    'membership-confidence'
+
+    Source: Yeom, Giacomelli, Fredrikson and Jha (2018), adversary 2, with the logit instead of the loss, which ranks alike.
+    """
+
+    name: ClassVar[str] = "membership-confidence"
+    target: ClassVar[str] = TARGET
+    knowledge: ClassVar[str] = "what the model predicts for a node, and the node's true label"
+    summary: ClassVar[str] = "membership: how sure the model is of the true label"
+    citations: ClassVar[tuple[str, ...]] = ("yeom2018privacy",)
+
+    def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
+        """Score every candidate by the confidence of the model.
+
+        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
+        """
+        check_int(low=0, high=2**32 - 1, seed=seed)
+        scores = Candidates.of(graph).scores(confidence(fitted.predict_proba(graph), labels(graph)))
+        baselines = {BASELINE: without_target(graph, seed)}
+        if progress is not None:
+            progress("queries", 1, 1)
+        return Attacked(self.name, self.target, self.knowledge, scores, baselines)
+
+
+@dataclass(frozen=True)
+class ShadowMembership(Attack):
+    """An attack network learns from one shadow model which answers members get, and is asked about the target's answers.
+
+    1. *Shadow*: ``num_per_class`` labeled nodes of each class, drawn uniformly from the whole graph (all nodes of a class that
+       has fewer), get roles at random in the shares of the target's training, validation and test nodes. A shadow model of
+       the same method, settings, unit and budget is trained on them. It reads the whole graph, as the target does.
+    2. *Attack network*: a multilayer perceptron of three layers learns from the shadow's predictions, beside the true label,
+       which of them are for its training nodes and which for its test nodes, equally many of each.
+    3. *Query*: the target's predictions for its training and test nodes, made on the full graph. Features of the attack network
+       are probabilities, and are not scaled: nothing is fitted on what is queried.
+
+    The score of a node is the attack network's log-odds. The paper trains the attack network on predictions alone; the published
+    code behind table 4.3 of the thesis adds the true label, as is done here, which makes the attack stronger.
+
+    **Formal guarantee.** None; see :class:`~sfumato.attacks._attack.Attack`.
+
+    Args:
+        num_per_class: how many labeled nodes of each class the attacker holds.
+        width: units in each of the two hidden layers of the attack network.
+        epochs: full-batch steps of the attack network.
+        learning_rate: step size of Adam, in (0, 10].
+
+    Raises:
+        InputError: a setting is out of range.
+
+    >>> ShadowMembership().num_per_class
+    1000
+
+    Source: Olatunji, Nejdl and Khosla (2021), train on subgraph, test on full graph (TSTF).
+    """
+
+    num_per_class: int = 1000
+    width: int = 64
+    epochs: int = 100
+    learning_rate: float = 0.01
+    name: ClassVar[str] = "membership"
+    target: ClassVar[str] = TARGET
+    knowledge: ClassVar[str] = (
+        "the whole graph with labels, the method with its settings and budget, and what the model predicts"
+    )
+    summary: ClassVar[str] = "membership: a network trained on one shadow model (TSTF)"
+    citations: ClassVar[tuple[str, ...]] = ("olatunji2021membership",)
+
+    def __post_init__(self) -> None:
+        check_int(low=2, num_per_class=self.num_per_class)
+        check_int(low=1, width=self.width)
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+
+    def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
+        """Train the shadow model and the attack network, and score every candidate.
+
+        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
+        ``measures`` holds the number of nodes that the shadow model was drawn from.
+        """
+        seed = check_int(low=0, high=2**32 - 1, seed=seed)
+        asked = Candidates.of(graph)
+        shadow_graph = self.shadow_graph(graph, seed)
+        shadow = shadow_model(fitted, shadow_graph, seed)
+        if progress is not None:
+            progress("shadow models", 1, 1)
+        answers = attack_rows(shadow.predict_proba(shadow_graph), labels(graph))
+        queries = attack_rows(fitted.predict_proba(graph), labels(graph))
+        scores = self.log_odds(answers, Candidates.of(shadow_graph), queries, seed, progress)
+        drawn = float(np.count_nonzero(shadow_graph.roles != NONE))
+        return Attacked(
+            self.name,
+            self.target,
+            self.knowledge,
+            asked.scores(scores),
+            {BASELINE: without_target(graph, seed)},
+            {"shadow_nodes": drawn},
+        )
+
+    def shadow_graph(self, graph: Graph, seed: int) -> Graph:
+        """Draw the shadow model's nodes and give them roles; all other nodes have none.
+
+        Args:
+            graph: its labels are read, and of its roles the number of each.
+            seed: of the draw.
+        """
+        draw, y = np.random.default_rng([seed, 0]), labels(graph)
+        drawn = np.concatenate(
+            [draw.permutation(np.flatnonzero(y == one))[: self.num_per_class] for one in range(graph.num_classes)]
+        )
+        counts = np.bincount(np.asarray(graph.roles), minlength=4)[:NONE]
+        ends = np.round(np.cumsum(counts) / counts.sum() * len(drawn)).astype(np.int64)
+        roles = np.full(graph.num_nodes, NONE, np.uint8)
+        roles[draw.permutation(drawn)] = np.repeat(np.arange(NONE), np.diff(ends, prepend=0))
+        return graph.with_roles(roles)
+
+    def log_odds(
+        self,
+        answers: NDArray[np.float32],
+        known: Candidates,
+        queries: NDArray[np.float32],
+        seed: int,
+        progress: Progress | None = None,
+    ) -> NDArray[np.float64]:
+        """Train the attack network on answers of the shadow model and return its log-odds for the queries, float64 [n].
+
+        Args:
+            answers: rows of :func:`attack_rows` of the shadow model, [num_nodes, 2 num_classes].
+            known: the nodes that the shadow model was trained on, and others.
+            queries: rows of the target, [n, 2 num_classes].
+            seed: of the initial weights and of which rows are taken.
+            progress: a function, called with (stage, done, total).
+        """
+        draw, size = np.random.default_rng([seed, 2]), min(map(len, known))
+        rows = np.concatenate([draw.permutation(side)[:size] for side in known])
+        inputs = torch.from_numpy(answers[rows])
+        truth = torch.from_numpy(np.repeat([1, 0], size))
+        with seeded(seed):
+            network = MLP((answers.shape[1], self.width, self.width, 2))
+        train_full_batch(
+            network,
+            lambda: network(inputs),
+            truth,
+            num_classes=2,
+            epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            validation_targets=truth[:0],
+            progress=None if progress is None else lambda done, total: progress("attack network", done, total),
+        )
+        with torch.no_grad():
+            said = network(torch.from_numpy(queries)).double().numpy()
+        odds: NDArray[np.float64] = said[:, 1] - said[:, 0]
+        return odds
+
+
+def attack_rows(probabilities: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Put each node's true class beside what a model predicts for it, float32 [num_nodes, 2 num_classes].
+
+    Args:
+        probabilities: of each class, float32 [num_nodes, num_classes].
+        y: the true classes, [num_nodes]; a node without label (-1) gets zeros.
+
+    >>> attack_rows(np.array([[0.75, 0.25]], np.float32), np.array([1])).tolist()
+    [[0.75, 0.25, 0.0, 1.0]]
+    """
+    truth = y[:, None] == np.arange(probabilities.shape[1])
+    return np.hstack([probabilities, truth.astype(np.float32)])

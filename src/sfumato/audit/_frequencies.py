@@ -1,0 +1,232 @@
+"""Audits of mechanisms that run in a moment, from the frequencies of what they release on two neighboring inputs.
+
+The mechanism runs thousands of times on either input. The outcomes of every second run teach a score, and which of its
+thresholds is best; the bound comes from the runs between, on which nothing was chosen. So it holds for whatever score was
+learned, whatever the mechanism does:
+
+* Outcomes of few kinds are scored by the logarithm of their ratio of frequencies, with half a run added to each count.
+* Reports of many kinds, or those that answer a public hash or direction of their user, are scored by how far their
+  estimate leans to the first input: the log-likelihood ratio, up to a monotone map, of randomizers whose bits or cells
+  are drawn alike for all columns.
+* Answers to several queries are scored by the sum of their log-ratios.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from sfumato._validate import check_int, fail
+from sfumato.audit._gaussian import audit_rates
+from sfumato.audit._thresholds import CONFIDENCE, Split, audit_runs
+from sfumato.noise.coins import SecretWords
+from sfumato.randomizers import Collision, Direction, NeighborLists, PrivUnit, Sketch
+from sfumato.randomizers._randomized_response import Labels
+from sfumato.randomizers._randomizer import Randomizer, Ranged, Reports
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from sfumato.audit._evidence import Evidence
+    from sfumato.pate._aggregation import Mechanism
+
+    Floats = NDArray[np.float64]
+
+_RUNS_OF_A_KIND = 500  # on average; with fewer, the frequency of a kind is not known
+_MOST_LINKS = 2000  # neighbor lists encoded at once: each has a bit for every other
+_KNOWLEDGE = "both inputs and all outputs"
+
+
+def farthest(randomizer: Randomizer) -> tuple[Any, Any]:
+    """Return two allowed values that a randomizer finds hardest to hide.
+
+    They are the ends of all ranges, two classes, disjoint sets of the largest size, or opposite vectors of the largest
+    norm. Each attains the worst ratio of the randomizer's proof, in every report or up to rounding.
+
+    Raises:
+        InputError: the kind of the randomizer is unknown.
+
+    >>> from sfumato.randomizers import RandomizedResponse
+    >>> farthest(RandomizedResponse(7, epsilon=1.0))
+    (0, 6)
+    """
+    match randomizer:
+        case Labels():
+            return 0, randomizer.num_classes - 1
+        case Ranged():
+            return randomizer.start + randomizer.width, randomizer.start
+        case Collision():
+            place = np.arange(randomizer.num_features)
+            first, second = place < randomizer.cap, (place >= randomizer.cap) & (place < 2 * randomizer.cap)
+            return first.astype(float), second.astype(float)
+        case Direction() | PrivUnit():
+            vector = np.full(randomizer.num_features, randomizer.norm / randomizer.num_features**0.5)
+            return vector, -vector
+        case Sketch():
+            vector = np.ones(randomizer.num_features)
+            return vector, -vector
+    raise fail("randomizer", type(randomizer).__name__, "to be of a known kind", "Pass the values to compare.")
+
+
+def audit_randomizer(
+    randomizer: Randomizer | NeighborLists,
+    values: tuple[Any, Any] | None = None,
+    *,
+    runs: int = 20_000,
+    confidence: float = CONFIDENCE,
+    source: SecretWords | None = None,
+) -> Evidence:
+    """Return the epsilon that reports of many users rule out, half of whom hold one value and half another.
+
+    **Formal guarantee.** Unit: the value of one user (one bit of one neighbor list for ``NeighborLists``). If the
+    randomizer is (epsilon, delta)-LDP at its own delta, the bound exceeds epsilon with probability at most
+    1 - ``confidence``. To be compared with ``total_epsilon``, or with ``realized_epsilon`` for neighbor lists.
+
+    Args:
+        randomizer: any randomizer; only ``encode`` and the score are taken from it, not its guarantee.
+        values: two allowed values; by default those of :func:`farthest`.
+        runs: users who hold each value.
+        confidence: in (0, 1).
+        source: the coins; by default drawn from the operating system.
+
+    Raises:
+        InputError: there are fewer than two runs, or no values are known for the randomizer.
+
+    >>> from sfumato.randomizers import RandomizedResponse
+    >>> found = audit_randomizer(RandomizedResponse(4, epsilon=1.0), source=SecretWords(bytes(32)))
+    >>> round(found.epsilon_lower_bound, 3)
+    0.874
+
+    Source: the two-sample form of Ding et al. 2018, section 4, with exact bounds in place of tests.
+    """
+    runs, source = check_int(low=2, runs=runs), source or SecretWords()
+    if isinstance(randomizer, NeighborLists):
+        name, delta = "neighbor lists, one link", 0.0
+        members, others = (_links(randomizer, linked, runs, source) for linked in (True, False))
+    else:
+        name, delta = f"{type(randomizer).__name__}, farthest values", randomizer.delta
+        first, second = farthest(randomizer) if values is None else values
+        ids = np.arange(2 * runs)
+        reports = [
+            randomizer.encode(np.broadcast_to(value, (runs, *np.shape(value))), source, part)
+            for value, part in zip((first, second), (ids[:runs], ids[runs:]), strict=True)
+        ]
+        members, others = _scores(randomizer, reports, first, second)
+    return audit_runs(
+        members, others, name=name, knowledge=_KNOWLEDGE, delta=delta, confidence=confidence, policy=Split()
+    )
+
+
+def audit_votes(
+    mechanism: Mechanism,
+    counts: ArrayLike,
+    *,
+    queries: int,
+    delta: float,
+    runs: int = 2000,
+    confidence: float = CONFIDENCE,
+    gaussian: bool = False,
+    source: SecretWords | None = None,
+) -> Evidence:
+    """Return the epsilon that the answers to equal queries rule out, of whose votes one teacher changes each.
+
+    On the first input, the queries have ``counts``; on the second, one vote moves from class 0 to class 1. Answers, and
+    refusals, are all that is seen. Near a tie of these two classes a vote is hidden worst. Where the threshold of
+    Confident-GNMax is far above the counts, it refuses nearly always, and a vote is hidden well.
+
+    **Formal guarantee.** Relation: replace one record, whose teacher may change its vote on every query. If the answers
+    to all queries together are (epsilon, delta)-DP, the bound exceeds epsilon with probability at most 1 - ``confidence``.
+    With ``gaussian``: if they are mu-GDP, it exceeds the epsilon of mu with at most this probability. That is the claim of
+    Gaussian events; a claim that depends on the votes is not of this form.
+
+    Args:
+        mechanism: LNMax, GNMax or Confident-GNMax; only what it answers is used.
+        counts: votes for each class, the first above 0.
+        queries: how many are answered in each run.
+        delta: of the claim, in [0, 1).
+        runs: on each input, every one with a key of its own.
+        confidence: in (0, 1).
+        gaussian: whether the claim is that of Gaussian events whatever the votes are.
+        source: where keys are read from; by default the mechanism draws them.
+
+    Raises:
+        InputError: there are no two classes, or nobody votes for the first.
+
+    >>> from sfumato.pate import LNMax
+    >>> votes = {"counts": [51, 50], "queries": 10, "delta": 1e-5, "runs": 500}
+    >>> round(audit_votes(LNMax(scale=1.0), **votes, source=SecretWords(bytes(32))).epsilon_lower_bound, 2)
+    2.76
+    """
+    votes = np.asarray(counts)
+    if votes.ndim != 1 or len(votes) < 2 or votes[0] < 1:
+        raise fail("counts", votes.tolist(), "to hold votes for two classes or more, and one for the first at least")
+    moved = votes.copy()
+    moved[:2] += (-1, 1)
+    runs, queries = check_int(low=2, runs=runs), check_int(low=1, queries=queries)
+    answers = [
+        np.stack([mechanism.aggregate(side, source.bytes(32) if source else None).labels for _ in range(runs)])
+        for side in (np.tile(votes, (queries, 1)), np.tile(moved, (queries, 1)))
+    ]
+    first, second = log_ratios(answers[0].reshape(-1, 1), answers[1].reshape(-1, 1), queries)
+    members, others = (side.reshape(runs, queries).sum(axis=1) for side in (first, second))
+    return (audit_rates if gaussian else audit_runs)(
+        members,
+        others,
+        name=f"{mechanism.name}, one teacher's votes",
+        knowledge="all other votes and all answers",
+        delta=delta,
+        confidence=confidence,
+        policy=Split(),
+    )
+
+
+def log_ratios(first: NDArray[Any], second: NDArray[Any], block: int = 1) -> tuple[Floats, Floats]:
+    """Score outcomes by the log-ratio of their frequencies in every second run, the first run included.
+
+    Args:
+        first: outcomes of the runs on the first input, one row each.
+        second: outcomes of the runs on the second input.
+        block: rows that belong to one run.
+
+    >>> kinds = np.array([[0], [5], [0], [5], [1]])
+    >>> [side.round(3).tolist() for side in log_ratios(kinds, 1 - kinds)]
+    [[0.511, 0.0, 0.511, 0.0, -0.511], [-0.511, 0.0, -0.511, 0.0, 0.511]]
+    """
+    _, kinds = np.unique(np.concatenate([first, second]), axis=0, return_inverse=True)
+    sides = np.split(kinds.ravel(), [len(first)])
+    seen = [
+        np.bincount(side[np.arange(len(side)) // block % 2 == 0], minlength=kinds.max() + 1) + 0.5 for side in sides
+    ]
+    ratio = np.log(seen[0] / seen[1])
+    return ratio[sides[0]], ratio[sides[1]]
+
+
+def _scores(randomizer: Randomizer, reports: list[Reports], first: Any, second: Any) -> tuple[Floats, Floats]:
+    rows = [
+        side.values if side.indices is None else np.concatenate([side.indices, side.values], axis=1) for side in reports
+    ]
+    if reports[0].users is None:
+        kinds = len(np.unique(np.concatenate([side[::2] for side in rows]), axis=0))
+        if kinds * _RUNS_OF_A_KIND <= len(rows[0]):
+            return log_ratios(rows[0], rows[1])
+    if isinstance(randomizer, Labels):
+        first, second = np.eye(randomizer.num_classes)[[first, second]]
+    elif isinstance(randomizer, Sketch):
+        first, second = randomizer.project(np.stack([first, second]))
+    lean = np.asarray(first, float) - second
+    members, others = (np.round(randomizer.estimate(side).sparse @ lean, 9) for side in reports)
+    return members, others
+
+
+def _links(randomizer: NeighborLists, linked: bool, runs: int, source: SecretWords) -> Floats:
+    """Score what each user says about the next one: the bit, and among equal bits the degree."""
+    found = []
+    for start in range(0, runs, _MOST_LINKS):
+        users = np.arange(max(2, min(_MOST_LINKS, runs - start)))
+        pairs = users, np.roll(users, -1)
+        lists = sparse.csr_matrix((np.full(len(users), float(linked)), pairs), (len(users), len(users)))
+        reports = randomizer.encode(lists, source)
+        found.append(4.0 * len(users) * reports.ones(np.stack(pairs, axis=1)) + reports.degrees)
+    return np.concatenate(found)[:runs]

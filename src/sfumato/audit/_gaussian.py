@@ -1,0 +1,243 @@
+r"""From scores to the mu of Gaussian differential privacy that a mechanism exceeds, and to its epsilon.
+
+A mechanism is mu-GDP if no test between two neighbors does better than one between N(0, 1) and N(mu, 1): a test of true
+positive rate t and false positive rate f has :math:`\Phi^{-1}(t) - \Phi^{-1}(f) \le \mu`. A Gaussian release of noise
+multiplier z has mu = 1 / z, a composition of them the root of the sum of squares, and it is
+(epsilon, delta)-DP exactly where the closed form of Balle and Wang says so. What each function refutes:
+
+* :func:`audit_rates` refutes the claimed *noise*, that is the claim of mu-GDP that a plan of Gaussian releases makes. Its
+  epsilon is that of the mu found. It is no bound for a mechanism whose claim is (epsilon, delta) alone, since the test that
+  was tried may have its advantage elsewhere on the curve; use :func:`sfumato.audit._thresholds.audit_runs` there.
+* :func:`audit_means` assumes exactly normal scores of one variance. Then their whole trade-off curve is known, what was
+  computed from the outputs is no easier to tell apart than the outputs are, and so its epsilon refutes the
+  (epsilon, delta) claim as well as the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import chdtri, ndtri
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.audit._bounds import clopper_pearson
+from sfumato.audit._evidence import Evidence
+from sfumato.audit._thresholds import CONFIDENCE, Bonferroni, Policy, certified, check_scores
+from sfumato.privacy.accounting import epsilon as epsilon_of
+from sfumato.privacy.events import GaussianEvent
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_DELTA_UP = 1 + 1.1e-9  # relative; the accountant rounds delta up by half of it
+_EPSILON_DOWN = 1 - 2.0**-49
+_LEAST_MU = 1e-9
+
+
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """Return an epsilon for which a mechanism with the trade-off curve of mu-GDP is not (epsilon, delta)-DP.
+
+    **Formal guarantee.** It is never above the exact one. The accountant rounds up by less than 5.1e-10 relative in
+    delta, and is asked at a delta that is larger by 1.1e-9.
+
+    Args:
+        mu: the separation of two unit normals, >= 0; below 1e-9 it counts as 0.
+        delta: of the claim, in (0, 1).
+
+    Raises:
+        InputError: a value is outside its range.
+
+    >>> round(epsilon_of_mu(1.0, 1e-6), 4)
+    4.8866
+
+    Source: Balle and Wang 2018, theorem 8; Dong, Roth and Su 2019, corollary 2.13.
+    """
+    mu = check_real(low=0, mu=mu)
+    delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
+    if mu < _LEAST_MU or delta * _DELTA_UP >= 1:
+        return 0.0
+    return epsilon_of([GaussianEvent(1 / mu)], delta * _DELTA_UP) * _EPSILON_DOWN
+
+
+def mu_lower_bound(
+    true_positives: int, positives: int, false_positives: int, negatives: int, *, confidence: float = CONFIDENCE
+) -> float:
+    r"""Return a mu that a mechanism exceeds, from the counts of one attack that was fixed before.
+
+    With t the lower bound of Clopper and Pearson on the true positive rate and f the upper one on the false positive rate,
+    each at risk (1 - confidence) / 2, it is :math:`\max(0, \Phi^{-1}(t) - \Phi^{-1}(f))`.
+
+    **Formal guarantee.** If the mechanism is mu-GDP, the result exceeds mu with probability at most 1 - confidence.
+
+    Args:
+        true_positives: runs with the canary in which the attack says so.
+        positives: independent runs with the canary.
+        false_positives: runs without it in which the attack says that it is there.
+        negatives: independent runs without it.
+        confidence: in (0, 1).
+
+    Raises:
+        InputError: a count is above its total.
+
+    >>> round(mu_lower_bound(900, 1000, 100, 1000, confidence=0.95), 4)
+    2.3471
+
+    Source: Nasr et al. 2023, section 4.
+    """
+    low, _ = clopper_pearson(true_positives, positives, confidence)
+    _, high = clopper_pearson(false_positives, negatives, confidence)
+    return max(0.0, float(ndtri(low) - ndtri(high))) if low > 0 and high < 1 else 0.0
+
+
+def audit_rates(
+    members: ArrayLike,
+    others: ArrayLike,
+    *,
+    name: str,
+    knowledge: str,
+    delta: float,
+    confidence: float = CONFIDENCE,
+    policy: Policy | None = None,
+) -> Evidence:
+    """Return the epsilon of the largest mu that the error rates of independent runs rule out.
+
+    **Formal guarantee.** If the mechanism is mu-GDP, the bound exceeds its epsilon at ``delta`` with probability at most
+    1 - ``confidence``, for any law of the scores. It refutes the claimed noise of Gaussian releases, and not an
+    (epsilon, delta) claim by itself.
+
+    Args:
+        members: scores with the canary, higher where the attack finds it.
+        others: scores without the canary.
+        name: what the attack is called.
+        knowledge: what the attacker holds, in words.
+        delta: at which epsilon is stated, in (0, 1).
+        confidence: in (0, 1).
+        policy: how the threshold is chosen; without one, the best of 32 ranks.
+
+    Raises:
+        InputError: a score is not finite, or a value is outside its range.
+
+    >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
+    >>> found = audit_rates(noise[0] + 1, noise[1], name="shift", knowledge="all", delta=1e-5)
+    >>> round(found.epsilon_lower_bound, 3)
+    3.202
+    """
+    members, others, policy = check_scores("members", members), check_scores("others", others), policy or Bonferroni()
+    check_real(low=0, high=1, open_low=True, open_high=True, confidence=confidence)
+
+    def bound(
+        hits: NDArray[np.int64], positives: int, alarms: NDArray[np.int64], negatives: int, comparisons: int
+    ) -> NDArray[np.float64]:
+        one = 1 - (1 - confidence) / comparisons
+        counts = zip(np.atleast_1d(hits).tolist(), np.atleast_1d(alarms).tolist(), strict=True)
+        return np.array([mu_lower_bound(hit, positives, alarm, negatives, confidence=one) for hit, alarm in counts])
+
+    perfect = np.full(len(members), np.inf), np.full(len(others), -np.inf)
+    return Evidence(
+        name,
+        knowledge,
+        epsilon_of_mu(certified(members, others, policy, bound), delta),
+        confidence,
+        len(members) + len(others),
+        f"Gaussian DP from both error rates (refutes the claimed noise), {policy}",
+        members,
+        others,
+        epsilon_of_mu(certified(*perfect, policy, bound), delta),
+    )
+
+
+def mean_shift_lower_bound(
+    members: ArrayLike, others: ArrayLike, *, confidence: float = CONFIDENCE, stddev: float | None = None
+) -> float:
+    r"""Return a lower bound on the distance of two normal means in standard deviations, 0 if there is none above 0.
+
+    With n members and m others, D the difference of their means and z the normal quantile of the risk, the bound is
+    :math:`D / \sigma - z \sqrt{1/n + 1/m}`. A :math:`\sigma` that is not known is replaced by the upper bound
+    :math:`s \sqrt{(n + m - 2) / \chi^2}` of the pooled deviation s, and the risk is shared by both quantiles.
+
+    **Formal guarantee.** For independent normal scores of one standard deviation, the result exceeds the distance with
+    probability at most 1 - ``confidence``.
+
+    Args:
+        members: scores with the canary, at least 2 if the deviation is unknown.
+        others: scores without the canary, at least 2 if the deviation is unknown.
+        confidence: in (0, 1).
+        stddev: the standard deviation where it is known for certain, which the claimed noise is not.
+
+    Raises:
+        InputError: a score is not finite, there are too few, or they have no spread.
+
+    >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
+    >>> round(mean_shift_lower_bound(noise[0] + 1, noise[1]), 3)
+    0.836
+    >>> round(mean_shift_lower_bound(noise[0] + 1, noise[1], stddev=1.0), 3)
+    0.876
+    """
+    members, others = check_scores("members", members), check_scores("others", others)
+    risk = 1 - check_real(low=0, high=1, open_low=True, open_high=True, confidence=confidence)
+    if stddev is None:
+        risk /= 2
+        freedom = check_int("Known scores need a spread.", low=2, scores=len(members) + len(others) - 2)
+        squares = ((members - members.mean()) ** 2).sum() + ((others - others.mean()) ** 2).sum()
+        if squares == 0:
+            raise fail("members", "scores without spread", "to be normal", "Use audit_runs for scores of few values.")
+        stddev = math.sqrt(squares / chdtri(freedom, 1 - risk))
+    stddev = check_real(low=0, open_low=True, stddev=stddev)
+    error = math.sqrt(1 / len(members) + 1 / len(others))
+    return max(0.0, float((members.mean() - others.mean()) / stddev + ndtri(risk) * error))
+
+
+def audit_means(
+    members: ArrayLike,
+    others: ArrayLike,
+    *,
+    name: str,
+    knowledge: str,
+    delta: float,
+    confidence: float = CONFIDENCE,
+    stddev: float | None = None,
+) -> Evidence:
+    """Return the epsilon of two normal laws whose means differ by as much as the scores rule out.
+
+    It is for log-likelihood ratios of Gaussian releases, which are normal with one variance under both data sets if
+    the release is a fixed vector plus normal noise. No threshold is chosen, and nothing is lost at rare errors.
+
+    **Formal guarantee.** If the scores are independent and exactly normal of one standard deviation with and without
+    the canary, and the mechanism is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most
+    1 - ``confidence``: the scores are computed from its outputs, and their own curve is that of mu-GDP.
+
+    Args:
+        members: scores with the canary, higher where the attack finds it.
+        others: scores without the canary.
+        name: what the attack is called.
+        knowledge: what the attacker holds, in words.
+        delta: of the claim that is tested, in (0, 1).
+        confidence: in (0, 1).
+        stddev: of the scores where it is known for certain; without it, an upper bound from the scores is used, so
+            that noise of another size than claimed is found.
+
+    Raises:
+        InputError: a score is not finite, there are too few, or they have no spread.
+
+    >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
+    >>> found = audit_means(noise[0] + 1, noise[1], name="likelihood ratio", knowledge="all", delta=1e-5)
+    >>> round(found.epsilon_lower_bound, 3)
+    3.561
+
+    Source: Andrew et al. 2023, section 3, with bounds in place of estimates.
+    """
+    members, others = check_scores("members", members), check_scores("others", others)
+    mu = mean_shift_lower_bound(members, others, confidence=confidence, stddev=stddev)
+    spread = "estimated" if stddev is None else "known"
+    return Evidence(
+        name,
+        knowledge,
+        epsilon_of_mu(mu, delta),
+        confidence,
+        len(members) + len(others),
+        f"difference of means of normal scores of one {spread} variance",
+        members,
+        others,
+    )

@@ -1,0 +1,251 @@
+r"""From scores with and without the canary to an epsilon that the mechanism exceeds, whatever threshold looked best.
+
+A threshold that was chosen after the scores were seen makes the best of many bounds look better than it is. Each policy
+here keeps the stated confidence; what is tried is fixed before the scores are:
+
+* :class:`Explicit`: the caller fixes the threshold.
+* :class:`Bonferroni`: ranks k of a fixed grid. The threshold lies just above the k-th largest score of the others, and the
+  risk is divided by the number of ranks. Proof: let n others be drawn independently. With U the uniform quantiles of
+  their scores, at most :math:`1 - U_{(k)}` of all others lie above this threshold, and :math:`1 - U_{(k)}` has the law
+  Beta(k, n - k + 1). The bound of Clopper and Pearson on a share of which k - 1 in n were seen is the upper quantile of
+  this law, so it holds although the threshold was read off the scores. Given the others, the threshold is fixed for the
+  members, and their count above it is binomial. Equal scores only lower the share. So each rank holds at its share of the
+  risk, and all hold together at its sum.
+* :class:`Split`: the threshold is the best on every second score; the bound comes from the rest, which are independent.
+* :class:`MultiSplit`: the median of bounds of several splits, each at half the risk. Proof: a bound of its own exceeds
+  epsilon with probability at most alpha / 2; so the expected share of bounds that do is at most alpha / 2, and by Markov's
+  inequality at least half of them do with probability at most alpha (Meinshausen, Meier and Bühlmann 2009, theorem 3.1).
+
+A published implementation divides the risk by the number of corners of the convex hull of the ROC curve. This number
+depends on the scores and is far below the number of thresholds that were searched, so the proof does not cover it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.audit._bounds import epsilon_lower_bound
+from sfumato.audit._evidence import Evidence
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+CONFIDENCE = 0.999
+DEFAULT_RANKS = 32
+_RANKS_OF_A_SPLIT = 64
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """A threshold that was fixed before the scores were seen; a score at or above it says that the canary is in.
+
+    Args:
+        threshold: a finite score.
+
+    Raises:
+        InputError: the threshold is not finite.
+    """
+
+    threshold: float
+
+    def __post_init__(self) -> None:
+        check_real(threshold=self.threshold)
+
+    def __str__(self) -> str:
+        return f"threshold {self.threshold:g}, fixed before"
+
+
+@dataclass(frozen=True)
+class Bonferroni:
+    """The best of several ranks; the risk is divided by their number.
+
+    Args:
+        ranks: how many, close together at both ends; None takes every rank.
+
+    Raises:
+        InputError: there is no rank.
+    """
+
+    ranks: int | None = DEFAULT_RANKS
+
+    def __post_init__(self) -> None:
+        if self.ranks is not None:
+            check_int(low=1, ranks=self.ranks)
+
+    def __str__(self) -> str:
+        return f"best of {'all' if self.ranks is None else self.ranks} ranks, Bonferroni"
+
+    def of(self, total: int) -> Integers:
+        """Return the ranks among ``total`` scores: without repetition, from 1 up to ``total``.
+
+        >>> Bonferroni(7).of(1000).tolist()
+        [1, 10, 91, 500, 909, 990, 999]
+        """
+        if self.ranks is None:
+            return np.arange(1, total + 1)
+        logits = np.log(total) * np.linspace(-1, 1, self.ranks)
+        return np.unique(np.clip(np.rint(total / (1 + np.exp(-logits))), 1, total)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A threshold that is the best on one half of the scores, for the bound on the other half."""
+
+    def __str__(self) -> str:
+        return "threshold from one half, bound from the other"
+
+
+@dataclass(frozen=True)
+class MultiSplit:
+    """The median over random splits of the bound of each, at half the risk.
+
+    Args:
+        splits: how many; they are fixed in advance, so that equal scores give an equal bound.
+
+    Raises:
+        InputError: there is no split.
+    """
+
+    splits: int = 21
+
+    def __post_init__(self) -> None:
+        check_int(low=1, splits=self.splits)
+
+    def __str__(self) -> str:
+        return f"median of {self.splits} splits at half the risk"
+
+
+Policy = Explicit | Bonferroni | Split | MultiSplit
+BoundOfCounts = Callable[..., "float | NDArray[np.float64]"]
+
+
+def check_scores(name: str, values: ArrayLike) -> Floats:
+    """Return scores as a vector of finite numbers.
+
+    Args:
+        name: the argument, for the message.
+        values: the scores, at least one.
+
+    Raises:
+        InputError: there is no score, or one is not finite.
+    """
+    scores = np.asarray(values, np.float64)
+    if scores.ndim != 1 or not scores.size or not np.isfinite(scores).all():
+        raise fail(
+            name,
+            f"an array of shape {scores.shape}, {int((~np.isfinite(scores)).sum())} of its entries not finite",
+            "to be a vector of finite scores, at least one",
+            "Find out why a score is not finite, or put a large finite number in the place of infinity.",
+        )
+    return scores
+
+
+def certified(members: Floats, others: Floats, policy: Policy, bound: BoundOfCounts) -> float:
+    """Return a lower bound that holds under the policy, from one that holds at a fixed threshold.
+
+    Args:
+        members: scores with the canary.
+        others: scores without it.
+        policy: how thresholds are chosen.
+        bound: called with true positives, positives, false positives, negatives and ``comparisons``, by which it
+            divides its risk; counts are arrays, one for each threshold.
+
+    Raises:
+        InputError: a split needs two scores on each side.
+    """
+    match policy:
+        case Explicit(threshold):
+            return _at(members, others, threshold, bound)
+        case Bonferroni():
+            return _searched(members, others, policy, bound)
+    if min(len(members), len(others)) < 2:
+        raise fail("members", min(len(members), len(others)), "and others to hold two scores each for a split")
+    if isinstance(policy, Split):
+        return _split(members, others, bound, 1)
+    shuffle = np.random.default_rng(0)
+    bounds = [_split(shuffle.permutation(members), shuffle.permutation(others), bound, 2) for _ in range(policy.splits)]
+    return float(np.sort(bounds)[(policy.splits - 1) // 2])
+
+
+def _at(members: Floats, others: Floats, threshold: float, bound: BoundOfCounts, comparisons: int = 1) -> float:
+    hits, alarms = int((members >= threshold).sum()), int((others >= threshold).sum())
+    return float(np.max(bound(hits, len(members), alarms, len(others), comparisons=comparisons)))
+
+
+def _searched(members: Floats, others: Floats, policy: Bonferroni, bound: BoundOfCounts) -> float:
+    ranks = policy.of(len(others))
+    thresholds = np.nextafter(np.sort(others)[::-1][ranks - 1], np.inf)
+    hits = len(members) - np.searchsorted(np.sort(members), thresholds)
+    return float(np.max(bound(hits, len(members), ranks - 1, len(others), comparisons=len(ranks))))
+
+
+def _split(members: Floats, others: Floats, bound: BoundOfCounts, comparisons: int) -> float:
+    (members, rest), (others, other_rest) = (members[::2], members[1::2]), (others[::2], others[1::2])
+    tried = np.unique(np.sort(others)[::-1][Bonferroni(_RANKS_OF_A_SPLIT).of(len(others)) - 1])
+    thresholds = np.nextafter(np.append(tried, members.min()), np.inf)
+    hits, alarms = (len(side) - np.searchsorted(np.sort(side), thresholds) for side in (members, others))
+    values = np.asarray(bound(hits, len(members), alarms, len(others), comparisons=1))
+    return _at(rest, other_rest, float(thresholds[values.argmax()]), bound, comparisons)
+
+
+def audit_runs(
+    members: ArrayLike,
+    others: ArrayLike,
+    *,
+    name: str,
+    knowledge: str,
+    delta: float,
+    confidence: float = CONFIDENCE,
+    policy: Policy | None = None,
+) -> Evidence:
+    """Return the epsilon that scores of independent runs rule out, by exact binomial bounds on both error rates.
+
+    **Formal guarantee.** If the mechanism is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most
+    1 - ``confidence``. Scores are independent: one for each run, or one for each of many canaries in one run of a
+    mechanism that treats them independently. No law is assumed of them. Scores are never turned around: an attack that is
+    worse than chance gives 0.
+
+    Args:
+        members: scores with the canary, higher where the attack finds it.
+        others: scores without the canary.
+        name: what the attack is called.
+        knowledge: what the attacker holds, in words.
+        delta: of the claim that is tested, in [0, 1).
+        confidence: in (0, 1).
+        policy: how the threshold is chosen; without one, the best of 32 ranks.
+
+    Raises:
+        InputError: a score is not finite, or a value is outside its range.
+
+    >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
+    >>> found = audit_runs(noise[0] + 2, noise[1], name="shift", knowledge="all but the canary", delta=1e-5)
+    >>> round(found.epsilon_lower_bound, 3), found.trials
+    (3.117, 4000)
+
+    Source: Jagielski, Ullman and Oprea 2020, section 4; Nasr et al. 2021, section 3.
+    """
+    members, others, policy = check_scores("members", members), check_scores("others", others), policy or Bonferroni()
+
+    def bound(*counts: int, comparisons: int) -> float | Floats:
+        return epsilon_lower_bound(*counts, delta=delta, confidence=confidence, comparisons=comparisons)
+
+    perfect = np.full(len(members), np.inf), np.full(len(others), -np.inf)
+    return Evidence(
+        name,
+        knowledge,
+        certified(members, others, policy, bound),
+        confidence,
+        len(members) + len(others),
+        f"Clopper-Pearson on both error rates, {policy}",
+        members,
+        others,
+        certified(*perfect, policy, bound),
+    )

@@ -1,0 +1,237 @@
+r"""Counts of neighbors by class, released once: first the labels of known nodes, then what the others are thought to be.
+
+Features and labels are public here, and a record is one edge. Every edge is read once:
+
+1. *Known nodes* (labeled training nodes) send the one-hot row of their label to all others and, among undirected edges, to the
+   known nodes that come later in a public order: :math:`S = A_1^\top Y + N_1`.
+2. *The others* send class probabilities, computed from S, among each other: :math:`T = A_2^\top P(S) + N_2`.
+
+A head reads :math:`S + w T` for a weight w that validation labels choose (:data:`WEIGHTS`; 0 leaves T out).
+
+**Formal guarantee.** :math:`A_1` and :math:`A_2` are disjoint sets of edges by public facts
+(:func:`~sfumato.bounded.counting.from_senders`), so S and T together are one release of L1 sensitivity 1 with discrete
+Laplace noise of scale b: pure :math:`\epsilon = 1 / b`. It is charged as one, of shape [num_nodes, 2 num_classes].
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts
+from sfumato.bounded.kernels import UNIT
+from sfumato.noise.keys import derive_key, new_key
+from sfumato.privacy.events import PureEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.bounded.aggregation import Arcs
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.units import Unit
+
+NAME = "aggregate/1"
+WEIGHTS = (0.25, 0.0, 0.125, 0.5, 1.0)
+"""Candidates for w; the first is taken where there are no validation labels."""
+_WEIGHT, _SHARES = "later.weight", "class.shares"
+
+
+def counts_release(unit: Unit, public: PublicFacts, hops: int, noise_multiplier: float) -> Release:
+    """Describe the one release: S and, if there are two ``hops``, T beside it.
+
+    Args:
+        unit: the unit of privacy.
+        public: facts of the graph, of which the counts are read.
+        hops: 1 or 2.
+        noise_multiplier: scale b of the noise over the sensitivity, 1 / epsilon.
+
+    Raises:
+        UnsupportedUnitError: a record may be more than one arc that carries a message.
+    """
+    count_sensitivity(unit)
+    classes = public.num_classes
+    return Release(NAME, PureEvent(1 / noise_multiplier), (public.num_nodes, hops * classes), 0)
+
+
+class Counter:
+    """The two parts of one release over fixed arcs; it is charged when the counter is made.
+
+    Args:
+        plan: has the release, unless there is no privacy.
+        session: ledger and secret key.
+        arcs: routed arcs by destination.
+        known: which nodes send in the first part, bool [num_nodes], public.
+    """
+
+    def __init__(self, plan: Planned, session: Session, arcs: Arcs, known: NDArray[np.bool_]) -> None:
+        self._private, self._session, self._scale, self._key = plan.unit.private, session, _scale(plan), new_key()
+        self._parts = {"known": from_senders(arcs, known), "others": from_senders(arcs, ~known)}
+        if plan.unit.private:
+            self._key = session.charge(NAME)
+
+    def of_known(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return S, int64 [num_nodes, num_classes], for ``rows`` that were fixed before."""
+        return self._part("known", NAME, rows)
+
+    def of_others(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return T, int64 [num_nodes, num_classes]. ``rows`` may be computed from S."""
+        return self._part("others", f"{NAME}/others", rows)
+
+    def _part(self, name: str, bound: str, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        arcs = self._parts.pop(name)  # a part is released once
+        if self._private:
+            self._session.bind(bound, rows, *arcs.arrays)
+        return noisy_counts(arcs, rows, self._scale, derive_key(self._key, name))
+
+
+def one_hot(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Return the rows that known nodes send, zero for all others, and which nodes these are: labeled training nodes.
+
+    Args:
+        graph: its labels and roles are read.
+        num_classes: columns of the rows.
+    """
+    known = np.zeros(graph.num_nodes, np.bool_) if graph.y is None else graph.train_mask & (graph.y >= 0)
+    rows = np.zeros((graph.num_nodes, num_classes), np.float32)
+    if graph.y is not None:
+        rows[known, graph.y[known]] = 1
+    return rows, known
+
+
+def count_inputs(
+    plan: Planned,
+    counts: NDArray[np.int64],
+    own: NDArray[np.float32],
+    weight: float,
+    shares: NDArray[np.float32] | None,
+) -> NDArray[np.float32]:
+    r"""Return what the head reads of each node's row and of its class probabilities without messages.
+
+    With :math:`M = S + w T`, its row sums m, the shares :math:`\pi` of the classes and the noise's standard deviation
+    :math:`\sigma` of an entry of M, these are the surplus over the shares, :math:`R = M - m \pi`, in units of the noise of S; its
+    direction, shrunk by noise; the logarithm of the rate of each class over its share, which :math:`a = 2 + 2 \sigma^2` messages
+    in proportion to the shares smooth; the root of m; and the logarithms of ``own``. Around the shares, and not around equal
+    counts, a class of few nodes is seen: one of its messages is more than is expected.
+
+    Shapes: float32 [num_nodes, 4 num_classes + 1], or [num_nodes, 3 num_classes] without shares.
+
+    Args:
+        plan: has the release, unless there is no privacy.
+        counts: S, or S and T, int64 [num_nodes, num_classes or twice that].
+        own: class probabilities of the graph-free model, [num_nodes, num_classes].
+        weight: w, how much T counts beside S.
+        shares: those of the classes among the known nodes, :func:`class_shares`; None in runs that were saved without
+            them, whose heads read surpluses over equal counts and no rates.
+    """
+    classes, noise = own.shape[1], float(_scale(plan)) * np.sqrt(2)
+    messages = counts[:, :classes] / UNIT
+    if counts.shape[1] > classes:
+        messages += weight * (counts[:, classes:] / UNIT)
+    total, stddev = messages.sum(axis=1, keepdims=True), noise * np.sqrt(1 + weight**2)
+    center = np.full(classes, 1 / classes) if shares is None else shares.astype(np.float64)
+    surplus = messages - total * center
+    parts = [surplus / (noise or 1.0), directions(surplus, stddev)]
+    if shares is not None:
+        prior, there = smoothing(stddev), np.maximum(total, 0)
+        rates = (np.maximum(messages, 0) + prior * center) / (there + prior)
+        parts += [np.log(rates / center), np.sqrt(there)]
+    return np.hstack([*parts, np.log(own)]).astype(np.float32)
+
+
+def smoothing(noise_stddev: float) -> float:
+    """Return a, the number of messages in proportion to the shares that smooth a rate; more where noise is larger.
+
+    >>> smoothing(0.0), smoothing(2.0)
+    (2.0, 10.0)
+    """
+    return 2.0 + 2.0 * noise_stddev**2
+
+
+def class_shares(rows: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return the share of each class among the known nodes, each class counted once more, so that none is 0.
+
+    Args:
+        rows: one-hot labels of the known nodes, [num_nodes, num_classes].
+        known: which nodes these are, bool [num_nodes].
+
+    >>> class_shares(np.array([[1, 0], [0, 0], [1, 0]], np.float32), np.array([True, False, True])).tolist()
+    [0.75, 0.25]
+    """
+    return ((rows[known].sum(axis=0) + 1) / (np.count_nonzero(known) + rows.shape[1])).astype(np.float32)
+
+
+def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
+    """Return rows divided by their length, which counts the noise twice so that faint rows stay short.
+
+    Args:
+        sums: rows of mean 0, [n, C].
+        noise_stddev: standard deviation of their noise.
+
+    >>> directions(np.array([[3.0, -3.0]]), 0.0).round(3).tolist(), directions(np.zeros((1, 2)), 0.0).tolist()
+    ([[0.707, -0.707]], [[0.0, 0.0]])
+    """
+    length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + (sums.shape[1] - 1) * noise_stddev**2)
+    return np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
+
+
+def best_weight(found: dict[float, NDArray[np.float32]], labels: NDArray[np.int64]) -> float:
+    """Return the weight whose probabilities have the smallest cross-entropy, or the first if there are no labels.
+
+    Args:
+        found: by weight, class probabilities of nodes with a label, [n, num_classes].
+        labels: their classes, [n].
+
+    >>> sure, wrong = np.array([[0.9, 0.1]], np.float32), np.array([[0.1, 0.9]], np.float32)
+    >>> best_weight({0.0: wrong, 1.0: sure}, np.array([0]))
+    1.0
+    """
+    rows = np.arange(len(labels))
+    return min(found, key=lambda weight: float(-np.log(np.maximum(found[weight][rows, labels], 1e-9)).sum()))
+
+
+def reading_arrays(shares: NDArray[np.float32], weight: float | None = None) -> Arrays:
+    """Return what the head's inputs depend on, as it is stored among the weights of the model.
+
+    Args:
+        shares: those of the classes, :func:`class_shares`.
+        weight: w; None where the head reads labels alone.
+    """
+    return {_SHARES: shares} | ({} if weight is None else {_WEIGHT: np.array([weight], np.float32)})
+
+
+def stored_weight(weights: Arrays) -> float:
+    """Return the weight that a model holds; 0 if it has none, as where the head reads labels alone.
+
+    >>> stored_weight(reading_arrays(np.ones(1, np.float32), 0.5)), stored_weight({})
+    (0.5, 0.0)
+    """
+    return float(weights[_WEIGHT][0]) if _WEIGHT in weights else 0.0
+
+
+def stored_shares(weights: Arrays) -> NDArray[np.float32] | None:
+    """Return the shares of the classes that a model holds; None in runs that were saved without them.
+
+    >>> stored_shares(reading_arrays(np.array([0.75, 0.25], np.float32))).tolist()
+    [0.75, 0.25]
+    """
+    return weights.get(_SHARES)
+
+
+def noise_scale(unit: Unit, event: Event) -> Fraction:
+    """Return the scale b of the noise of one entry, in units of a full row, at which a release is the ``event``.
+
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> noise_scale(EdgeLevel(directed=False), PureEvent(0.5))
+    Fraction(2, 1)
+    """
+    assert isinstance(event, PureEvent)
+    return Fraction(count_sensitivity(unit)) / Fraction(event.epsilon)
+
+
+def _scale(plan: Planned) -> Fraction:
+    """Scale of the noise of one entry; 0 without privacy."""
+    return noise_scale(plan.unit, plan.event(NAME)) if plan.unit.private else Fraction(0)

@@ -1,0 +1,333 @@
+r"""DPAR: a network that reads, for each root, the nodes of a private PageRank row; trained by DP-SGD with a root as the example.
+
+1. *Rows.* M public roots get the K largest entries of their approximate PageRank after noise, on the arcs between training nodes
+   (:mod:`~sfumato.bounded.appr_release`). The noise hides *any* change of arcs.
+2. *Trim.* Columns are cut until each node is read by at most R roots, its own included (:mod:`~sfumato.bounded.occurrences`).
+3. *Train.* Root w has the scores :math:`\sum_u \pi_{wu} f(x_u)`, f a network of two layers. One gradient a root, clipped over all
+   parameters jointly; roots are Poisson-sampled.
+4. *Predict.* Each node by its own features. Only where features and arcs outside the training role are declared public
+   (``public_test_graph``), the other nodes' scores are averaged over their neighbors: :math:`Q \leftarrow (1 - \alpha) D^{-1} A
+   Q + \alpha f(X)`, from :math:`Q = f(X)`, ``power_steps`` times.
+
+**No rows at all** is what the default chooses, by a public rule (:func:`~sfumato.central._appr.worth_releasing`): each root then
+reads itself, all training nodes are roots, R = 1 and the whole budget trains. ``docs/results/dpar.md`` shows why: rows of the
+graphs tried are noise at every epsilon up to 16, and even a topology that costs nothing loses more by R > 1 than it gains.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato.bounded.appr_release import STEPS
+from sfumato.bounded.gradients import PrivateSGD
+from sfumato.bounded.occurrences import check_occurrences, root_examples
+from sfumato.bounded.pagerank import Walk
+from sfumato.bounded.split_gradients import LEAST_CLIP, MOST_CLIP, SplitNetwork, split_steps
+from sfumato.bounded.splits import unit_rows
+from sfumato.central._appr import NOISY, Rows, loss_weights, random_rows, worth_releasing
+from sfumato.central._two_layers import (
+    first_weights,
+    hidden_rows,
+    num_weights,
+    own_scores,
+    train_plainly,
+    weight_arrays,
+)
+from sfumato.errors import InputError
+from sfumato.graph._subgraph import adjacency
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.nn._training import Adam
+from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.method._plan import Plan
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+MECHANISMS = ("auto", "none", "random", *NOISY)
+DECLARED = (
+    "Features of nodes outside the training role, and arcs between them, were declared public: nothing is promised about "
+    "them, and the predictions for these nodes read them."
+)
+
+
+@dataclass(frozen=True)
+class DPAR(CuratorMethod):
+    r"""Private PageRank rows, and a network of two layers that is trained on them by DP-SGD with a root as the example.
+
+    Scores are float32 [num_nodes, num_classes].
+
+    **Formal guarantee.** At node level, incident or owned arcs: the events of the rows
+    (:func:`~sfumato.bounded.appr_release.gaussian_row_event`,
+    :func:`~sfumato.bounded.appr_release.exponential_row_events`), and a
+    :class:`~sfumato.privacy.events.RepeatedGaussianEvent` over roots of ``occurrences`` terms
+    (:mod:`~sfumato.bounded.occurrences`); without rows a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under every unit but node and none.
+
+    Args:
+        mechanism: "gaussian", "exponential" (equal weights), "exponential-laplace" (noisy weights), "random" (rows by public
+            coins), "none" (each root reads itself), or "auto": gaussian or none, by a public rule; tuning takes it for none.
+        num_roots: M, how many training nodes are roots; None for all.
+        top_k: K, the number of entries of a row.
+        occurrences: R, how many roots may read a node.
+        appr_share: the share of :math:`\mu^2` that the rows get.
+        row_clip: :math:`C_1`, the L2 norm of a row under "gaussian".
+        entry_clip: :math:`C_2`, the bound of an entry under the exponential mechanisms.
+        alpha: chance to return to the root at a step of the walk.
+        rho: l1 weight of approximate PageRank.
+        gamma: tolerance of approximate PageRank.
+        batch_size: expected number of roots in a Poisson sample; None for all.
+        steps: number of steps of Adam.
+        learning_rate: step size, in (0, 100].
+        width: number of hidden units.
+        l2_clip_norm: C, the L2 norm of a root's gradient.
+        public_test_graph: whether what lies outside the training role is declared public, and averaged over.
+        power_steps: how often it is averaged.
+        root_seed: public seed of roots and random rows.
+
+    Raises:
+        InputError: a setting is out of range.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> plan = DPAR().calibrate(Budget(4.0, 1e-5), NodeLevel(arcs="incident"), facts)
+    >>> plan.method.mechanism, [release.name for release in plan.releases], round(plan.epsilon, 2)
+    ('none', ['network'], 4.0)
+
+    Source: Zhang et al. (2024), DPAR: Decoupled Graph Neural Networks with Node-Level Differential Privacy. Their sensitivity
+    of a row is too small by a root of 2, and their theorem 8 bounds what enters a loss, not what leaves a clipped gradient.
+    """
+
+    mechanism: str = "auto"
+    num_roots: int | None = None
+    top_k: int = 4
+    occurrences: int = 2
+    appr_share: float = 0.5
+    row_clip: float = 0.01
+    entry_clip: float = 0.001
+    alpha: float = 0.25
+    rho: float = 1e-4
+    gamma: float = 1e-4
+    batch_size: int | None = None
+    steps: int = 100
+    learning_rate: float = 0.03
+    width: int = 32
+    l2_clip_norm: float = 0.01
+    public_test_graph: bool = False
+    power_steps: int = 2
+    root_seed: int = 0
+    card: ClassVar[Card] = Card(
+        name="dpar",
+        summary="network on private PageRank rows, if their noise allows them",
+        units=("node",),
+        candidates=({"learning_rate": 0.01}, {"learning_rate": 0.03}, {"learning_rate": 0.1}),
+        citations=("zhang2024dpar",),
+        audience=Audience(("PageRank rows with noise", "weights"), never_of_nodes=("PageRank rows before noise",)),
+        notes=(
+            "An example of DP-SGD is a root with the nodes of its row here. Its gradient is computed by compiled code in a "
+            "fixed order, not by exact products; sums over roots are exact.",
+            "Steps, learning rate and clip norm of the method were chosen on Cora-ML and UCSC68.",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        check_choice(MECHANISMS, mechanism=self.mechanism)
+        for name in ("num_roots", "batch_size"):
+            if getattr(self, name) is not None:
+                check_int(low=1, **{name: getattr(self, name)})
+        for name in ("top_k", "occurrences", "steps", "width", "power_steps"):
+            check_int(low=1, **{name: getattr(self, name)})
+        check_real(low=0, high=1, open_low=True, open_high=True, appr_share=self.appr_share)
+        for name in ("row_clip", "entry_clip", "l2_clip_norm"):
+            check_real(low=LEAST_CLIP, high=MOST_CLIP, **{name: getattr(self, name)})
+        Walk(self.alpha, self.rho, self.gamma)
+        check_real(low=0, high=100, open_low=True, learning_rate=self.learning_rate)
+        if not isinstance(self.public_test_graph, bool):
+            raise fail("public_test_graph", self.public_test_graph, "to be True or False")
+        check_int(low=0, root_seed=self.root_seed)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Return what the claim leaves out where the test graph is declared public."""
+        return (DECLARED,) if self.public_test_graph else ()
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Choose the mechanism, if it is "auto", by public facts; then find the noise.
+
+        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
+        """
+        if self.mechanism != "auto":
+            return super().calibrate(budget, unit, public)
+        worth = budget is None or worth_releasing(budget, self.rows(public), self.appr_share)
+        chosen: Plan = replace(self, mechanism="gaussian" if worth else "none").calibrate(budget, unit, public)
+        return chosen
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph without features, of which every prediction would be the same.
+
+        Raises:
+            InputError: there is no column of features.
+        """
+        if not graph.num_features:
+            raise InputError("Expected a graph with features, got no column. Give features, or use label-messages.")
+
+    def grid_steps(self, unit: Unit) -> float:
+        """Return the steps of a row of PageRank, by the larger of its two sensitivities; no ``unit`` changes them."""
+        return STEPS * max(self.top_k, math.sqrt(2))
+
+    def rows(self, public: PublicFacts) -> Rows:
+        """Return the rows by their public numbers; ``public`` has the number of training nodes."""
+        nodes = max(public.num_train, 1)
+        kind = self.mechanism if self.mechanism in NOISY else "gaussian"
+        clip = self.row_clip if kind == "gaussian" else self.entry_clip
+        return Rows(kind, min(self.num_roots or nodes, nodes), nodes, min(self.top_k, nodes), clip)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List the rows, if they have noise, and one DP-SGD run over roots.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        check_occurrences(unit)
+        rows, size = self.rows(public), num_weights(public, self.width)
+        noisy: tuple[Release, ...] = ()
+        if self.mechanism in NOISY:
+            noisy = rows.releases(noise_multiplier / math.sqrt(self.appr_share), unit.no_arc_change)
+        relation, most = ("replace" if unit.relation == "replace" else "add-remove"), self.most
+        prob = min(self.batch_size or rows.num_rows, rows.num_rows) / rows.num_rows
+        share = 1 - self.appr_share if noisy else 1.0
+        noise = noise_multiplier * prob * most * math.sqrt(self.steps / share) * (1 + (relation == "replace"))
+        event: PoissonGaussianEvent | RepeatedGaussianEvent = (
+            PoissonGaussianEvent(prob, noise, self.steps, relation)
+            if most == 1
+            else RepeatedGaussianEvent(prob, most, noise, self.steps, relation)
+        )
+        return *noisy, Release("network", event, (size,), size, arc_change=unit.no_arc_change)
+
+    @property
+    def most(self) -> int:
+        """Return how many roots may read a node; without rows 1."""
+        return 1 if self.mechanism in ("auto", "none") else self.occurrences
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Release the rows, trim them, and train on roots.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        start = first_weights(plan.public, self.width, session.seed)
+        roots = self.roots(plan.public)
+        matrix, released = self._matrix(plan, graph, roots, session)
+        if not plan.unit.private:
+            network = self.network(graph, loss_weights(matrix, roots, len(roots)), roots)
+            flat = train_plainly(network, start, self.steps, self.learning_rate, Adam)
+            return Outcome(weight_arrays(plan.public, self.width, flat), {})
+        event, leave_out = plan.event("network"), plan.unit.relation == "remove"
+        assert isinstance(event, PoissonGaussianEvent | RepeatedGaussianEvent)
+        settings = PrivateSGD(
+            event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
+        )
+        told, key = session.watch.stage("network"), session.charge("network")
+        network = self.network(graph, loss_weights(matrix, roots, self.most), roots)
+        flat, operands = split_steps(network, start, settings, key, leave_out=leave_out, progress=told)
+        session.bind("network", np.frombuffer(operands, np.uint8))
+        return Outcome(weight_arrays(plan.public, self.width, flat), released)
+
+    def roots(self, public: PublicFacts) -> NDArray[np.int64]:
+        """Return the roots by public coins, int64 [num_roots], ascending numbers among the training nodes.
+
+        ``public`` has the number of training nodes.
+        """
+        rows = self.rows(public)
+        return np.sort(np.random.default_rng(self.root_seed).permutation(rows.num_nodes)[: rows.num_rows])
+
+    def network(self, graph: Graph, matrix: sp.csr_matrix, roots: NDArray[np.int64]) -> SplitNetwork:
+        """Return the network on roots and the nodes of their rows. It holds private data.
+
+        Args:
+            graph: features and labels are read.
+            matrix: what losses read, [num_roots, number of training nodes].
+            roots: numbers of the roots among the training nodes.
+        """
+        train = np.flatnonzero(graph.train_mask)
+        entries = sp.coo_matrix(matrix)
+        of_all = sp.csr_matrix((entries.data, (entries.row, train[entries.col])), (len(roots), graph.num_nodes))
+        return SplitNetwork(root_examples(graph, of_all, train[roots]), self.width, graph.num_classes)
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Apply the network to each node's own features; average them outside the training role if that is declared public.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        own = own_scores(weights, graph)
+        return power_iteration(graph, own, self.alpha, self.power_steps) if self.public_test_graph else own
+
+    def embeddings(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Compute the hidden layer of every node, and of roots with released rows its sum over their rows. **Evaluation only**.
+
+        Embeddings of roots read other nodes' features in the clear; those of all other nodes are for the node itself.
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`. The result
+        is float32 [num_nodes, width].
+        """
+        hidden: NDArray[np.float32] = hidden_rows(weights, unit_rows(graph)).astype(np.float32)
+        if released:
+            roots, train = self.roots(plan.public), np.flatnonzero(graph.train_mask)
+            weighed = loss_weights(self.rows(plan.public).matrix(released), roots, self.most)
+            hidden[train[roots]] = weighed @ hidden[train]
+        return hidden
+
+    def _matrix(
+        self, plan: Planned, graph: Graph, roots: NDArray[np.int64], session: Session
+    ) -> tuple[sp.csr_matrix, Arrays]:
+        """The rows, and what was released of them."""
+        rows, walk = self.rows(plan.public), Walk(self.alpha, self.rho, self.gamma)
+        if self.mechanism in ("auto", "none"):
+            ends = np.arange(len(roots)), roots
+            return sp.csr_matrix((np.ones(len(roots)), ends), (rows.num_rows, rows.num_nodes)), {}
+        if self.mechanism == "random":
+            return random_rows(rows.num_rows, rows.num_nodes, rows.top_k, self.root_seed), {}
+        if not plan.unit.private:
+            return rows.exact(graph, roots, walk), {}
+        released = rows.released(plan, graph, roots, walk, session)
+        return rows.matrix(released), released
+
+
+def power_iteration(graph: Graph, scores: NDArray[np.float32], alpha: float, steps: int) -> NDArray[np.float32]:
+    r"""Compute averages of scores over neighbors outside the training role; training nodes keep theirs.
+
+    :math:`Q \leftarrow (1 - \alpha) D^{-1} A Q + \alpha H`, from Q = H (DPAR, equation 5.19 of the thesis). It reads features and
+    arcs of these nodes in the clear.
+
+    Args:
+        graph: arcs between nodes outside the training role are read, both ways.
+        scores: H, float32 [num_nodes, num_classes].
+        alpha: the weight of a node's own scores.
+        steps: how often scores are averaged.
+
+    >>> from sfumato.graph._graph import Graph
+    >>> graph = Graph.from_edges([0, 1], [1, 2], 3, directed=False, roles=[2, 2, 0])
+    >>> power_iteration(graph, np.eye(3, dtype=np.float32), 0.25, 1).tolist()
+    [[0.25, 0.75, 0.0], [0.75, 0.25, 0.0], [0.0, 0.0, 1.0]]
+    """
+    outside = np.flatnonzero(~graph.train_mask)
+    arcs = sp.csr_matrix(adjacency(graph)[outside][:, outside])
+    both = sp.csr_matrix(arcs.maximum(arcs.T))
+    mean = sp.diags(1 / np.maximum(np.asarray(both.sum(1)).ravel(), 1)) @ both
+    own, mixed = scores[outside].astype(np.float64), scores[outside].astype(np.float64)
+    for _ in range(steps):
+        mixed = (1 - alpha) * (mean @ mixed) + alpha * own
+    found = scores.copy()
+    found[outside] = mixed
+    return found

@@ -1,0 +1,215 @@
+r"""What noisy counts and public values say about a link between two nodes: four numbers from 0 to 1 for any pair.
+
+* *likeness*: the cosine of two public rows: features (rare ones count more) beside the one-hot label;
+* *degree*: the sum of the two log degrees, each shrunk toward the mean by the noise of its row;
+* *affinity*: how much more often u meets the class of v than chance has it, plus the reverse. Counts are shrunk toward what
+  the class of the node has on average;
+* *direction*: the inner product of the directions of both rows, shrunk by their noise: common neighbors, by class.
+
+Each is replaced by how rare it is: with M = 50,000 random pairs as a reference, of which k reach the value,
+:math:`\phi = \log((M + 1) / (k + 1)) / \log(M + 1)`. So the same weights fit numbers of any scale, and no pair has more than 1.
+
+The score of a pair is :math:`\theta^\top \phi`. With the mean :math:`t` of :math:`\phi` over links, the weights maximize
+
+.. math:: \theta^\top t - \log \frac{1}{M} \sum_{\text{reference}} e^{\theta^\top \phi}
+          - \frac{1}{2} \sum_j \lambda_j (\theta_j - \theta^0_j)^2,
+
+the likelihood of links that are drawn with odds :math:`e^{\theta^\top \phi}` from all pairs. Private data enter through t alone.
+:math:`\lambda_j` is ten times the variance of the noise of :math:`t_j`, plus one over the number of links, and :math:`\theta^0`
+trusts likeness alone, which reads no edge: the more noise, the closer to that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sfumato.central._counts import directions
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+
+Floats = NDArray[np.float64]
+NAMES = ("likeness", "degree", "affinity", "direction")
+_REFERENCE, _CHUNK = 50_000, 1 << 16
+_LEAST_DEGREE, _LEAST_LAW, _LEAST_SPREAD = 0.1, 1e-3, 0.02
+_CAUTION = 10.0
+_STEPS, _LONGEST_STEP, _CLOSE = 60, 2.0, 1e-6
+
+
+def public_rows(graph: Graph) -> sp.csr_matrix:
+    """Return rows of norm 1 that hold public features and labels: the cosine of two says how alike nodes are.
+
+    A stored column of a sparse table counts the more the fewer nodes have it; dense columns are standardized.
+
+    >>> from sfumato.graph._graph import Graph
+    >>> graph = Graph.from_edges([0], [1], 3, directed=False, y=[0, 0, 1])
+    >>> public_rows(graph).toarray().tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    """
+    assert graph.y is not None
+    known = np.flatnonzero(graph.y >= 0)
+    labels = sp.csr_matrix((np.ones(len(known)), (known, graph.y[known])), shape=(graph.num_nodes, graph.num_classes))
+    if graph.x is None:
+        return labels
+    x: Any = graph.x
+    if sp.issparse(x):
+        x = sp.csr_matrix(x, dtype=np.float64)
+        x = x @ sp.diags(np.log((1 + graph.num_nodes) / np.maximum(x.getnnz(axis=0), 1)))
+    else:
+        spread = x.std(axis=0, dtype=np.float64)
+        x = sp.csr_matrix((x - x.mean(axis=0, dtype=np.float64)) / np.where(spread > 0, spread, 1))
+    return _unit_rows(sp.hstack([_unit_rows(x), labels]).tocsr())
+
+
+def cosines(rows: sp.csr_matrix, pairs: NDArray[np.integer]) -> Floats:
+    """Return the inner product of two rows for each pair, float64 [m].
+
+    ``rows`` have norm 1, and ``pairs`` are row numbers [2, m].
+
+    >>> cosines(sp.csr_matrix([[1.0, 0.0], [0.6, 0.8]]), np.array([[0], [1]])).tolist()
+    [0.6]
+    """
+    found: Floats = np.asarray(rows[pairs[0]].multiply(rows[pairs[1]]).sum(axis=1)).ravel()
+    return found
+
+
+def _unit_rows(rows: sp.csr_matrix) -> sp.csr_matrix:
+    norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    return sp.csr_matrix(sp.diags(1 / np.where(norms > 0, norms, 1)) @ rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Evidence turns counts of neighbors by class, with noise, into numbers for pairs of nodes. It reads no edge.
+
+    Args:
+        graph: its public features and labels.
+        counts: released counts of the labels of neighbors, float64 [num_nodes, num_classes].
+        stddev: standard deviation of the noise of one count.
+
+    >>> from sfumato.graph._graph import Graph
+    >>> graph = Graph.from_edges([0], [1], 3, directed=False, y=[0, 0, 1])
+    >>> Evidence(graph, np.array([[1.0, 0], [1, 0], [0, 0]]), 0.0).of(np.array([[0], [1]])).round(2).tolist()
+    [[0.1, 0.1, 0.1, 0.1]]
+    """
+
+    graph: Graph
+    counts: Floats
+    stddev: float
+
+    def of(self, pairs: NDArray[np.integer]) -> Floats:
+        """Return how rare each number of each pair is, float64 [m, 4] from 0 to 1; ``pairs`` is [2, m]."""
+        total = len(self._reference) + 1
+        found = self._raw(pairs)
+        for column, values in enumerate(self._reference.T):
+            above = total - 1 - np.searchsorted(values, found[:, column], side="left")
+            found[:, column] = np.log(total / (above + 1)) / np.log(total)
+        return found
+
+    @cached_property
+    def reference(self) -> Floats:
+        """Return the numbers of the random pairs themselves, float64 [M, 4]."""
+        return self.of(self._random_pairs)
+
+    @cached_property
+    def _random_pairs(self) -> NDArray[np.int64]:
+        first, second = np.random.default_rng(0).integers(self.graph.num_nodes, size=(2, _REFERENCE))
+        apart = first != second
+        return np.stack((first[apart], second[apart]))
+
+    @cached_property
+    def _reference(self) -> Floats:
+        return np.sort(self._raw(self._random_pairs), axis=0)
+
+    @cached_property
+    def _rows(self) -> sp.csr_matrix:
+        return public_rows(self.graph)
+
+    @cached_property
+    def _degrees(self) -> Floats:
+        """Degrees over their mean, above 0: each is shrunk toward the mean by the share of the variance that noise explains."""
+        sums = self.counts.sum(axis=1)
+        mean, noise = max(float(sums.mean()), _LEAST_DEGREE), self.counts.shape[1] * self.stddev**2
+        spread = max(float(sums.var()) - noise, (_LEAST_DEGREE * mean) ** 2)
+        shrunk = mean + spread / (spread + noise) * (sums - mean)
+        degrees: Floats = np.maximum(shrunk, _LEAST_DEGREE * mean)
+        return degrees
+
+    @cached_property
+    def _log_degrees(self) -> Floats:
+        found: Floats = np.log(self._degrees)
+        return found
+
+    @cached_property
+    def _log_affinities(self) -> Floats:
+        """How much more often a node meets each class than chance has it; a last column of 0 for nodes without a label."""
+        assert self.graph.y is not None
+        classes = self.counts.shape[1]
+        groups = np.where(self.graph.y < 0, classes, self.graph.y)
+        sums, sizes = np.zeros((classes + 1, classes)), np.bincount(groups, minlength=classes + 1)
+        np.add.at(sums, groups, self.counts)
+        laws = np.maximum(sums / np.maximum(sizes, 1)[:, None], _LEAST_LAW * self._degrees.mean() / classes)
+        expected = self._degrees[:, None] * (laws / laws.sum(axis=1, keepdims=True))[groups]
+        beyond = self.counts - expected
+        spread = np.maximum(np.square(beyond).mean(axis=0) - self.stddev**2, _LEAST_SPREAD * expected.mean(axis=0))
+        shrunk = np.maximum(expected + spread / (spread + self.stddev**2) * beyond, expected / 20)
+        shares = shrunk / shrunk.sum(axis=1, keepdims=True)
+        return np.hstack([np.log(shares / (shrunk.sum(axis=0) / shrunk.sum())), np.zeros((len(shares), 1))])
+
+    @cached_property
+    def _directions(self) -> Floats:
+        return directions(self.counts - self.counts.mean(axis=1, keepdims=True), self.stddev)
+
+    def _raw(self, pairs: NDArray[np.integer]) -> Floats:
+        parts = [self._raw_part(pairs[:, at : at + _CHUNK]) for at in range(0, pairs.shape[1], _CHUNK)]
+        return np.concatenate(parts) if parts else np.empty((0, len(NAMES)))
+
+    def _raw_part(self, pairs: NDArray[np.integer]) -> Floats:
+        assert self.graph.y is not None
+        u, v = pairs
+        met, label = self._log_affinities, self.graph.y
+        found: Floats = np.stack((
+            cosines(self._rows, pairs),
+            self._log_degrees[u] + self._log_degrees[v],
+            met[u, label[v]] + met[v, label[u]],
+            np.einsum("ij,ij->i", self._directions[u], self._directions[v]),
+        ), axis=1)  # fmt: skip
+        return found
+
+
+def fit_weights(sums: Floats, count: float, stddev: float, reference: Floats) -> Floats:
+    r"""Return the weights :math:`\theta`, float64 [4], by Newton steps.
+
+    Args:
+        sums: noisy sums of the numbers of links, [4].
+        count: noisy number of these links.
+        stddev: standard deviation of the noise of each of these sums, and of the count.
+        reference: the numbers of random pairs, [M, 4].
+
+    >>> random = np.random.default_rng(0).exponential(0.1, (1000, 4)).clip(0, 1)
+    >>> (fit_weights(np.array([40.0, 10, 10, 10]), 100.0, 0.0, random).round() + 0).tolist()
+    [7.0, 1.0, 0.0, 1.0]
+    """
+    links = max(count, 1.0)
+    mean = np.clip(sums / links, 0, 1)
+    strength = _CAUTION * stddev**2 * (1 + mean**2) / links**2 + 1 / links
+    start = np.zeros(len(mean))
+    start[0] = np.log(len(reference) + 1) / 2
+    weights = start.copy()
+    for _ in range(_STEPS):
+        scores = reference @ weights
+        shares = np.exp(scores - scores.max())
+        shares /= shares.sum()
+        found = shares @ reference
+        curvature = (reference.T * shares) @ reference - np.outer(found, found) + np.diag(strength)
+        step = np.linalg.solve(curvature, mean - found - strength * (weights - start))
+        weights = weights + step * min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), _CLOSE))
+        if np.abs(step).max() < _CLOSE:
+            break
+    return weights

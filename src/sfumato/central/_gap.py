@@ -1,0 +1,349 @@
+"""GAP trains graph neural networks with aggregation perturbation (Sajadmanesh et al., 2023, USENIX Security).
+
+1. *Encoder*: an MLP pre-trained on features and labels (equations 4.3 to 4.5), rows normalized to norm 1.
+2. *Aggregation*: K noisy neighbourhood sums, each on the normalized result of the one before (algorithm 5).
+3. *Classifier*: one linear map a hop, combined, with a linear head (equations 4.10 to 4.12). It reads released rows and
+   the node's own encoding, so a way to combine them (concatenation, sum, attention) has no part in the sensitivities.
+
+**Formal guarantee.**
+
+* *Edge level.* Features and labels are public; arcs enter only through K Gaussian releases, each with noise multiplier
+  z and the sensitivity of :func:`~sfumato.bounded.aggregation.hop_sensitivity`: 1 for an arc, sqrt 2 for an undirected
+  edge. (Theorem 2 and lemma 6 of the paper state sensitivity 1 "for an edge"; that is one arc.)
+* *Node level, owned arcs.* Each owner keeps at most D arcs (:mod:`~sfumato.bounded.degree`); K Gaussian releases with
+  sensitivity sqrt D, and encoder and classifier trained by DP-SGD (:mod:`~sfumato.bounded.gradients`), composed jointly;
+  :mod:`~sfumato.privacy.splitting` gives each part its noise.
+  Theorem 3 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
+* *Without encoder.* Hop 1 sends the sender's own features, normalized, instead of its encoding: the same sensitivities,
+  in rows as wide as the features, and at node level nothing is spent on an encoder.
+* *Prediction* reads released rows, weights, and the node's own features: nothing is spent.
+
+Without private labels the epoch with the best validation accuracy is kept; with private labels the last iterate is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato._validate import check_choice, check_int, fail
+from sfumato.bounded.aggregation import (
+    affected_coordinates,
+    hop_arc_change,
+    hop_sensitivity,
+    noisy_neighborhood_sum,
+    normalize_rows,
+)
+from sfumato.bounded.incoming import capped, incoming, owned, regrouped
+from sfumato.central._learning import Features, NetworkMethod, of_all, sgd_event, train
+from sfumato.method._inference import Inference
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
+from sfumato.nn._models import COMBINE, Encoder, MultiHopClassifier
+from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
+from sfumato.noise.keys import new_key
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
+
+
+@dataclass(frozen=True)
+class GAP(NetworkMethod):
+    r"""GAP trains a graph network on noisy sums over neighbors (aggregation perturbation).
+
+    With :math:`h^{(0)}` the rows of the encoder, of norm 1, each hop k = 1, ..., K releases
+
+    .. math:: s^{(k)}_v = \sum_{u \to v} h^{(k-1)}_u + N(0, \sigma^2 I), \qquad h^{(k)}_v = s^{(k)}_v / \|s^{(k)}_v\|,
+
+    where :math:`\sigma` is the noise multiplier times the L2 sensitivity of that hop (that of hop 1 is larger if a record is
+    replaced). The classifier reads :math:`h^{(0)}, \dots, h^{(K)}`. None takes the public default for the unit: 100 epochs
+    full-batch, 10 by DP-SGD.
+
+    **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and one DP-SGD run each
+    for the encoder, if there is one, and the classifier. The module says under which conditions, with the sensitivities.
+    Other units are refused.
+
+    Shapes: each release is int64 [num_nodes, width], or [num_nodes, num_features] without encoder; one message of norm 1
+    is :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes].
+
+    Args:
+        num_hops: K, at most 1000; default 2 with privacy, 5 without.
+        encoder: False aggregates the features themselves (the paper's ablation, figure 4.7).
+        combine: how the classifier makes one row of all hops (equation 4.11): cat, sum or attention.
+
+    Raises:
+        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> plan = GAP(num_hops=3).calibrate(Budget(1.0, 1e-6), EdgeLevel(directed=False), facts)
+    >>> len(plan.releases), round(plan.releases[0].event.noise_multiplier, 2)
+    (3, 7.32)
+
+    Source: Sajadmanesh et al. (2023), equations 4.3 to 4.12, algorithms 5 to 8.
+    """
+
+    num_hops: int | None = None
+    encoder: bool = True
+    combine: str = "cat"
+    card: ClassVar[Card] = Card(
+        name="gap",
+        summary="graph network on noisy sums over neighbors",
+        options={"hops": "num_hops"},
+        defaults={"hops": "2, without privacy 5"},
+        units=("edge", "node"),
+        targets=("multilabel", "number"),
+        reads_weights=True,
+        candidates=({"num_hops": 1}, {"num_hops": 2}, {"num_hops": 3}),
+        citations=("sajadmanesh2023gap",),
+        audience=Audience(
+            ("noisy aggregates", "weights"),
+            never=("sums before noise",),
+            never_of_nodes=("encodings of single nodes (hop 0)",),
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_hops is not None:
+            check_int(low=1, high=1000, num_hops=self.num_hops)
+        if not isinstance(self.encoder, bool):
+            raise fail("encoder", self.encoder, "to be True or False", "False aggregates the features themselves.")
+        check_choice(COMBINE, combine=self.combine)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings. Concatenation is not named: it was the only way when kept runs were certified."""
+        return {name: value for name, value in super().settings.items() if (name, value) != ("combine", "cat")}
+
+    def hops(self, unit: Unit) -> int:
+        """Return K, the number of hops under a unit."""
+        return self.num_hops or (2 if unit.private else 5)
+
+    def message_width(self, public: PublicFacts) -> int:
+        """Count the columns of what is aggregated: the encoder's width, or the number of features.
+
+        Raises:
+            InputError: there are no features, and no encoder to make columns.
+        """
+        if self.encoder:
+            return self.width
+        if public.num_features == 0:
+            raise fail("encoder", False, "to be True for a graph without features", "There would be nothing to send.")
+        return public.num_features
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List K aggregations at edge level; at node level the encoder (if there is one), K aggregations and the classifier.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        hops = aggregation_releases(unit, public, self.hops(unit), self.message_width(public), noise_multiplier)
+        if "labels" in unit.public:
+            return hops
+        with torch.device("meta"):
+            networks = self._networks(self.hops(unit), public, batch_norm=False)
+        sizes = [num_parameters(network) for network in networks if network is not None]
+        sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
+        parts = (Part(GaussianEvent(noise_multiplier, len(hops))), *(Part(sgd, SGD_WEIGHT) for _ in sizes))
+        event = parts[1].at(balance(parts, noise_multiplier)[1])
+        *encoder, classifier = (
+            Release(name, event, (size,), size, arc_change=unit.no_arc_change)
+            for name, size in zip(("encoder", "classifier")[-len(sizes) :], sizes, strict=True)
+        )
+        return (*encoder, *hops, classifier)
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Run algorithm 6, encoder, aggregation, classifier.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        features = Features(graph)
+        with seeded(session.seed):
+            encoder, classifier = self._networks(
+                self.hops(plan.unit), plan.public, batch_norm="labels" in plan.unit.public
+            )
+        if encoder is not None:
+            train(self, plan, session, "encoder", encoder, graph, features.rows)
+        encoded = encode(encoder, features)
+        released = aggregate(plan, graph, session, encoded, self.hops(plan.unit))
+        hops = stack_hops(encoded, released)
+        train(self, plan, session, "classifier", classifier, graph, lambda ids: hops[ids])
+        weights = {} if encoder is None else network_arrays("encoder", encoder)
+        return Outcome({**weights, **network_arrays("classifier", classifier)}, released)
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Run algorithm 7, the classifier on stored aggregates and the nodes' own features.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        encoder, classifier = self.trained(weights, plan.public)
+        hops = stack_hops(encode(encoder, Features(graph)), released)
+        return of_all(classifier, lambda ids: hops[ids], len(hops))
+
+    def inductive(self, origin: Origin) -> GAPInference:
+        """Return algorithm 8 for a trained encoder and classifier; ``origin`` is the trained model."""
+        return GAPInference(self, origin)
+
+    def trained(self, weights: Arrays, public: PublicFacts) -> tuple[Encoder | None, MultiHopClassifier]:
+        """Build encoder (None without one) and classifier with stored weights."""
+        num_hops = sum(key.startswith("classifier.base.") and key.endswith("weight") for key in weights) - 1
+        networks = self._networks(num_hops, public, batch_norm="classifier.norm.weight" in weights)
+        for network, prefix in zip(networks, ("encoder", "classifier"), strict=True):
+            if network is not None:
+                load_weights(network, weights, prefix)
+        return networks
+
+    def _networks(
+        self, num_hops: int, public: PublicFacts, *, batch_norm: bool
+    ) -> tuple[Encoder | None, MultiHopClassifier]:
+        wide, classes = self.message_width(public), public.num_classes
+        encoder = Encoder(public.num_features, self.width, classes, batch_norm=batch_norm) if self.encoder else None
+        return encoder, MultiHopClassifier(
+            num_hops, self.width, classes, batch_norm=batch_norm, input_width=wide, combine=self.combine
+        )
+
+
+@dataclass(frozen=True)
+class GAPInference(Inference):
+    """A trained GAP aggregates another private graph; no weight changes (algorithm 8).
+
+    **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. Encoder and
+    classifier are post-processing of an earlier release. (The paper calls this free by parallel composition; that needs
+    disjoint graphs, which is the caller's to know, so the charge is always shown.)
+    """
+
+    base: GAP
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List K aggregations of the new graph.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        num_hops = len(self.base.trained(self.model.weights, public)[1].base) - 1
+        return aggregation_releases(unit, public, num_hops, self.base.message_width(public), noise_multiplier)
+
+    def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
+        """Encode and aggregate the new graph.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        encoder, classifier = self.base.trained(self.model.weights, plan.public)
+        return aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
+
+
+def aggregation_releases(
+    unit: Unit, public: PublicFacts, num_hops: int, width: int, noise_multiplier: float
+) -> tuple[Release, ...]:
+    """List one Gaussian release a hop (algorithm 5), all with the same noise multiplier.
+
+    Args:
+        unit: the unit of privacy.
+        public: facts of the graph, of which the number of nodes is read.
+        num_hops: K, the number of hops.
+        width: columns of each release.
+        noise_multiplier: standard deviation of the noise over the sensitivity of a hop.
+
+    Raises:
+        UnsupportedUnitError: a hop has no bounded sensitivity under this unit.
+    """
+    hop_sensitivity(unit, released_messages=True)
+    touched = affected_coordinates(unit, public.num_nodes, width)
+    event, shape = GaussianEvent(noise_multiplier), (public.num_nodes, width)
+    return tuple(
+        Release(
+            f"aggregate/{hop}",
+            event,
+            shape,
+            touched,
+            arc_change=hop_arc_change(unit, released_messages=reads_released(unit, hop)),
+        )
+        for hop in range(1, num_hops + 1)
+    )
+
+
+def reads_released(unit: Unit, hop: int) -> bool:
+    """Return whether the messages of a hop are post-processing of earlier releases, or of what is public.
+
+    The messages of the first one read the senders' own features.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> reads_released(NodeLevel(max_out_degree=10), 1), reads_released(NodeLevel(max_out_degree=10), 2)
+    (False, True)
+    """
+    return hop > 1 or "features" in unit.public
+
+
+def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
+    """Compute equations 4.5 and 4.6 for all nodes: rows of norm 1. Without encoder these are the features, normalized."""
+    if encoder is None:
+        x: Any = features.x
+        return normalize_rows(x.toarray() if sp.issparse(x) else x)
+    encoder.eval()
+    return normalize_rows(of_all(encoder.encode, features.rows, features.x.shape[0]))
+
+
+class Aggregation:
+    """An aggregation makes the noisy neighborhood sums of one fit.
+
+    Owners are capped once, and each hop is charged before it is computed. ``plan``, ``graph`` and ``session`` are those of the
+    method's ``run``.
+
+    Only hop 1 reads messages that depend on the sender's own record; later hops send what reads earlier releases.
+    """
+
+    def __init__(self, plan: Planned, graph: Graph, session: Session) -> None:
+        self.plan, self.session, cap = plan, session, plan.unit.max_out_degree
+        self.arcs = incoming(graph) if cap is None else regrouped(capped(owned(graph), cap, session.key))
+
+    def __call__(self, hop: int, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Release one hop of these messages, from 1 on, int64 [num_nodes, width] in steps."""
+        name, unit = f"aggregate/{hop}", self.plan.unit
+        if not unit.private:
+            return noisy_neighborhood_sum(self.arcs, rows, 0.0, new_key())
+        key, event = self.session.charge(name), self.plan.event(name)
+        assert isinstance(event, GaussianEvent)
+        stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
+        self.session.bind(name, rows, *self.arcs.arrays)
+        return noisy_neighborhood_sum(self.arcs, rows, stddev, key)
+
+
+def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
+    """Run algorithm 5: sum, perturb and normalize, K times.
+
+    Args:
+        plan: holds the event of each release.
+        graph: the private arcs.
+        session: ledger and secret key of the fit.
+        rows: messages of the first hop, float32 [num_nodes, width], of norm at most 1.
+        num_hops: K, the number of hops.
+    """
+    released, aggregation = {}, Aggregation(plan, graph, session)
+    for hop in range(1, num_hops + 1):
+        released[f"aggregate/{hop}"] = aggregation(hop, rows)
+        rows = normalize_rows(released[f"aggregate/{hop}"])
+    return released
+
+
+def stack_hops(encoded: NDArray[np.float32], released: Arrays) -> Tensor:
+    """Stack hops 0 to K side by side, [num_nodes, K + 1, width]."""
+    hops = np.empty((len(encoded), 1 + len(released), encoded.shape[1]), np.float32)
+    hops[:, 0] = encoded
+    for hop, name in enumerate(sorted(released, key=_hop_number), start=1):
+        hops[:, hop] = normalize_rows(released[name])
+    return torch.from_numpy(hops)
+
+
+def _hop_number(name: str) -> int:
+    return int(name.rsplit("/", 1)[1])

@@ -1,0 +1,353 @@
+r"""Label messages make a noisy histogram of the neighbors' labels, which a linear head reads.
+
+*Edge level* (labels and features are public):
+
+1. *Prior.* A graph-free model (:mod:`~sfumato.central._graph_free`).
+2. *Counts* (:mod:`~sfumato.central._counts`). Each edge is read once, with Laplace noise: S counts the neighbors' known labels,
+   T sums what the head then thinks of the others.
+3. *Head.* Multinomial logistic regression on what S holds of each class beyond its share of the known nodes, as a number, a
+   direction and a rate, and on the posterior of the prior (:func:`~sfumato.central._counts.count_inputs`). It learns on the
+   rows of the ``learner_share`` of training nodes that come last in a public order; validation labels choose the weight at
+   which T is added to S.
+4. *Choice*: the head or a graph-free model, whichever has the smaller log-loss on validation labels.
+
+*Node level, owned arcs*: one hop of labels that owners share among their arcs (:mod:`~sfumato.central._shares`), to nodes in
+other roles and to the learners alone. The head reads twice the direction of H shrunk by its noise,
+:math:`H_v / \sqrt{\|H_v\|^2 + (C - 1) \sigma^2}`, and the node's own normalized features.
+
+A node's label is never part of its own row, directly or by way of others, so rows of training and of other nodes follow
+one law.
+
+**Formal guarantee.**
+
+* *Edge level.* Roles, labels and features are public; edges enter through one Laplace release of L1 sensitivity 1, which is
+  epsilon-DP (delta is 0: the noise is exact). Heads, weight and choice are post-processing of it and of public
+  data. It is spent whatever is kept.
+* *Node level, owned arcs.* One Gaussian release of sensitivity 1 for any number of arcs (2 if records are replaced). The label
+  is part of the message, so the release protects it with the arcs. The head is trained by full-batch DP-SGD on released
+  rows and own features of all training nodes; both releases compose, their noise split by
+  :mod:`~sfumato.privacy.splitting`.
+* *Prediction* reads released rows, weights and the node's own features: nothing is spent.
+
+Rows of early training nodes (edge level), and of training nodes that are no learners (node level), hold few or no
+messages: predictions for them lean on features. Their labels are what the method learned from, so where labels are
+public ``sfumato predict`` returns these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.bounded.incoming import incoming
+from sfumato.bounded.routing import (
+    needs_one_way,
+    one_way,
+    outward,
+    public_order,
+    routed_arc_change,
+    routed_coordinates,
+    routed_sensitivity,
+)
+from sfumato.central._arrivals import LabelInference, softmax
+from sfumato.central._counts import (
+    WEIGHTS,
+    Counter,
+    best_weight,
+    class_shares,
+    count_inputs,
+    counts_release,
+    one_hot,
+    reading_arrays,
+    stored_shares,
+    stored_weight,
+)
+from sfumato.central._graph_free import GraphFree, grown, unused_features
+from sfumato.central._rows import centered_rows, head_scores, labeled_nodes
+from sfumato.central._shares import Routed, release_hop, share_inputs, shared_labels
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.nn._light import Logistic, log_loss, train
+from sfumato.privacy.events import GaussianEvent
+from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
+
+MESSAGES_DROPPED = (
+    "Messages are not used: features alone had the smaller log-loss on validation nodes. What the release of messages cost stays "
+    "spent."
+)
+"""What a run says that read messages and kept a model without them."""
+_EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
+_PRIOR, _MOST_TREE_WORK = GraphFree(), 10_000_000
+
+
+@dataclass(frozen=True)
+class LabelMessages(CuratorMethod):
+    """Label messages release noisy histograms of the neighbors' labels and train a linear head on them.
+
+    The module gives the steps.
+
+    **Formal guarantee.** At edge level one Laplace release of L1 sensitivity 1. At node level with owned arcs one Gaussian
+    release of sensitivity 1 (2 if records are replaced), and one DP-SGD run for the head. Other units are refused. The module
+    says under which conditions.
+
+    Shapes: the release is int64 [num_nodes, 2 num_classes], at node level or with one hop [num_nodes, num_classes]; one
+    message of norm 1 is :data:`~sfumato.bounded.kernels.UNIT` in these steps. Predictions are float32 [num_nodes, num_classes].
+    Weights at edge level are those of the graph-free model (``prior.``) and, if messages were kept, of the head.
+
+    Args:
+        num_hops: 2 (default at edge level) also sends what is thought of nodes without a known label; 1 sends labels alone.
+        learner_share: share of the training nodes whose rows train the head; default 0.5 of undirected edges, 0.1 at
+            node level, and all of them for single arcs or without privacy.
+        epochs: full-batch steps of each head.
+        learning_rate: step size of Adam for the heads.
+        l2_clip_norm: clip of an example's gradient (private labels only).
+
+    Raises:
+        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> LabelMessages().shared(NodeLevel())
+    0.1
+    """
+
+    num_hops: int | None = None
+    learner_share: float | None = None
+    epochs: int = 100
+    learning_rate: float = 0.05
+    l2_clip_norm: float = 1.0
+    card: ClassVar[Card] = Card(
+        name="label-messages",
+        summary="noisy histograms of the neighbors' labels",
+        options={"hops": "num_hops"},
+        defaults={"hops": "2, node level 1"},
+        units=("edge", "node"),
+        candidates=({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
+        audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
+        returns_known=True,
+        reads_weights=True,
+        notes=(
+            "Constants of the method were chosen on Rutgers89, Cornell5, BU10, UCSC68, Duke14, Cora-ML, Citeseer, co-author "
+            "CS and Amazon Computers.",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if self.num_hops is not None:
+            check_int(low=1, high=2, num_hops=self.num_hops)
+        if self.learner_share is not None:
+            check_real(low=0, high=1, open_low=True, learner_share=self.learner_share)
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+
+    def shared(self, unit: Unit) -> float:
+        """Return the share of training nodes whose rows train the head (the learners)."""
+        if "labels" not in unit.public:
+            return self.learner_share or _NODE_SHARE
+        return self.learner_share or (_EDGE_SHARE if needs_one_way(unit) else 1.0)
+
+    def hops(self, unit: Unit) -> int:
+        """Return the number of hops under a unit.
+
+        Raises:
+            InputError: more than one hop is asked for at node level.
+        """
+        if "features" not in unit.public and self.num_hops not in (None, 1):
+            raise fail("num_hops", self.num_hops, "to be 1 at node level", "Later hops would read protected features.")
+        return self.num_hops or (2 if "features" in unit.public else 1)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List the counts, or at node level the hop and the head.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        hops = self.hops(unit)
+        if "labels" in unit.public:
+            return (counts_release(unit, public, hops, noise_multiplier),)
+        from sfumato.central._learning import sgd_event
+        from sfumato.nn._weights import num_parameters
+
+        routed_sensitivity(unit)
+        shape, gaussian = (public.num_nodes, public.num_classes), GaussianEvent(noise_multiplier)
+        arc_change = routed_arc_change(unit)
+        hop = Release("aggregate/1", gaussian, shape, routed_coordinates(unit, *shape), arc_change=arc_change)
+        size = num_parameters(_private_head(public))
+        sgd = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=max(public.num_train, 1))
+        parts = (Part(gaussian), Part(sgd, SGD_WEIGHT))
+        noise = min(balance(parts, noise_multiplier)[1], MOST_SGD_NOISE)
+        return hop, Release("head", parts[1].at(noise), (size,), size, arc_change=unit.no_arc_change)
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Release messages and train the head.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        return (self._run_edge if "labels" in plan.unit.public else self._run_node)(plan, graph, session)
+
+    def _run_edge(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Prior, counts of known labels, head, what others are thought to be, and the choice."""
+        public, (rows, known) = plan.public, one_hot(graph, plan.public.num_classes)
+        prior = _PRIOR.best(public, graph, _PRIOR.trained(public, graph, session))
+        own, rank = _posterior(public, prior, graph), public_order(known, session.seed)
+        arcs = incoming(graph)
+        arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
+        counter = Counter(plan, session, arcs, known)
+        counts, shares = counter.of_known(rows), class_shares(rows, known)
+        learners = self.learners(plan.unit, known, rank)
+        first = count_inputs(plan, counts, own, 0, shares)
+        weights = self._learned(graph, session, learners, first) | reading_arrays(shares)
+        y, _, val = labeled_nodes(graph)
+        if self.hops(plan.unit) == 2:
+            counts = np.hstack([counts, counter.of_others(softmax(head_scores(weights, first)))])
+            inputs = {w: count_inputs(plan, counts[val], own[val], w, shares) for w in WEIGHTS}
+            seen = {w: softmax(head_scores(weights, rows)) for w, rows in inputs.items()}
+            weights |= reading_arrays(shares, best_weight(seen, y[val]))
+        told = head_scores(weights, _inputs(plan, counts, own, weights))
+        alone = _PRIOR.best(public, graph, [prior, *grown(public, graph, session, _MOST_TREE_WORK)])
+        kept = prior
+        if len(val) and log_loss(_PRIOR.apply(public, alone, graph)[val], y[val]) < log_loss(told[val], y[val]):
+            kept, weights = alone, {}
+        return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, {"aggregate/1": counts})
+
+    def _learned(
+        self, graph: Graph, session: Session, learner: NDArray[np.bool_], inputs: NDArray[np.float32]
+    ) -> Arrays:
+        """Train a head on the rows of learners, standardized, by public labels. Return it for rows as they are."""
+        (y, ids, val), (mean, scale) = labeled_nodes(graph), _moments(inputs[learner])
+        rows, ids = ((inputs - mean) / scale).astype(np.float32), ids[learner[ids]]
+        head = Logistic(rows.shape[1], graph.num_classes)
+        session.watch.curves["head"] = train(
+            head,
+            rows[ids],
+            y[ids],
+            epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            held_out=(rows[val], y[val]),
+            coins=np.random.default_rng(session.seed),
+            progress=session.watch.stage("head"),
+        )
+        return _unscaled(head.state, mean, scale)
+
+    def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
+        from sfumato.central import _learning
+        from sfumato.central._linear import chosen
+        from sfumato.nn._weights import network_arrays
+
+        released = {"aggregate/1": release_hop(plan, session, self.routed(plan, graph, session))}
+        inputs = share_inputs(plan, released, centered_rows(graph, {}))
+        head = _private_head(plan.public)
+        _learning.train(self, plan, session, "head", head, graph, chosen(inputs))
+        return Outcome(network_arrays("head", head), released)
+
+    def routed(self, plan: Planned, graph: Graph, session: Session) -> Routed:
+        """Return the messages of one hop at node level: owned arcs of training nodes to receivers, each with its share.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        sends = graph.train_mask
+        receives = ~sends | self.learners(plan.unit, sends, public_order(sends, session.seed))
+        return shared_labels(plan, graph, session, receives)
+
+    def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
+        """Return whether a graph-free model was kept (edge level).
+
+        ``plan`` and ``weights`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        return "labels" in plan.unit.public and not any(name.startswith("head.") for name in weights)
+
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say where messages were not kept, and where features say nothing (edge level).
+
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if "labels" not in plan.unit.public:
+            return ()
+        return (
+            *((MESSAGES_DROPPED,) * self.drops_messages(plan, weights)),
+            *unused_features(plan.public, _prior(weights)),
+        )
+
+    def inductive(self, origin: Origin) -> LabelInference:
+        """Return the hops of another graph, with its own labels, for a trained head; ``origin`` is the trained model."""
+        return LabelInference(self, origin, self)
+
+    def before_messages(self, plan: Planned, weights: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Compute class probabilities of every node from its features alone, by the graph-free model or a head on empty rows.
+
+        ``plan``, ``weights`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if "labels" not in plan.unit.public:
+            empty = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
+            return softmax(self.scores(plan, weights, {"aggregate/1": empty}, graph))
+        return _posterior(plan.public, _prior(weights), graph)
+
+    def learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return the senders whose rows train the head, bool [num_nodes]: the last ones in the public order.
+
+        Args:
+            unit: the unit of privacy.
+            sends: which nodes send.
+            rank: the public order.
+        """
+        count = np.count_nonzero(sends)
+        return sends & (rank >= count - np.ceil(self.shared(unit) * count))
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Apply the head to released rows and the nodes' own features, or the graph-free model if messages were not kept.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if "labels" not in plan.unit.public:
+            inputs = share_inputs(plan, released, centered_rows(graph, {}))
+        elif not self.drops_messages(plan, weights):
+            own = _posterior(plan.public, _prior(weights), graph)
+            inputs = _inputs(plan, released["aggregate/1"], own, weights)
+        else:
+            return _PRIOR.apply(plan.public, _prior(weights), graph)
+        return head_scores(weights, inputs)
+
+
+def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], weights: Arrays) -> NDArray[np.float32]:
+    """What the head reads, by the weight and the shares among the ``weights``."""
+    return count_inputs(plan, counts, own, stored_weight(weights), stored_shares(weights))
+
+
+def _posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:
+    """Class probabilities of every node by the graph-free model, kept away from 0."""
+    return np.maximum(softmax(_PRIOR.apply(public, prior, graph)), 1e-6)
+
+
+def _prior(weights: Arrays) -> Arrays:
+    """Weights of the graph-free model."""
+    return {name.removeprefix("prior."): part for name, part in weights.items() if name.startswith("prior.")}
+
+
+def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and scale of columns; a column that is flat here would be blown up elsewhere, and keeps scale 1."""
+    deviation = rows.std(axis=0, dtype=np.float64)
+    return rows.mean(axis=0, dtype=np.float64), np.where(deviation > 1e-3, deviation, 1.0)
+
+
+def _private_head(public: PublicFacts) -> Any:
+    """The head that DP-SGD trains; the charge counts its parameters."""
+    from sfumato.central._linear import zero_head
+
+    return zero_head(public.num_classes + public.num_features, public.num_classes)
+
+
+def _unscaled(head: Arrays, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Arrays:
+    """Let a head that learned on standardized inputs read them as they are."""
+    weight = head["weight"] / scale
+    bias = head["bias"] - weight @ mean
+    return {"head.weight": weight.astype(np.float32), "head.bias": bias.astype(np.float32)}

@@ -1,0 +1,94 @@
+"""LapGraph releases the pairs of nodes whose bit is largest after Laplace noise, and trains a network on them.
+
+1. The number of edges T is released with discrete Laplace noise and ``count_share`` of epsilon, unless it is public.
+2. Every bit of the adjacency gets discrete Laplace noise with the rest; the T largest become edges, without an n x n array
+   (:func:`~sfumato.bounded.topology.largest_pairs`).
+
+**Formal guarantee.** Edge level, one arc or one undirected edge; pure epsilon, delta 0: one bit changes the number of edges by
+1, and one cell by 1. All else is post-processing.
+
+Source: Wu, Long, Zhang and Li (2022), LinkTeller, algorithm 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from numpy.typing import NDArray
+
+from sfumato._validate import fail
+from sfumato.bounded.topology import Pairs, largest_pairs
+from sfumato.central._perturbed import EDGES, PerturbedTopology
+from sfumato.method.card import Audience, Card
+from sfumato.privacy.events import PureEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from sfumato.method.contract import Planned
+    from sfumato.noise.coins import SecretWords
+    from sfumato.privacy.events import Event
+    from sfumato.privacy.units import Unit
+
+_MOST_EPSILON = 500
+
+
+@dataclass(frozen=True)
+class LapGraph(PerturbedTopology):
+    """LapGraph trains on the largest cells of an adjacency with Laplace noise. Settings are those of the base class.
+
+    **Formal guarantee.** Pure epsilon at edge level; the module has the proof. Other units are refused.
+
+    Shapes: the release ``edges`` is int64 [at most T, 2], arcs, or undirected edges with the smaller end first.
+    Predictions are float32 [num_nodes, num_classes].
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> LapGraph(mean_degree=8).calibrate(Budget(1.0, 0.0), EdgeLevel(directed=False), facts).epsilon <= 1.0
+    True
+
+    Source: Wu, Long, Zhang and Li (2022), LinkTeller: Recovering Private Edges from Graph Neural Networks, algorithm 3.
+    """
+
+    card: ClassVar[Card] = Card(
+        name="lapgraph",
+        summary="graph network on the largest cells of a noisy adjacency",
+        units=("edge",),
+        candidates=({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
+        citations=("wu2022linkteller",),
+        audience=Audience(("the perturbed edges", "weights"), never=("true edges",)),
+    )
+
+    def pairs_release(self, noise_multiplier: float) -> Release:
+        """Describe the noisy bits of all pairs; ``noise_multiplier`` is 1 / epsilon."""
+        return Release(EDGES, PureEvent(1 / noise_multiplier), (None, 2), 0)
+
+    def check_noise(self, events: Sequence[Event], unit: Unit) -> None:
+        """Refuse an epsilon above 500, where noise would be too small for the grid of bits.
+
+        Args:
+            events: those of a plan.
+            unit: the unit of this plan.
+
+        Raises:
+            InputError: epsilon is above 500.
+        """
+        epsilon = max((event.epsilon for event in events if isinstance(event, PureEvent)), default=0.0)
+        if epsilon > _MOST_EPSILON:
+            raise fail("epsilon", epsilon, f"to be at most {_MOST_EPSILON}", "Lower it, or take edgerand.")
+
+    def drawn(
+        self, plan: Planned, pairs: Pairs, present: NDArray[np.int64], wanted: int, source: SecretWords
+    ) -> NDArray[np.int64]:
+        """Draw the largest pairs; arguments are those of :meth:`PerturbedTopology.drawn`."""
+        event = plan.event(EDGES)
+        assert isinstance(event, PureEvent)
+        return largest_pairs(pairs, present, event.epsilon, wanted, source)

@@ -1,0 +1,263 @@
+r"""The graph-free linear model: logistic regression on centered features, by full-batch DP-SGD where labels are private.
+
+1. *Center.* :math:`m = \frac{1}{n} (\sum_v \hat x_v + \sigma Z)`, with :math:`\hat x_v` the training nodes' features scaled
+   to norm 1, shrunk by the part of its square that noise explains. Then node v has the row :math:`\hat x_v - m`, scaled to
+   norm 1. Columns that all nodes share would else take most of each clipped gradient. Matrices that would be too large if
+   dense (a public count) keep their zeros and are not centered.
+2. *Head.* Multinomial logistic regression on these rows, all training nodes at every step.
+3. *Scale*, where labels are private: one number that scores are multiplied by, by the labels of validation nodes
+   (:mod:`~sfumato.central._weighing`). Clipped gradients make a head too sure or not sure enough; no answer changes.
+
+With few features a full batch is the cheap regime: noise on a mean gradient falls with the number of nodes, not of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from sfumato._validate import check_int, check_real
+from sfumato.bounded.exact import WholeRows
+from sfumato.bounded.gradients import check_examples
+from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded.kernels import UNIT
+from sfumato.central._learning import Rows, train
+from sfumato.central._rows import Matrix, centered_rows, normalized
+from sfumato.central._weighing import STEPS, learn_scale
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.nn._models import Linear as LinearLayer
+from sfumato.nn._models import SparseRows
+from sfumato.nn._weights import load_weights, network_arrays, num_parameters
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
+
+_MOST_DENSE = 30_000_000
+_CENTER_SHARE, _SCALE_SHARE = 0.02, 0.03
+
+
+@dataclass(frozen=True)
+class Linear(CuratorMethod):
+    r"""The graph-free linear model is logistic regression on features around a noisy center.
+
+    The scores of node v are :math:`s (W (\hat x_v - m) / \|\hat x_v - m\| + b)`, float32 [num_nodes, num_classes]; the module
+    gives the steps.
+
+    **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. Where labels are private, two Gaussian releases
+    of :func:`~sfumato.bounded.grouping.noisy_group_sums` (the center and the scale) with 2 and 3 % of :math:`\mu^2`, and one
+    DP-SGD run over all training nodes (:mod:`~sfumato.bounded.gradients`), for any number of arcs.
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
+
+    Args:
+        epochs: number of full-batch steps.
+        learning_rate: step size of Adam.
+        l2_clip_norm: clip of an example's gradient (private labels only).
+
+    Raises:
+        InputError: a setting is out of range.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> plan = Linear().calibrate(Budget(4.0, 1e-5), NodeLevel(arcs="incident"), facts)
+    >>> [release.name for release in plan.releases], round(plan.epsilon, 2)
+    (['center', 'head', 'scale'], 4.0)
+
+    Source of DP-SGD: Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1.
+    """
+
+    epochs: int = 100
+    learning_rate: float = 0.05
+    l2_clip_norm: float = 1.0
+    card: ClassVar[Card] = Card(
+        name="linear",
+        summary="graph-free linear model",
+        units=("edge", "node", "record"),
+        candidates=({"learning_rate": 0.02}, {"learning_rate": 0.05}, {"learning_rate": 0.1}),
+        audience=Audience(("weights",), predictions="predictions"),
+        reads_links=False,
+    )
+
+    def __post_init__(self) -> None:
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List nothing where features and labels are public; the center, one DP-SGD run and the scale otherwise.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        if {"features", "labels"} <= set(unit.public):
+            return ()
+        centers = center_release(unit, public, _CENTER_SHARE, noise_multiplier)
+        with torch.device("meta"):
+            size = num_parameters(zero_head(public.num_features, public.num_classes))
+        share, still = 1 - _CENTER_SHARE * len(centers) - _SCALE_SHARE, unit.no_arc_change
+        event = full_batch(unit, share, self.epochs, noise_multiplier)
+        scale = GaussianEvent(float(noise_multiplier / np.sqrt(_SCALE_SHARE)))
+        return (
+            *centers,
+            Release("head", event, (size,), size, arc_change=still),
+            Release("scale", scale, (1,), STEPS, arc_change=still),
+        )
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Find the center, then train the head.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        head = zero_head(plan.public.num_features, plan.public.num_classes)
+        center = find_center(plan, graph, session)
+        inputs = centered_rows(graph, center)
+        rows = plain(inputs) if "labels" in plan.unit.public else chosen(inputs)
+        train(self, plan, session, "head", head, graph, rows)
+        weights = {**center, **network_arrays("head", head)}
+        if "labels" in plan.unit.public:
+            return Outcome(weights, {})
+        event, key = plan.event("scale"), session.charge("scale")
+        assert isinstance(event, GaussianEvent)
+        assert graph.y is not None
+        read = np.flatnonzero(graph.val_mask)
+        noise = event.noise_multiplier * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit)
+        scale, mac = learn_scale(apply(head, inputs)[read], graph.y[read], noise, key)
+        session.bind("scale", np.frombuffer(mac, np.uint8))
+        return Outcome({**weights, "scale": scale}, {})
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Apply the head to the nodes' own features.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        head = zero_head(plan.public.num_features, plan.public.num_classes)
+        load_weights(head, weights, "head")
+        scores = apply(head, centered_rows(graph, weights))
+        return scores * weights["scale"] if "scale" in weights else scores  # runs that were saved without one
+
+
+def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) -> PoissonGaussianEvent:
+    r"""Describe DP-SGD over all training nodes with a share of the :math:`\mu^2` of one Gaussian release.
+
+    Args:
+        unit: the unit of privacy; its relation becomes part of the event.
+        share: the share of :math:`\mu^2 = 1 / z^2`.
+        steps: number of steps.
+        noise_multiplier: z of the whole.
+
+    Raises:
+        UnsupportedUnitError: a record of the unit is not one training example.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> full_batch(NodeLevel(), 0.25, 100, 1.0).noise_multiplier
+    20.0
+    """
+    check_examples(unit)
+    relation = "replace" if unit.relation == "replace" else "add-remove"
+    noise = noise_multiplier * np.sqrt(steps / share) * (1 + (relation == "replace"))
+    return PoissonGaussianEvent(1.0, float(noise), steps, relation)
+
+
+def is_centered(public: PublicFacts) -> bool:
+    """Return whether rows are centered, which makes them dense: if public counts say that they are few enough.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> is_centered(PublicFacts(20000, 15000, 400, 6, False)), is_centered(PublicFacts(20000, 15000, 0, 6, False))
+    (True, False)
+    """
+    return 0 < public.num_nodes * public.num_features <= _MOST_DENSE
+
+
+def center_release(unit: Unit, public: PublicFacts, share: float, noise_multiplier: float) -> tuple[Release, ...]:
+    r"""List the release of the center, or nothing if rows are not centered.
+
+    Args:
+        unit: the unit of privacy.
+        public: facts of the graph, of which the counts are read.
+        share: the share of :math:`\mu^2 = 1 / z^2`.
+        noise_multiplier: z of the whole.
+    """
+    group_sensitivity(unit)
+    if not is_centered(public):
+        return ()
+    event = GaussianEvent(float(noise_multiplier / np.sqrt(share)))
+    columns = public.num_features
+    return (Release("center", event, (columns,), columns, arc_change=unit.no_arc_change),)
+
+
+def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
+    """Charge and release the mean of the training nodes' normalized features, shrunk by the part that noise explains.
+
+    Nothing is charged where features are public. The result is empty if rows are not centered.
+
+    Args:
+        plan: has the release ``center``, unless features are public.
+        graph: the private data.
+        session: ledger, secret key and public seed of the fit.
+    """
+    if not is_centered(plan.public):
+        return {}
+    ids = np.flatnonzero(graph.train_mask)
+    rows = normalized(graph)[ids]
+    if "features" in plan.unit.public:
+        return {"center": rows.mean(axis=0, dtype=np.float64).astype(np.float32)}
+    event = plan.event("center")
+    assert isinstance(event, GaussianEvent)
+    noise = event.noise_multiplier * group_sensitivity(plan.unit)
+    key = session.charge("center")
+    session.bind("center", rows)
+    sums = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)[0] / UNIT
+    square = float(np.square(sums).sum())
+    kept = max(0.0, 1 - len(sums) * noise**2 / square) if square else 0.0
+    return {"center": (sums * (kept / max(len(ids), 1))).astype(np.float32)}
+
+
+def chosen(inputs: Matrix) -> Rows:
+    """Return a function that gives rows of some nodes as whole numbers; full batches ask for the same ones at every step."""
+
+    @lru_cache(maxsize=1)
+    def rows(ids: bytes) -> WholeRows:
+        part = inputs[np.frombuffer(ids, np.int64)]
+        if sp.issparse(part):
+            return WholeRows.of_csr(part)
+        return WholeRows.of(torch.from_numpy(part.astype(np.float64)), bias=True)
+
+    return lambda ids: rows(ids.astype(np.int64).tobytes())
+
+
+def plain(inputs: Matrix) -> Rows:
+    """Return a function that gives rows of some nodes as a network takes them."""
+    return lambda ids: torch.from_numpy(inputs[ids]) if isinstance(inputs, np.ndarray) else SparseRows(inputs[ids])
+
+
+def zero_head(num_inputs: int, num_classes: int) -> nn.Linear:
+    """Return logistic regression that starts at zero: the problem is convex."""
+    head = LinearLayer(num_inputs, num_classes)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
+
+
+def apply(head: nn.Module, inputs: Matrix) -> NDArray[np.float32]:
+    """Apply a head to a matrix of rows, and return scores float32 [num_nodes, num_classes]."""
+    return apply_rows(head, torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs))
+
+
+def apply_rows(network: nn.Module, rows: torch.Tensor | SparseRows) -> NDArray[np.float32]:
+    """Apply a network to rows as it takes them, and return scores float32 [num_nodes, num_classes]."""
+    with torch.no_grad():
+        scores: NDArray[np.float32] = network(rows).numpy()
+    return scores

@@ -1,0 +1,191 @@
+r"""Link messages find missing links from noisy counts of neighbors by class, and from public features and labels.
+
+1. *Parts.* A public draw for each pair of nodes (:func:`~sfumato.bounded.pairs.public_draws`) divides edges into counted ones
+   and learners.
+2. *Counts.* Each counted edge adds the label of either end to the row of the other: :math:`S = A^\top Y + N`.
+3. *Sums.* S and public values give four numbers for any pair of nodes (:mod:`~sfumato.central._evidence`). Their sums over the
+   learners, and the number of learners, are released with noise of the same scale.
+4. *Weights* of the four numbers follow from the sums and from random pairs. The score of a pair is the weighted sum.
+
+Learners are not among the counted edges, so they are to the counts what an unknown link is: the weights are not too sure.
+
+**Formal guarantee.** Features and labels are public. Counts and sums together are one release of L1 sensitivity 2 messages
+(:func:`~sfumato.bounded.pairs.pair_sensitivity`), with discrete Laplace noise of scale :math:`2 / \epsilon` messages on every
+entry: pure :math:`\epsilon`, delta is 0. Weights and scores of all pairs are post-processing of it and of public values.
+
+*Held-out links.* A caller who deletes pairs by a public draw before training (:mod:`sfumato.evaluation._links`) keeps the
+guarantee for all edges, deleted ones included: an edge of a deleted pair changes nothing, any other changes the release as
+above. Scores of how well deleted links are found read them, and are outside the guarantee.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_real, fail
+from sfumato.bounded.aggregation import Arcs
+from sfumato.bounded.counting import noisy_counts
+from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
+from sfumato.central._evidence import NAMES, Evidence, fit_weights
+from sfumato.graph._arcs import owners
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.noise.keys import derive_key, new_key
+from sfumato.privacy.events import PureEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
+
+NAME, WEIGHT = "links", "link.weight"
+_SUMS = len(NAMES) + 1
+
+
+@dataclass(frozen=True)
+class LinkMessages(CuratorMethod):
+    """Link messages release noisy counts of neighbors by class, from which any pair of nodes gets a score.
+
+    The module gives the steps.
+
+    **Formal guarantee.** At edge level, of undirected edges, one Laplace release of L1 sensitivity 2 messages: pure epsilon. All
+    other units are refused. The module says under which conditions.
+
+    Shapes: the release is int64 [num_nodes num_classes + 5]: the counts row by row in steps of 1 / 32767, then four sums and the
+    number of learners in steps of 1 / 13106. Weights are float32 [4].
+
+    Args:
+        learner_share: share of the pairs of nodes whose edges train the weights and are not counted.
+
+    Raises:
+        InputError: the share is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> public = PublicFacts(1000, 750, 4, 3, directed=False)
+    >>> LinkMessages().releases(EdgeLevel(directed=False), public, 1.0)[0].shape
+    (3005,)
+    """
+
+    learner_share: float = 0.2
+    card: ClassVar[Card] = Card(
+        name="link-messages",
+        summary="scores of pairs of nodes from noisy counts of neighbors (with --task link)",
+        units=("edge",),
+        scores_pairs=True,
+        citations=("dwork2006calibrating",),
+        audience=Audience(
+            ("noisy aggregates", "weights"), predictions="scores of all pairs", never=("sums before noise",)
+        ),
+        controls=(),
+    )
+
+    def __post_init__(self) -> None:
+        check_real(low=0, high=1, open_low=True, open_high=True, learner_share=self.learner_share)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List the one release: counts and sums.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        pair_sensitivity(unit)
+        shape = (public.num_nodes * public.num_classes + _SUMS,)
+        return (Release(NAME, PureEvent(1 / noise_multiplier), shape, 0),)
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Count, sum over the learners, and find the weights.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        scale, key = _scale(plan), session.charge(NAME) if plan.unit.private else new_key()
+        ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
+        learns = public_draws(ends, graph.num_nodes, "learners") < self.learner_share
+        rows = _one_hot(graph)
+        arcs = _counted(graph, ends, ~learns)
+        if plan.unit.private:
+            session.bind(NAME, rows, arcs.offsets, arcs.sources)
+        counts = noisy_counts(arcs, rows, scale, derive_key(key, "counts"))
+        found = _evidence(plan, graph, counts)
+        numbers = found.of(ends[:, learns & (ends[0] < ends[1])])
+        numbers = np.hstack([numbers, np.ones((len(numbers), 1))])
+        if plan.unit.private:
+            session.bind(f"{NAME}/learners", numbers)
+        sums = noisy_pair_sums(numbers, scale, derive_key(key, "learners"))
+        *of_numbers, count = sums / row_steps(_SUMS)
+        stddev = float(scale) * np.sqrt(2) * UNIT / row_steps(_SUMS)
+        weights = fit_weights(np.array(of_numbers), count, stddev, found.reference)
+        return Outcome({WEIGHT: weights.astype(np.float32)}, {NAME: np.concatenate([counts.ravel(), sums])})
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Refuse to classify nodes.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+
+        Raises:
+            InputError: always.
+        """
+        raise fail("task", "node", f"to be link for method {self.name!r}", "Score pairs: `sfumato predict --pairs`.")
+
+    def pair_scores(
+        self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        """Compute the score of each pair; a higher one is more likely to be a link. No edge is read.
+
+        ``plan``, ``weights``, ``released``, ``graph`` and ``pairs`` are those of
+        :meth:`~sfumato.method.contract.Method.pair_scores`.
+
+        Raises:
+            InputError: the graph has no labels, or other classes than in training.
+        """
+        if graph.y is None or graph.num_classes != plan.public.num_classes:
+            classes = f"to have labels of {plan.public.num_classes} classes, as in training"
+            raise fail("graph", graph.name, classes, "Name the column with --label.")
+        found: NDArray[np.float64] = _evidence(plan, graph, self._counts(plan, released)).of(pairs) @ weights[WEIGHT]
+        return found
+
+    def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
+        """Return the noisy counts of neighbors by class, float32 [num_nodes, num_classes].
+
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.released_rows`.
+        """
+        return (self._counts(plan, released) / UNIT).astype(np.float32)
+
+    @staticmethod
+    def _counts(plan: Planned, released: Arrays) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = released[NAME][:-_SUMS].reshape(plan.public.num_nodes, plan.public.num_classes)
+        return found
+
+
+def _one_hot(graph: Graph) -> NDArray[np.float32]:
+    """The message of each node: its known label, whatever its role, since labels are public."""
+    assert graph.y is not None
+    rows, known = np.zeros((graph.num_nodes, graph.num_classes), np.float32), np.flatnonzero(graph.y >= 0)
+    rows[known, graph.y[known]] = 1
+    return rows
+
+
+def _counted(graph: Graph, ends: NDArray[np.int64], counted: NDArray[np.bool_]) -> Arcs:
+    """Both arcs of the counted edges; loops are no links."""
+    kept = counted & (ends[0] != ends[1])
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(ends[0][kept], minlength=graph.num_nodes))))
+    return Arcs(offsets.astype(np.int64), graph.indices[kept].astype(np.int32))
+
+
+def _evidence(plan: Planned, graph: Graph, counts: NDArray[np.int64]) -> Evidence:
+    return Evidence(graph, counts / UNIT, float(_scale(plan)) * float(np.sqrt(2)))
+
+
+def _scale(plan: Planned) -> Fraction:
+    """Scale of the noise of one entry, in messages; 0 without privacy."""
+    if not plan.unit.private:
+        return Fraction(0)
+    event = plan.event(NAME)
+    assert isinstance(event, PureEvent)
+    return Fraction(pair_sensitivity(plan.unit)) / Fraction(event.epsilon)

@@ -1,0 +1,191 @@
+r"""LPGNet stacks networks that read features, and noisy counts of the neighbors' predicted classes.
+
+1. A network on features predicts a class for every node.
+2. Stage k counts, for every node, the neighbors by predicted class, :math:`S_v = \sum_{u \to v} e_{\hat y_u}`, releases
+   the counts with discrete Laplace noise, and trains a network on what all earlier networks said beside all released counts.
+
+Counts are read cut at 0 and divided by their sums, which is post-processing.
+
+**Formal guarantee.** Edge level, pure epsilon, delta 0. Features and labels are public, and predictions of earlier stages
+come from them and from earlier releases, so they do not move with an arc. One arc changes one entry of S by 1; one undirected
+edge changes two rows, each in one entry: L1 sensitivity 2 (:func:`~sfumato.bounded.counting.unrouted_sensitivity`). The K
+releases share epsilon evenly and add up. (The published prototype draws the noise of different parts of a graph from copies of
+one random generator, so differences of rows have none; a later copy of the method takes sensitivity 1 for undirected edges.)
+
+Source: Kolluri, Baluta, Hooi and Saxena (2022), LPGNet: Link Private Graph Networks for Node Classification, algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato._validate import check_int
+from sfumato.bounded.aggregation import Arcs
+from sfumato.bounded.counting import noisy_counts, unrouted_sensitivity
+from sfumato.bounded.kernels import UNIT
+from sfumato.central._learning import Features, NetworkMethod, train
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.nn._models import MLP
+from sfumato.nn._weights import load_weights, network_arrays, seeded
+from sfumato.noise.keys import new_key
+from sfumato.privacy.events import PureEvent
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.privacy.units import Unit
+
+
+@dataclass(frozen=True)
+class LPGNet(NetworkMethod):
+    """LPGNet reads counts of the neighbors' predicted classes, released once a stage.
+
+    **Formal guarantee.** K pure releases at edge level, which add up to epsilon; the module has the proof. Other units are
+    refused.
+
+    Shapes: each release is int64 [num_nodes, num_classes]; one neighbor is :data:`~sfumato.bounded.kernels.UNIT` in these steps.
+    Predictions are float32 [num_nodes, num_classes].
+
+    Args:
+        num_hops: K, how many stages follow the network on features.
+
+    Raises:
+        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    >>> plan = LPGNet(num_hops=2).calibrate(Budget(1.0, 0.0), EdgeLevel(directed=False), facts)
+    >>> [round(release.event.epsilon, 4) for release in plan.releases]
+    [0.5, 0.5]
+
+    Source: Kolluri, Baluta, Hooi and Saxena (2022), algorithm 1.
+    """
+
+    num_hops: int = 2
+    card: ClassVar[Card] = Card(
+        name="lpgnet",
+        summary="stacked networks on noisy counts of the neighbors' predicted classes",
+        options={"hops": "num_hops"},
+        defaults={"hops": "2"},
+        units=("edge",),
+        candidates=({"num_hops": 1}, {"num_hops": 2}),
+        citations=("kolluri2022lpgnet",),
+        audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_int(low=1, high=1000, num_hops=self.num_hops)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List the counts of each stage.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        unrouted_sensitivity(unit)
+        event, shape = PureEvent(1 / (self.num_hops * noise_multiplier)), (public.num_nodes, public.num_classes)
+        return tuple(Release(f"aggregate/{k}", event, shape, 0) for k in range(1, self.num_hops + 1))
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Train a network, release counts of what it predicts, and go on with the next.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        arcs, weights, released = Arcs(*graph.transpose()), {}, {}
+
+        def stage(k: int, network: MLP, inputs: Tensor) -> None:
+            rows = Features(graph).rows if k == 0 else lambda ids: inputs[torch.from_numpy(np.asarray(ids))]
+            train(self, plan, session, f"network/{k}", network, graph, rows)
+            weights.update(network_arrays(f"network.{k}", network))
+
+        def counts(k: int, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+            released[f"aggregate/{k}"] = self._counted(plan, session, f"aggregate/{k}", arcs, rows)
+            return released[f"aggregate/{k}"]
+
+        with seeded(session.seed):
+            networks = self._networks(plan.public)
+        self._through(networks, graph, counts, stage)
+        return Outcome(weights, released)
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Apply all networks to public features and released counts.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        return self.replay(plan, weights, graph, lambda k, _: released[f"aggregate/{k}"])
+
+    def replay(
+        self,
+        plan: Planned,
+        weights: Arrays,
+        graph: Graph,
+        counts: Callable[[int, NDArray[np.float32]], NDArray[np.int64]],
+    ) -> NDArray[np.float32]:
+        """Apply all networks to public features and to counts; return the scores of the last one.
+
+        Args:
+            plan: the plan that the weights come from.
+            weights: the trained weights, by name.
+            graph: the nodes with their features.
+            counts: is given k and what the network before predicts, one-hot rows, and returns the counts of stage k.
+        """
+        networks = self._networks(plan.public)
+        for k, network in enumerate(networks):
+            load_weights(network, weights, f"network.{k}")
+        return self._through(networks, graph, counts)
+
+    def _networks(self, public: PublicFacts) -> list[MLP]:
+        widths = [public.num_features, *(2 * k * public.num_classes for k in range(1, self.num_hops + 1))]
+        return [MLP((width, self.width, public.num_classes), batch_norm=True) for width in widths]
+
+    def _through(
+        self,
+        networks: list[MLP],
+        graph: Graph,
+        counts: Callable[[int, NDArray[np.float32]], NDArray[np.int64]],
+        before: Callable[[int, MLP, Tensor], None] | None = None,
+    ) -> NDArray[np.float32]:
+        """Scores of the last network; ``before`` trains each one, and ``counts`` gives what is released of its predictions."""
+        said: list[Tensor] = []
+        inputs: Tensor = torch.zeros(graph.num_nodes, 0)
+        for k, network in enumerate(networks):
+            if k:
+                rows = np.eye(said[-1].shape[1], dtype=np.float32)[said[-1].argmax(dim=1).numpy()]
+                inputs = torch.cat([inputs, said[-1].softmax(dim=1), _shares(counts(k, rows))], dim=1)
+            if before is not None:
+                before(k, network, inputs)
+            network.eval()
+            with torch.no_grad():
+                said.append(network(inputs if k else Features(graph).rows(None)))
+        return said[-1].numpy()
+
+    @staticmethod
+    def _counted(
+        plan: Planned, session: Session, name: str, arcs: Arcs, rows: NDArray[np.float32]
+    ) -> NDArray[np.int64]:
+        if not plan.unit.private:
+            return noisy_counts(arcs, rows, 0.0, new_key())
+        key, event = session.charge(name), plan.event(name)
+        assert isinstance(event, PureEvent)
+        session.bind(name, rows, arcs.offsets, arcs.sources)
+        return noisy_counts(arcs, rows, Fraction(unrouted_sensitivity(plan.unit)) / Fraction(event.epsilon), key)
+
+
+def _shares(counts: NDArray[np.int64]) -> Tensor:
+    """Counts cut at 0 and divided by their sums."""
+    rows = np.maximum(counts, 0) / UNIT
+    sums = rows.sum(axis=1, keepdims=True)
+    shares = np.divide(rows, sums, out=np.zeros_like(rows), where=sums > 0)
+    return torch.from_numpy(shares.astype(np.float32))

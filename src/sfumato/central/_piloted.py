@@ -1,0 +1,385 @@
+r"""Piloted label messages: a small charged pilot says whether the budget goes to messages or to features.
+
+No fixed split of a node-level budget serves all graphs: messages need most of it on a dense social network, and cost
+accuracy where features say more. So the split is learned privately. All releases are Gaussian; the share of
+:math:`\mu^2` of each is in brackets.
+
+1. *Features* [0.155 with their center]: 150 steps of a graph-free linear head (:mod:`~sfumato.central._linear`). Its weights
+   after 50 steps are kept too.
+2. *Pilot hop* [0.035] of label messages to all receivers, as in :mod:`~sfumato.central._labels`.
+3. *Test* [0.03]: one noisy sum of 3 + C numbers for each node in training or validation: the log-loss of the first weights and
+   of the last, each cut at 5 and divided by 5; the product of the row's direction with the code of the node's class (0 if the
+   node does not receive); and the one-hot row of its class.
+4. *Choice*, a function of these releases: :func:`~sfumato.central._forecast.forecast` says what log-loss messages and features
+   would reach together, at a correlation below the measured one: less the noise of the test, and twice what chance alone
+   gives rows that say nothing. What the classes' shares alone explain of it is taken off first. Features alone are taken to
+   reach the loss of the last weights less half of their gain over the first; no loss is above that of one answer for all.
+5. *Rest* [0.75]: either features train on, or a second hop gets it.
+6. *Last stage* [0.03]: a few numbers (:mod:`~sfumato.central._weighing`) weigh features and rows, by the labels of validation
+   nodes and, if messages won, learners.
+
+**Formal guarantee.** All steps but the rest are Gaussian releases. The rest is, for each of the two choices, a composition of
+Gaussian releases with the same :math:`\sum_i \mu_i^2 = \mu_{rest}^2`. The choice reads earlier releases alone; so whatever they
+are, the rest is :math:`\mu_{rest}`-GDP given them, and the whole run is :math:`\mu`-GDP with :math:`\mu^2` the sum over its
+releases, by adaptive composition (Dong, Roth and Su 2022, corollary 3.3).
+In the ledger the rest is one Gaussian event, ``aggregate/2``; its matrix is zero if features won. In step 3 a record is one
+row of norm at most 1: the numbers read its features and label, each is at most 1 in size, the one-hot row has norm 1, and
+their weights have :math:`w_1^2 + w_2^2 + w_3^2 + w_4^2 = 1`. Rows of other nodes do not read the record but through earlier
+releases.
+
+Runs that were saved before the last stage was there have a test of three numbers, and a head that reads directions of rows
+beside features. They are still read.
+
+What chose constants: docs/decisions/0018 and 0046.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from sfumato._validate import fail
+from sfumato.bounded.aggregation import normalize_rows
+from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.routing import routed_arc_change, routed_coordinates, routed_sensitivity
+from sfumato.central._arrivals import softmax
+from sfumato.central._counts import directions
+from sfumato.central._forecast import MOST_LOSS, forecast
+from sfumato.central._labels import LabelMessages
+from sfumato.central._learning import train_charged
+from sfumato.central._linear import (
+    apply,
+    center_release,
+    chosen,
+    find_center,
+    full_batch,
+    zero_head,
+)
+from sfumato.central._rows import Matrix, beside, centered_rows, head_scores
+from sfumato.central._shares import release_hop, simplex, sum_hop
+from sfumato.central._weighing import NUM_WEIGHTS, STEPS, evidence, learn_weights, weigh
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.nn._weights import network_arrays, num_parameters
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.privacy.splitting import MOST_SGD_NOISE
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.method._plan import Plan
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+_CENTER, _ALONE, _PILOT, _REST, _LAST = 0.015, 0.14, 0.035, 0.75, 0.03
+TEST = (0.005, 0.005, 0.015, 0.005)
+"""Shares of mu^2 that two losses, the product and the one-hot row of the test have."""
+_EARLY, _STEPS, _OLD_HOP_PART = 50, 150, 0.94
+_CHANCE, _BEYOND = 2.0, 0.5
+MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(_ALONE / _STEPS))
+"""Largest noise multiplier of the whole run for which DP-SGD can add what the head is charged (records removed)."""
+
+
+FEATURES_CHOSEN = (
+    "Messages are not used: the charged test said that features alone would reach more, and they got the rest of the budget. "
+    "What the test of messages cost stays spent."
+)
+"""What a run says whose charged test chose features."""
+
+
+@dataclass(frozen=True)
+class PilotedMessages(LabelMessages):
+    r"""Piloted messages choose between label messages and features by a charged pilot; for node level with owned arcs.
+
+    The scores of node v are those of the last stage (:mod:`~sfumato.central._weighing`): a head's on its centered features,
+    and what its released rows say, if messages won. The module gives the steps.
+
+    **Formal guarantee.** Node level with owned arcs, by adaptive composition of Gaussian releases; the module proves it.
+    Without privacy it is :class:`~sfumato.central._labels.LabelMessages`. Other units are refused.
+
+    Shapes: each aggregate is int64 [num_nodes, num_classes] in steps of 1 / 32767; the test is int64 [1, 3 + num_classes].
+    Predictions are float32 [num_nodes, num_classes].
+
+    Settings are those of :class:`~sfumato.central._labels.LabelMessages`.
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> facts = PublicFacts(num_nodes=20000, num_train=15000, num_features=400, num_classes=6, directed=False)
+    >>> plan = PilotedMessages().calibrate(Budget(2.0, 1e-5), NodeLevel(), facts)
+    >>> [release.name for release in plan.releases], round(plan.epsilon, 2)
+    (['center', 'head', 'aggregate/1', 'test', 'aggregate/2', 'last'], 2.0)
+    """
+
+    card: ClassVar[Card] = Card(
+        name="piloted-messages",
+        summary="label messages or features, as a charged pilot says (node level)",
+        units=("node",),
+        audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
+        returns_known=True,
+        reads_weights=True,
+        notes=(
+            "Constants of the method were chosen on Rutgers89, UCSC68, Cornell5, Cora-ML, Citeseer, Amazon Computers and "
+            "co-author CS.",
+        ),
+    )
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List center, head, pilot hop and test, the rest under the name of the second hop, and the last stage.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        routed_sensitivity(unit)
+        group_sensitivity(unit)
+        self.hops(unit)
+        with torch.device("meta"):
+            size = num_parameters(zero_head(public.num_features, public.num_classes))
+        shape, tested = (public.num_nodes, public.num_classes), len(TEST) - 1 + public.num_classes
+        touched, still, moved = routed_coordinates(unit, *shape), unit.no_arc_change, routed_arc_change(unit)
+        last = NUM_WEIGHTS + public.num_classes
+        return (
+            *center_release(unit, public, _CENTER, noise_multiplier),
+            Release("head", full_batch(unit, _ALONE, _STEPS, noise_multiplier), (size,), size, arc_change=still),
+            Release("aggregate/1", _gaussian(_PILOT, noise_multiplier), shape, touched, arc_change=moved),
+            Release("test", _gaussian(sum(TEST), noise_multiplier), (1, tested), tested, arc_change=still),
+            Release(
+                "aggregate/2", _gaussian(_REST, noise_multiplier), shape, touched + self.epochs * size, arc_change=moved
+            ),
+            Release("last", _gaussian(_LAST, noise_multiplier), (last,), STEPS * last, arc_change=still),
+        )
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Find the noise for a budget, as every method does.
+
+        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
+
+        Raises:
+            InputError: the budget is so small that a step in the rest would need more noise than DP-SGD can add.
+        """
+        plan = super().calibrate(budget, unit, public)
+        if unit.private and self._more_steps(plan).noise_multiplier > MOST_SGD_NOISE:
+            expected = f"to leave the last steps a noise multiplier of at most {MOST_SGD_NOISE:g}"
+            raise fail("budget", budget, expected, "Raise epsilon or delta, or take method linear.")
+        return plan
+
+    def _more_steps(self, plan: Planned) -> PoissonGaussianEvent:
+        """The steps in the rest where features won."""
+        return full_batch(plan.unit, 1.0, self.epochs, _noise(plan, "aggregate/2"))
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Run features, pilot, test and the rest; without privacy run label messages.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        if not plan.unit.private:
+            return super().run(plan, graph, session)
+        center, head = find_center(plan, graph, session), _head(plan)
+        own = centered_rows(graph, center)
+        told = self._alone(plan, graph, session, head, own)
+        routed = self.routed(plan, graph, session)
+        pilot = release_hop(plan, session, routed)
+        test = _release_test(plan, graph, session, told, pilot)
+        shares = shares_of(plan, test)
+        pays = messages_pay(plan, test, pilot, graph.train_mask | graph.val_mask, routed.receives)
+        released = {"aggregate/1": pilot, "aggregate/2": np.zeros_like(pilot), "test": test}
+        key, read = session.charge("aggregate/2"), graph.val_mask
+        if pays:
+            read = read | (routed.receives & graph.train_mask)
+            session.bind("aggregate/2", routed.messages, *routed.arcs.arrays)
+            noise = _noise(plan, "aggregate/2") * routed_sensitivity(plan.unit)
+            released["aggregate/2"] = sum_hop(routed, noise, key)
+        else:
+            event = self._more_steps(plan)
+            read_rows = train_charged(self, event, key, head, graph, chosen(own), session.watch.stage("head"))
+            session.bind("aggregate/2", np.frombuffer(read_rows, np.uint8))
+        weights = {**center, **network_arrays("head", head)}
+        ids = np.flatnonzero(read)
+        assert graph.y is not None
+        noise, key = _noise(plan, "last") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit), session.charge("last")
+        seen = np.stack([part[ids] for part in _evidence(plan, weights, released, graph)], axis=2)
+        last, mac = learn_weights(seen, graph.y[ids], shares, noise, key)
+        if not pays:
+            last["last.weight"][1:] = 0
+        session.bind("last", np.frombuffer(mac, np.uint8))
+        return Outcome({**weights, **last}, released)
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Weigh what the head says of the nodes' own features, and released rows.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if not plan.unit.private:
+            return super().scores(plan, weights, released, graph)
+        if "last.weight" in weights:
+            return weigh(weights, _evidence(plan, weights, released, graph))
+        inputs = beside(2 * directions(*_mean_rows(plan, released, _OLD_HOP_PART)), centered_rows(graph, weights))
+        return head_scores(weights, inputs)
+
+    def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
+        """Return whether the charged test chose features; heads of early runs read the pilot all the same.
+
+        ``plan`` and ``weights`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if not plan.unit.private:
+            return super().drops_messages(plan, weights)
+        return "last.weight" in weights and not weights["last.weight"][1:].any()
+
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say where the charged test chose features.
+
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        if not plan.unit.private or "aggregate/2" not in released:
+            return super().unused(plan, weights, released)
+        return () if released["aggregate/2"].any() else (FEATURES_CHOSEN,)
+
+    def _alone(
+        self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, own: Matrix
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Train the head on features; return the scores of all nodes after a third of the steps, and at the end."""
+        event, early, told = plan.event("head"), _head(plan), session.watch.stage("head")
+        assert isinstance(event, PoissonGaussianEvent)
+
+        def keep(step: int, steps: int) -> None:
+            if step == _EARLY:
+                early.load_state_dict(head.state_dict())
+            if told is not None:
+                told(step, steps)
+
+        key = session.charge("head")
+        read = train_charged(self, event, key, head, graph, chosen(own), keep)
+        session.bind("head", np.frombuffer(read, np.uint8))
+        return apply(early, own), apply(head, own)
+
+
+def _release_test(
+    plan: Planned,
+    graph: Graph,
+    session: Session,
+    told: tuple[NDArray[np.float32], NDArray[np.float32]],
+    pilot: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Release the sum of 3 + C numbers for each labeled node in training or validation."""
+    assert graph.y is not None
+    nodes, classes = np.flatnonzero((graph.train_mask | graph.val_mask) & (graph.y >= 0)), plan.public.num_classes
+    y = graph.y[nodes]
+    losses = [-np.log(np.maximum(softmax(one), np.exp(-MOST_LOSS)))[nodes, y] / MOST_LOSS for one in told]
+    products = (normalize_rows(_centered(pilot)) @ simplex(classes).T)[nodes, y]
+    numbers = np.column_stack([*losses, products, np.eye(classes)[y]])
+    rows: NDArray[np.float32] = (np.clip(numbers, -1, 1) * _weights(classes)).astype(np.float32)
+    key = session.charge("test")
+    session.bind("test", rows)
+    return noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, _test_noise(plan), key)
+
+
+def shares_of(plan: Planned, test: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the shares of the classes that a released test tells; counts below their noise are taken for as much.
+
+    Args:
+        plan: what was fixed before data.
+        test: the released test, int64 [1, 3 + C].
+    """
+    weight = _weights(plan.public.num_classes)[-1]
+    counts = np.maximum(test[0, len(TEST) - 1 :] / UNIT, max(_test_noise(plan), 1.0)) / weight
+    return np.asarray(counts / counts.sum(), np.float64)
+
+
+def messages_pay(
+    plan: Planned,
+    test: NDArray[np.int64],
+    pilot: NDArray[np.int64],
+    scored: NDArray[np.bool_],
+    receives: NDArray[np.bool_],
+) -> bool:
+    """Return whether the rest goes to messages; reads releases and public facts alone.
+
+    Args:
+        plan: what was fixed before data.
+        test: the released test, int64 [1, 3 + C].
+        pilot: the released rows of the pilot hop.
+        scored: which nodes are in training or validation, public.
+        receives: which nodes receive, public.
+    """
+    classes, shares, both = plan.public.num_classes, shares_of(plan, test), scored & receives
+    numbers = test[0] / UNIT / _weights(classes)
+    nodes, most = max(int(np.count_nonzero(scored)), 1), max(int(np.count_nonzero(both)), 1)
+    entropy = -float(shares @ np.log(shares))  # the loss of one answer for all, which the last stage can always give
+    early, late = np.clip(numbers[:2] * MOST_LOSS / nodes, 0.01, max(entropy, 0.01)).tolist()
+    alone = max(late - _BEYOND * max(early - late, 0.0), 0.01)
+    mean = shares @ simplex(classes)
+    explained = float(
+        normalize_rows(_centered(pilot[both])).sum(axis=0) @ mean
+    )  # by the shares alone, whatever rows say
+    noise = _test_noise(plan) / _weights(classes)[2] / most
+    chance = float(np.sqrt((1 - mean @ mean) / ((classes - 1) * most)))  # of a correlation of rows that say nothing
+    correlation = (float(numbers[2]) - explained) / most - float(np.hypot(noise, _CHANCE * chance))
+    if correlation <= 0:
+        return False
+    before, rest = _precision(plan, "aggregate/1"), _precision(plan, "aggregate/2")
+    later, rows = float(1 / np.sqrt(before + rest)), _centered(pilot[receives])
+    told = forecast(rows, before**-0.5, correlation, later_stddev=later, loss=late, shares=shares)
+    return told < alone
+
+
+def _gaussian(part: float, noise_multiplier: float) -> GaussianEvent:
+    """One release with a part of the mu^2 of a Gaussian release."""
+    return GaussianEvent(float(noise_multiplier / np.sqrt(part)))
+
+
+def _noise(plan: Planned, name: str) -> float:
+    """Noise multiplier of a Gaussian release."""
+    event = plan.event(name)
+    assert isinstance(event, GaussianEvent)
+    return event.noise_multiplier
+
+
+def _weights(classes: int) -> NDArray[np.float64]:
+    """Weights of the numbers of the test, of norm 1 (a rounding below it) where one entry counts of the one-hot row."""
+    parts = np.sqrt(np.array(TEST) / sum(TEST)) * (1 - 2.0**-20)
+    return np.concatenate([parts[:-1], np.full(classes, parts[-1])])
+
+
+def _test_noise(plan: Planned) -> float:
+    """Standard deviation of an entry of the test."""
+    return _noise(plan, "test") * group_sensitivity(plan.unit)
+
+
+def _precision(plan: Planned, name: str, hop_part: float = 1.0) -> float:
+    """One over the noise variance of a hop; ``hop_part`` is the part of the rest that a second one had."""
+    return (hop_part if name == "aggregate/2" else 1.0) * (_noise(plan, name) * routed_sensitivity(plan.unit)) ** -2
+
+
+def _mean_rows(plan: Planned, released: Arrays, hop_part: float = 1.0) -> tuple[NDArray[np.float64], float]:
+    """The mean of the hops, each weighed by its precision, every row with mean 0; and the standard deviation of its noise."""
+    names = [name for name in sorted(released) if name.startswith("aggregate/")]
+    precisions = np.array([_precision(plan, name, hop_part) for name in names])
+    sums = sum(part * released[name] for part, name in zip(precisions, names, strict=True)) / precisions.sum()
+    return _centered(sums), float(1 / np.sqrt(precisions.sum()))
+
+
+def _evidence(plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Iterator[NDArray[np.float64]]:
+    """What the last stage weighs: nothing of rows if features won."""
+    rows, noise = _mean_rows(plan, released)
+    if "aggregate/2" in released and not released["aggregate/2"].any():
+        rows = np.zeros_like(rows)
+    heard = np.asarray(rows.any(axis=1))  # every row that was released has noise, and no other
+    return evidence(head_scores(weights, centered_rows(graph, weights)), rows, noise, heard)
+
+
+def _centered(sums: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sums in units of a full row, each row with mean 0."""
+    rows: NDArray[np.float64] = sums / UNIT
+    return rows - rows.mean(axis=1, keepdims=True)
+
+
+def _head(plan: Planned) -> nn.Linear:
+    return zero_head(plan.public.num_features, plan.public.num_classes)

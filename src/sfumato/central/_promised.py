@@ -1,0 +1,278 @@
+r"""Label messages under promised degrees: hops that protect a node with every arc in or out of it.
+
+Training nodes send their class, and all other nodes receive (:mod:`~sfumato.bounded.promise`). In this order:
+
+1. *Features.* Center and head of :mod:`~sfumato.central._linear`, with a share f of :math:`\mu^2`.
+2. *Pairs.* One noisy matrix of the classes at both ends of arcs between training nodes, with 5 %. It says what a neighbor's class
+   says about one's own, and how many arcs there are (:mod:`~sfumato.central._compatibility`).
+3. *Test.* How many training and validation nodes the head has right, after a third of its steps and at the end; 1 %.
+4. *The rest* goes to the hop, or to more steps for the head if a forecast
+   (:func:`~sfumato.central._compatibility.forecast`) says that rows and features together would stay below features alone at the
+   whole budget: the accuracy at the end, and :math:`0.55 \log(1 / f)` times what the later steps added.
+5. *Prediction.* The head's log probabilities, and the log-likelihood of the node's row.
+
+f is :math:`30 z \sqrt F / n` between 0.1 and 0.5, with z the noise multiplier of the whole budget, F features and n training
+nodes: noise moves the head by about that much.
+
+**Formal guarantee** (:class:`~sfumato.privacy.units.NodeLevel` with ``arcs="incident"``). Center, head, pairs, test and rest are
+Gaussian events of sensitivity 1 (2 if records are replaced), adaptively composed: which of two the rest is follows from
+earlier releases, and both have the same event.
+
+* *A training node is removed.* Its features and label leave center, head and test, its arcs to training nodes leave the pairs,
+  and its copies leave the rows.
+* *Another node is removed.* Center, head and pairs never read it; a validation node leaves the test. Rows of others move by at
+  most 1 together.
+* *Its own row* goes to the node itself alone, as its prediction does (joint differential privacy). So rows are not in
+  ``release/``: whoever held all of them could see a receiver by its own row, which nothing bounds.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.bounded.promise import GRID, promised_sensitivity, rounding_slack
+from sfumato.central._arrivals import softmax
+from sfumato.central._compatibility import Expected, log_likelihood
+from sfumato.central._learning import train, train_charged
+from sfumato.central._linear import (
+    apply,
+    center_release,
+    chosen,
+    find_center,
+    full_batch,
+    plain,
+    zero_head,
+)
+from sfumato.central._piloted import FEATURES_CHOSEN
+from sfumato.central._promised_releases import (
+    HOP,
+    LEAST_FEATURES,
+    PAIRS,
+    TEST,
+    bounds_of,
+    check_promised,
+    code_norm,
+    event_of,
+    features_share,
+    found,
+    hop_pays,
+    noise_of,
+    part_of,
+    release_hop,
+    release_pairs,
+    release_test,
+    row_stddev,
+)
+from sfumato.central._rows import Matrix, centered_rows
+from sfumato.errors import InputError
+from sfumato.graph._bounds import most_arcs
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.nn._weights import load_weights, network_arrays, num_parameters
+from sfumato.noise.gaussian import MOST_STDDEV
+from sfumato.privacy.events import PoissonGaussianEvent
+from sfumato.privacy.splitting import MOST_SGD_NOISE
+from sfumato.record.ledger import OWN, Release
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.method._plan import Plan
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+_CENTER, _EPOCHS, _LEAST_PROBABILITY = 0.02, 100, 1e-9
+MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(LEAST_FEATURES * (1 - _CENTER) / _EPOCHS)) / 2
+"""Noise multiplier of the whole run up to which DP-SGD can add what the head is charged, under both relations."""
+
+
+@dataclass(frozen=True)
+class PromisedMessages(CuratorMethod):
+    r"""Promised messages send labels with weights by public bounds on degrees, so that incident arcs are protected.
+
+    The scores of node v are :math:`\log p(y \mid x_v) + \log p(H_v \mid y)`: the head's, and those of its own noisy row. The
+    module gives the steps.
+
+    **Formal guarantee.** Node level with incident arcs, by adaptive composition of Gaussian releases; the module proves it.
+    Rows and predictions are for their own node alone. Other units are refused.
+
+    Shapes: the rows are int64 [num_nodes, num_classes], the pairs int64 [num_classes, num_classes], in steps of 1 /
+    :data:`~sfumato.bounded.promise.GRID`. Predictions are float32 [num_nodes, num_classes].
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under every other unit, and where no bound on degrees is public.
+
+    Args:
+        epochs: full-batch steps of the head, and again where the rest goes to it.
+        learning_rate: step size of Adam.
+        l2_clip_norm: clip of an example's gradient.
+
+    Raises:
+        InputError: a setting is out of range.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> facts = PublicFacts(20000, 15000, 400, 6, directed=False, max_degree=1500)
+    >>> plan = PromisedMessages().calibrate(Budget(4.0, 1e-5), NodeLevel(arcs="incident"), facts)
+    >>> [(release.name, release.visible_to) for release in plan.releases][1:]
+    [('head', 'anyone'), ('pairs', 'anyone'), ('test', 'anyone'), ('aggregate/1', 'the node itself')]
+    """
+
+    epochs: int = _EPOCHS
+    learning_rate: float = 0.05
+    l2_clip_norm: float = 1.0
+    card: ClassVar[Card] = Card(
+        name="promised-messages",
+        summary="label messages under promised degrees (node level, incident arcs)",
+        units=("node",),
+        audience=Audience(
+            ("weights", "noisy pairs of classes", "noisy counts of right answers"),
+            never=("sums before noise",),
+            own=("its noisy row of neighbors' classes",),
+        ),
+        notes=("Constants of the method were chosen on Rutgers89, UCSC68, Cora-ML and Amazon Computers.",),
+    )
+
+    def __post_init__(self) -> None:
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List center, head, pairs, and the rest under the name of the hop.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        promised_sensitivity(unit)
+        check_promised(public)
+        with torch.device("meta"):
+            size = num_parameters(zero_head(public.num_features, public.num_classes))
+        features, classes, nodes = features_share(public, noise_multiplier), public.num_classes, public.num_nodes
+        centers = center_release(unit, public, _CENTER * features, noise_multiplier)
+        head = full_batch(unit, features * (1 - _CENTER * len(centers)), self.epochs, noise_multiplier)
+        rest = part_of(1 - features - PAIRS - TEST, noise_multiplier)
+        return (
+            *centers,
+            Release("head", head, (size,), size),
+            Release("pairs", part_of(PAIRS, noise_multiplier), (classes, classes), classes**2),
+            Release("test", part_of(TEST, noise_multiplier), (1, 2), 2),
+            Release(HOP, rest, (nodes, classes), nodes * classes + self.epochs * size, OWN),
+        )
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Find the noise for a budget, as every method does.
+
+        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
+
+        Raises:
+            InputError: the budget is so small that a release would need more noise than can be drawn.
+        """
+        plan = super().calibrate(budget, unit, public)
+        if unit.private:
+            noise = GRID * max(noise_of(plan, "pairs"), code_norm(public) * noise_of(plan, HOP))
+            if noise >= MOST_STDDEV or self._last_steps(plan).noise_multiplier > MOST_SGD_NOISE:
+                raise fail("budget", budget, "to need less noise than can be drawn", "Raise epsilon or delta.")
+        return plan
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph without public bounds on degrees, or with bounds so large that rounding takes half of every copy.
+
+        Raises:
+            InputError: there are no bounds, or they are too large.
+        """
+        if graph.degree_bounds is not None or graph.max_degree is not None:
+            rounding_slack(bounds_of(graph))
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Train on features, release pairs, and spend the rest on the hop or on features.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        head, center = zero_head(plan.public.num_features, plan.public.num_classes), find_center(plan, graph, session)
+        inputs = centered_rows(graph, center)
+        bounds = bounds_of(graph) if plan.unit.private else most_arcs(graph.indptr, graph.indices)
+        classes = np.where(graph.train_mask, -1 if graph.y is None else graph.y, -1)
+        if not plan.unit.private:
+            train(self, plan, session, "head", head, graph, plain(inputs))
+            pairs = release_pairs(plan, graph, session, classes, bounds)
+            hop = release_hop(plan, graph, session, classes, bounds)
+            return Outcome({**center, **network_arrays("head", head), **_kept(bounds)}, {"pairs": pairs, HOP: hop})
+        answers = self._head(plan, graph, session, head, inputs)
+        pairs = release_pairs(plan, graph, session, classes, bounds)
+        test = release_test(plan, graph, session, answers)
+        if hop_pays(plan, pairs, test, bounds, graph):
+            hop = release_hop(plan, graph, session, classes, bounds)
+        else:
+            hop = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
+            key, event, told = session.charge(HOP), self._last_steps(plan), session.watch.stage("head")
+            read = train_charged(self, event, key, head, graph, chosen(inputs), told)
+            session.bind(HOP, np.frombuffer(read, np.uint8))
+        weights = {**center, **network_arrays("head", head), **_kept(bounds)}
+        return Outcome(weights, {"pairs": pairs, "test": test, HOP: hop})
+
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say where the charged test chose features; nothing if the nodes' own rows are not there.
+
+        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        dropped = plan.unit.private and HOP in released and not released[HOP].any()
+        return (FEATURES_CHOSEN,) * dropped
+
+    def _head(
+        self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, inputs: Matrix
+    ) -> list[NDArray[np.int64]]:
+        """Train the head; return its answers after a third of the steps, and at the end."""
+        event, told, answers = plan.event("head"), session.watch.stage("head"), []
+        assert isinstance(event, PoissonGaussianEvent)
+
+        def keep(step: int, steps: int) -> None:
+            if step == max(steps // 3, 1):
+                answers.append(apply(deepcopy(head).float(), inputs).argmax(axis=1))
+            if told is not None:
+                told(step, steps)
+
+        key = session.charge("head")
+        read = train_charged(self, event, key, head, graph, chosen(inputs), keep)
+        session.bind("head", np.frombuffer(read, np.uint8))
+        return [*answers, apply(head, inputs).argmax(axis=1)]
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Add the log probabilities of the head and, where the hop was released, the log-likelihood of rows.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+
+        Raises:
+            InputError: the rows are not there.
+        """
+        if HOP not in released:
+            raise InputError(
+                "Expected the folder own/ beside release/, which holds each node's row, got none. Put it there."
+            )
+        head, hop = zero_head(plan.public.num_features, plan.public.num_classes), released[HOP]
+        load_weights(head, weights, "head")
+        says = np.log(np.maximum(softmax(apply(head, centered_rows(graph, weights))), _LEAST_PROBABILITY))
+        received = np.asarray(hop.any(axis=1))  # every row that was released has noise, and no other
+        if received.any():
+            bounds = weights["bounds"].astype(np.int64)
+            law, expected = found(plan, released["pairs"], bounds, ~received)
+            own = Expected(expected.weight, expected.totals[received])
+            rows = hop[received] / (GRID * plan.public.num_classes)
+            says[received] += log_likelihood(rows, row_stddev(plan), law, own, bounds[received])
+        return says.astype(np.float32)
+
+    def _last_steps(self, plan: Planned) -> PoissonGaussianEvent:
+        """The steps of the head that take the rest where the hop does not pay."""
+        return full_batch(plan.unit, 1.0, self.epochs, event_of(plan, HOP).noise_multiplier)
+
+
+def _kept(bounds: NDArray[np.int64]) -> Arrays:
+    """Public bounds as they are kept with the weights, which are float32: exact up to 2^24, and larger ones are refused."""
+    return {"bounds": bounds.astype(np.float32)}

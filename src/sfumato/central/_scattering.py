@@ -1,0 +1,221 @@
+r"""Logistic regression on scattering coefficients: images learn under privacy from fixed features, by DP-SGD.
+
+1. *Coefficients.* Each image becomes 81 small pictures a channel (:mod:`~sfumato.nn._scattering`), which are scaled in groups of
+   three to mean 0 and variance 1 within the image. This is a public function of one record, so it is free.
+2. *Head.* Multinomial logistic regression by DP-SGD, started at zero.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato._validate import check_int, check_real, fail
+from sfumato.bounded.exact import ROW_BITS, WholeRows
+from sfumato.central._learning import sgd_event, train
+from sfumato.central._linear import zero_head
+from sfumato.errors import InputError
+from sfumato.method.card import Audience, Card, Control
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.nn._scattering import CHANNELS, STRIDE, group_norm, scattering
+from sfumato.nn._weights import load_weights, network_arrays, num_parameters
+from sfumato.record.ledger import Release
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.nn._training import Steps
+    from sfumato.privacy.units import Unit
+
+_PICTURES = 3  # in a group
+_BLOCK = 1024
+_AT_ONCE = 512  # rows of a DP-SGD step, in a few megabytes
+_KEPT: dict[bytes, Coefficients] = {}
+
+
+@dataclass(frozen=True)
+class Scattering(CuratorMethod):
+    r"""The method learns logistic regression on scattering coefficients of images; features without a learned part cost nothing.
+
+    The scores of image v are :math:`W s(x_v) + b`, float32 [num_nodes, num_classes], with s(x) the scattering coefficients of x,
+    normalized within the image: 3,969 numbers for 28 x 28 pixels.
+
+    **Formal guarantee.** s reads one record, and arcs are never read. So at node and record level there is one DP-SGD run
+    (:mod:`~sfumato.bounded.gradients`) on rows s(x), which is a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under units edge, local and link, and InputError for data that are no
+    images.
+
+    Args:
+        epochs: passes over the training images.
+        learning_rate: step size of Adam, in (0, 10].
+        batch_size: expected number of images in a Poisson sample.
+        l2_clip_norm: largest L2 norm of one example's gradient.
+
+    Raises:
+        InputError: a setting is out of range.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import RecordLevel
+    >>> facts = PublicFacts(70000, 60000, 784, 10, directed=False, image_shape=(1, 28, 28))
+    >>> plan = Scattering().calibrate(Budget(1.2, 1e-5), RecordLevel(), facts)
+    >>> [release.shape for release in plan.releases], round(plan.epsilon, 2)
+    ([(39700,)], 1.2)
+
+    Source: Tramèr and Boneh (2021), Differentially private learning needs better features (or much more data), section 3.
+    """
+
+    epochs: int = 20
+    learning_rate: float = 0.006
+    batch_size: int = 4096
+    l2_clip_norm: float = 1.0
+    card: ClassVar[Card] = Card(
+        name="scattering",
+        summary="logistic regression on scattering coefficients of images",
+        units=("node", "record"),
+        candidates=({"learning_rate": 0.003}, {"learning_rate": 0.006}, {"learning_rate": 0.012}),
+        citations=("tramer2021differentially",),
+        audience=Audience(("weights",), predictions="predictions"),
+        controls=(
+            Control("floor", "floor: pixels, same budget", "linear"),
+            Control("ceiling", "ceiling: no privacy", private=False),
+        ),
+        reads_links=False,
+    )
+
+    def __post_init__(self) -> None:
+        check_int(low=1, epochs=self.epochs)
+        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_int(low=1, batch_size=self.batch_size)
+        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List one DP-SGD run.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+        """
+        event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
+        with torch.device("meta"):
+            size = num_parameters(zero_head(num_coefficients(public.image_shape), public.num_classes))
+        return (Release("head", event, (size,), size, arc_change=unit.no_arc_change),)
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph whose features are not the pixels of images, or are not dense.
+
+        Raises:
+            InputError: ``graph`` holds no dense images.
+        """
+        num_coefficients(graph.image_shape)
+        if not isinstance(graph.x, np.ndarray):
+            raise InputError(f"Expected the pixels of {graph.name!r} as a dense array, got a sparse one. Convert them.")
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Compute the coefficients, then train the head.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
+        found = coefficients(graph, session.watch.stage("coefficients"))
+        rows = found.plain if "labels" in plan.unit.public else found.whole
+        train(self, plan, session, "head", head, graph, rows, block=_AT_ONCE)
+        return Outcome(network_arrays("head", head), {})
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Apply the head to the coefficients of each image.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
+        """
+        head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
+        load_weights(head, weights, "head")
+        found, nodes = coefficients(graph), np.arange(graph.num_nodes)
+        with torch.no_grad():
+            parts = [head(found.plain(nodes[at : at + _BLOCK])) for at in range(0, len(nodes), _BLOCK)]
+        return torch.cat(parts).numpy()
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Normalized coefficients of images are kept as whole numbers of at most 2^16, which float32 holds: half of float64.
+
+    Args:
+        matrix: the whole numbers, float32 [num_nodes, num_coefficients].
+        ones: the whole numbers that stand for the bias's input 1, float64 [num_nodes].
+        norms: the factors of :class:`~sfumato.bounded.exact.WholeRows`, float64 [num_nodes].
+    """
+
+    matrix: Tensor
+    ones: Tensor
+    norms: Tensor
+
+    def whole(self, ids: NDArray[np.integer]) -> WholeRows:
+        """Return the rows of some images as DP-SGD takes them; ``ids`` are node numbers."""
+        at = torch.from_numpy(ids)
+        return WholeRows(self.matrix[at].double(), self.ones[at], self.norms[at])
+
+    def plain(self, ids: NDArray[np.integer]) -> Tensor:
+        """Return the rows of some images as numbers, float32 [len(ids), num_coefficients]; ``ids`` are node numbers."""
+        at = torch.from_numpy(ids)
+        return self.matrix[at].mul_(self.norms[at].float()[:, None] / 2**ROW_BITS)
+
+
+def coefficients(graph: Graph, progress: Steps | None = None) -> Coefficients:
+    """Compute the coefficients of all images of a graph, or take those that were found before for the same pixels.
+
+    Args:
+        graph: the images. What was found is kept as long as their array exists.
+        progress: called with (image, images) after each block.
+    """
+    assert graph.image_shape is not None
+    x = np.ascontiguousarray(graph.x, np.float32)
+    key = hashlib.sha256(repr(graph.image_shape).encode() + x.data).digest()
+    if key in _KEPT:
+        return _KEPT[key]
+    count, groups = len(x), graph.image_shape[0] * CHANNELS // _PICTURES
+    found = Coefficients(
+        torch.empty(count, num_coefficients(graph.image_shape)), *torch.empty(2, count, dtype=torch.float64)
+    )
+    images = torch.from_numpy(x).view(-1, *graph.image_shape)
+    for at in range(0, count, _BLOCK):
+        part = slice(at, at + _BLOCK)
+        rows = WholeRows.of(group_norm(scattering(images[part]), groups).double(), bias=True)
+        found.matrix[part], found.ones[part], found.norms[part] = rows.matrix, rows.ones, rows.norms
+        if progress is not None:
+            progress(min(at + _BLOCK, count), count)
+    _KEPT[key] = found
+    weakref.finalize(graph.x, _KEPT.pop, key, None)
+    return found
+
+
+def num_coefficients(image_shape: tuple[int, int, int] | None) -> int:
+    """Return how many numbers the coefficients of one image are.
+
+    Args:
+        image_shape: channels, height and width; None for data that are no images.
+
+    Raises:
+        InputError: the data are no images, or these are too small.
+
+    >>> num_coefficients((1, 28, 28))
+    3969
+    """
+    if image_shape is None:
+        raise fail(
+            "image_shape",
+            None,
+            "to be the channels, height and width of images",
+            "Method 'scattering' learns from images: read them with sfumato.datasets.images, or use mlp or linear.",
+        )
+    channels, height, width = image_shape
+    if min(height, width) < 2 * STRIDE:
+        raise fail(
+            "image_shape", image_shape, f"to be at least {2 * STRIDE} x {2 * STRIDE} pixels", "Use mlp or linear."
+        )
+    return channels * CHANNELS * (height // STRIDE) * (width // STRIDE)

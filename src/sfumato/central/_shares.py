@@ -1,0 +1,116 @@
+r"""Sums of shared labels, released once: at node level an owner's label is divided among the arcs that carry it.
+
+Training nodes send the code of their label along the arcs that they own, to public receivers. Class c has the code
+:math:`s\,(e_c - 1/C)` of norm 1, a corner of a simplex. (A one-hot row of norm 1 spends part of its allowance on the number of
+neighbors, which tells classes apart less well.) A code that goes along d arcs is divided by the root of d
+(:func:`~sfumato.bounded.routing.share`). The release is :math:`H = A^\top M + \sigma N(0, I)`, of sensitivity 1 (2 if records are
+replaced): :func:`~sfumato.bounded.routing.routed_sensitivity`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
+from sfumato.bounded.incoming import capped, owned, regrouped
+from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.routing import receiving, routed_sensitivity, share
+from sfumato.central._counts import NAME, directions
+from sfumato.central._rows import Matrix, beside
+from sfumato.noise.keys import new_key
+from sfumato.privacy.events import GaussianEvent
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.noise.keys import Key
+
+
+def simplex(num_classes: int) -> NDArray[np.float32]:
+    """Return the codes of the classes, [num_classes, num_classes]: corners of a regular simplex around 0, of norm 1.
+
+    >>> simplex(2).round(3).tolist()
+    [[0.7070000171661377, -0.7070000171661377], [-0.7070000171661377, 0.7070000171661377]]
+    """
+    codes = np.eye(num_classes) - 1 / num_classes
+    return (codes / np.linalg.norm(codes[0])).astype(np.float32)
+
+
+class Routed(NamedTuple):
+    """What one hop sends: arcs by destination, messages [num_nodes, C], and which nodes receive, bool [num_nodes]."""
+
+    arcs: Arcs
+    messages: NDArray[np.float32]
+    receives: NDArray[np.bool_]
+
+
+def shared_labels(plan: Planned, graph: Graph, session: Session, receives: NDArray[np.bool_]) -> Routed:
+    """Return what one hop sends: labels of training nodes along the arcs that they own, each with its share.
+
+    Args:
+        plan: its unit may have a cap on the arcs that are used.
+        graph: labels, roles and arcs are read.
+        session: its key decides which arcs a cap keeps.
+        receives: which nodes receive, bool [num_nodes], public.
+    """
+    assert graph.y is not None
+    lists = receiving(owned(graph), graph.train_mask, receives)
+    if plan.unit.max_out_degree is not None:
+        lists = capped(lists, plan.unit.max_out_degree, session.key)
+    messages = np.zeros((graph.num_nodes, plan.public.num_classes), np.float32)
+    known = np.flatnonzero(graph.train_mask & (graph.y >= 0))
+    messages[known] = simplex(plan.public.num_classes)[graph.y[known]]
+    return Routed(regrouped(lists), share(messages, np.diff(lists.offsets)), receives)
+
+
+def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.int64]:
+    """Charge the hop, then compute it; rows of nodes that do not receive are not released, and zero.
+
+    Args:
+        plan: has the release, unless there is no privacy.
+        session: ledger and secret key.
+        routed: what it sends.
+    """
+    if not plan.unit.private:
+        return sum_hop(routed, 0.0, new_key())
+    key = session.charge(NAME)
+    session.bind(NAME, routed.messages, *routed.arcs.arrays)
+    return sum_hop(routed, _stddev(plan), key)
+
+
+def sum_hop(routed: Routed, noise_stddev: float, key: Key) -> NDArray[np.int64]:
+    """Compute a noisy hop that was charged; rows of nodes that do not receive are zero.
+
+    Args:
+        routed: what it sends.
+        noise_stddev: standard deviation of the noise in units of a full row.
+        key: the key of the release.
+    """
+    sums = noisy_neighborhood_sum(routed.arcs, routed.messages, noise_stddev, key)
+    sums[~routed.receives] = 0
+    return sums
+
+
+def _stddev(plan: Planned) -> float:
+    """Noise of one coordinate of one release; 0 without privacy."""
+    if not plan.unit.private:
+        return 0.0
+    event = plan.event(NAME)
+    assert isinstance(event, GaussianEvent)
+    return event.noise_multiplier * routed_sensitivity(plan.unit)
+
+
+def share_inputs(plan: Planned, released: Arrays, own: Matrix) -> Matrix:
+    """Return what the head reads of every node: twice the direction of released sums, and normalized features.
+
+    Args:
+        plan: has the release, unless there is no privacy.
+        released: holds the hop.
+        own: normalized features of every node.
+    """
+    sums = released[NAME] / UNIT
+    sums -= sums.mean(axis=1, keepdims=True)
+    return beside(2 * directions(sums, _stddev(plan)), own)

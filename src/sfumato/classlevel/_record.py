@@ -1,0 +1,137 @@
+"""Record-level DP-SGD of a convolutional network on images: the baseline of class-level privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from sfumato._validate import check_int, check_real
+from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, class_steps
+from sfumato.bounded.example_gradients import clipped_example_sum
+from sfumato.bounded.gradients import (
+    PrivateSGD,
+    check_examples,
+    clipped_gradient_sum,
+    noisy_steps,
+    rounding_margin,
+    to_grid,
+)
+from sfumato.classlevel._images import CONTROLS, ImageMethod
+from sfumato.method.card import Audience, Card
+from sfumato.privacy.events import PoissonGaussianEvent
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from sfumato.classlevel._images import Training
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.privacy.units import Unit
+
+
+@dataclass(frozen=True)
+class CNN(ImageMethod):
+    """A convolutional network by DP-SGD: the record is one image, with the changed copies that were made of it.
+
+    The scores of an image are those of the network, float32 [num_nodes, num_classes]. Other settings are those of
+    :class:`~sfumato.classlevel._images.ImageMethod`.
+
+    **Formal guarantee.** One Poisson-sampled Gaussian run: over images
+    (:func:`~sfumato.bounded.gradients.clipped_gradient_sum`; :func:`~sfumato.bounded.example_gradients.clipped_example_sum` where
+    filters learn), or with copies over images as cells (:func:`~sfumato.bounded.classes.class_steps`), whose mean gradient over
+    an image and its copies is clipped.
+
+    Errors: ``calibrate`` raises UnsupportedUnitError under every unit but record and none.
+
+    Args:
+        steps: T, the number of steps.
+        learning_rate: step size of the optimizer, in (0, 100].
+        l2_clip_norm: C, so small that nearly every gradient is scaled to it.
+        batch_size: expected number of images in a Poisson sample; at most all of them.
+
+    Raises:
+        InputError: a setting is out of range.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import RecordLevel
+    >>> facts = PublicFacts(70000, 60000, 784, 10, directed=False, image_shape=(1, 28, 28))
+    >>> round(CNN().calibrate(Budget(1.0, 1e-5), RecordLevel(), facts).epsilon, 2)
+    1.0
+
+    Source: Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1.
+    """
+
+    learning_rate: float = 50.0
+    l2_clip_norm: float = 0.01
+    steps: int = 500
+    batch_size: int = 256
+    card: ClassVar[Card] = Card(
+        name="cnn",
+        summary="convolutional network for images",
+        options={"network": "network", "steps": "steps", "augment": "augment"},
+        units=("record",),
+        audience=Audience(("weights",), predictions="predictions"),
+        controls=CONTROLS,
+        reads_links=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_int(low=1, steps=self.steps)
+        check_int(low=1, batch_size=self.batch_size)
+        check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=self.l2_clip_norm)
+
+    def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
+        """Describe all steps as one event: the sampling probability follows from the public number of images.
+
+        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
+
+        Raises:
+            UnsupportedUnitError: a record of the unit is not one image.
+        """
+        check_examples(unit)
+        rows = max(public.num_train, 1)
+        relation = "replace" if unit.relation == "replace" else "add-remove"
+        return PoissonGaussianEvent(min(self.batch_size, rows) / rows, noise_multiplier, self.steps, relation)
+
+    def train(self, plan: Planned, graph: Graph, session: Session, head: nn.Module, data: Training) -> Arrays:
+        """Train by noisy steps over images.
+
+        The arguments are those of :meth:`~sfumato.classlevel._images.ImageMethod.train`.
+        """
+        event = plan.event("network")
+        assert isinstance(event, PoissonGaussianEvent)
+        key, progress = session.charge("network"), session.watch.stage("network")
+        settings = PrivateSGD(
+            event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
+        )
+        optimizer = self.stepper(head.double(), event.steps)
+        parameters = list(head.parameters())
+
+        def clipped_sum(drawn: NDArray[np.int64], _: int) -> NDArray[np.int64]:
+            inputs, targets = data.take(drawn)
+            if self.learn_filters:
+                return clipped_example_sum(head, inputs.double(), targets, self.l2_clip_norm)
+            return to_grid(clipped_gradient_sum(head, [inputs.double()], targets, self.l2_clip_norm))
+
+        def mean_gradient(record: int, _: int) -> Tensor | None:
+            inputs, targets = data.take(np.array([record]))
+            if targets[0] < 0:
+                return None
+            loss = functional.cross_entropy(head(inputs.double()), targets)
+            return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
+
+        if self.augment:
+            operands = class_steps(optimizer, mean_gradient, len(data.rows), settings, key, progress)
+        else:
+            margin = rounding_margin(len(optimizer.flat))
+            operands = noisy_steps(optimizer, clipped_sum, data.rows, settings, key, margin, progress)
+        head.float()
+        session.bind("network", np.frombuffer(operands, np.uint8))
+        return {}

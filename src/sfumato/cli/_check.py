@@ -1,0 +1,244 @@
+"""`sfumato check`, which is `sfumato train --dry-run`: what a run would read, release, cost and reach, and what is wrong with it.
+
+Nothing is fitted, charged or written. The answer is for the owner of the data: which public graphs are similar follows from the
+number of edges, and whether a class is rare from labels, where these are public.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+
+from sfumato._optional import LIGHT, check_installed
+from sfumato.cli import _data as data
+from sfumato.cli._parse import Job, checks, given, parse, with_arcs
+from sfumato.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from sfumato.cli._options import Options
+    from sfumato.evaluation._expected import Figure
+    from sfumato.evaluation._look import Look
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Plan
+
+_RARE = 0.1
+"""Of how large a share of the labels a class counts as rare."""
+_LATER = ("collection", "resumable", "resume", "verbose", "dry_run")
+_HELP = """Show what a run would read, release, cost and reach, and all that is wrong with it.
+
+It takes the options of `sfumato train`, and is the same as `sfumato train --dry-run`. It reads the tables, trains nothing, spends
+nothing and writes nothing. The answer is for the owner of the data. The exit code is 2 if there is a problem.
+"""
+_FREE = "Nothing was spent, and nothing was written."
+
+
+def command(train: Callable[..., None]) -> Callable[..., None]:
+    """Return the command `check`, with the options of the command ``train`` but those of a run that is there."""
+    there = [one for name, one in inspect.signature(train).parameters.items() if name not in ("context", *_LATER)]
+
+    def check(**values: Any) -> None:
+        dry_run(
+            {**values, "resumable": False, "resume": None, "verbose": False, "label": data.one_or_more(values["label"])}
+        )
+
+    check.__doc__ = _HELP
+    check.__signature__ = inspect.Signature(there)  # type: ignore[attr-defined]
+    check.__annotations__ = inspect.get_annotations(train, eval_str=True)
+    return check
+
+
+def check_controls() -> None:
+    """Refuse controls where their packages are missing.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    try:
+        check_installed("torch")
+    except MissingDependencyError as error:
+        error.add_note("Or leave out the controls: --no-controls.")
+        raise
+
+
+def dry_run(values: dict[str, Any]) -> None:
+    """Print what a look at a run finds.
+
+    Args:
+        values: the options of the command line, by name; None stands for one that is not given.
+
+    Raises:
+        InputError: method or unit is missing, so that nothing can be looked at.
+    """
+    check_installed(*LIGHT)
+    out = values["out"]
+    dropped = ("as_json", "engine", "ray_address", *(name for name in _LATER if name != "resumable"))
+    asked = {name: value for name, value in values.items() if name not in dropped}
+    options = given(with_arcs(asked | ({"out": Path()} if out is None else {})), "check")
+    found, job = _look(options)
+    if job is not None:
+        _around(found, job, out)
+    told = _told(found, job, options)
+    if values["as_json"]:
+        typer.echo(json.dumps(told))
+    else:
+        typer.echo("\n".join(_lines(found, told, options)))
+    if found.problems:
+        raise typer.Exit(2)
+
+
+def _look(options: Options) -> tuple[Look, Job | None]:
+    """Look at the options, and if they name a graph at it; the job is None if an option is wrong."""
+    from sfumato.evaluation._look import Look, look
+
+    wrong, todo = Look(), checks(options)
+    for at, one in enumerate(todo):
+        with wrong.noting():
+            one()
+        if at == 1 and wrong.problems:  # no method or no unit: the rest would mean nothing
+            return wrong, None
+    job = None if wrong.problems else parse(options)
+    try:
+        source = options.source() if job is None else job.request.source
+    except InputError:  # told above
+        return wrong, None
+    found = look(source, None if job is None else job.request, check=None if job is None else job.look)
+    found.problems[:0] = wrong.problems
+    return found, job
+
+
+def _around(found: Look, job: Job, out: Path | None) -> None:
+    """Look at what a run needs beside its graph: its folder, its key, its ledger, the packages of its controls."""
+    from sfumato.method._checks import check_ids
+    from sfumato.method._graph_key import GraphKey, id_lines
+    from sfumato.method._opening import charged_to
+    from sfumato.privacy.units import unit_to_dict
+    from sfumato.record._claims import Claim, new_run
+    from sfumato.record._release_folder import check_new_run, read_sign_key
+
+    if out is not None:
+        with found.noting():
+            check_new_run(out)
+    if job.sign_key is not None:
+        with found.noting():
+            read_sign_key(job.sign_key)
+    if job.request.controls:
+        with found.noting():
+            check_controls()
+    if found.prepared is None:
+        return
+    plan, first = found.prepared.plan, found.prepared.first
+    if job.public_ids:
+        with found.noting():
+            check_ids(id_lines(first), GraphKey.of(first))
+    if job.deployment is not None:
+        with found.noting():
+            job.deployment.check(plan.delta)
+    if job.ledger is not None and plan.epsilon is not None and plan.delta is not None:
+        entry = plan.entry
+        claim = Claim.of(new_run(), entry.method, plan.epsilon, plan.delta, entry.releases, entry.head)
+        with found.noting():
+            job.ledger.look(claim, unit=unit_to_dict(plan.unit), dataset=charged_to(plan, first))
+
+
+def _told(found: Look, job: Job | None, options: Options) -> dict[str, Any]:
+    """What is printed, as JSON values."""
+    plan = None if found.prepared is None else found.prepared.plan
+    columns = [
+        {"file": place, "columns": [vars(one) for one in columns]} for place, columns in found.tables if found.graph
+    ]
+    told: dict[str, Any] = {"method": options.method, "unit": options.unit, "dataset": None, "problems": found.problems}
+    told |= {"left_out": found.left_out, "tables": columns, "plan": None, "expected": []}
+    if job is not None:
+        told["dataset"] = job.dataset
+    if plan is not None and found.prepared is not None:
+        told["plan"] = {
+            "method": plan.method.name,
+            "privacy": {"relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta},
+            "releases": [release.to_dict() for release in plan.releases],
+            "warnings": [text for _, text in (*plan.caveats, *data.unscaled(found.prepared.graph, plan.unit))],
+        }
+        told["expected"] = [
+            {**vars(one), "nodes": one.size[0], "degree": one.size[1], "kept": one.kept}
+            for one in _expected(found.prepared.graph, plan)
+            if one.size is not None
+        ]
+    return told
+
+
+def _expected(graph: Graph, plan: Plan) -> list[Figure]:
+    """The figures of public graphs that are most like this one; of rare classes too, where labels are public."""
+    from sfumato.evaluation._expected import AUC, expected
+
+    if plan.budget is None or graph.targets is not None:
+        return []
+    asked = (plan.unit.name, plan.budget.epsilon, graph.num_nodes, graph.num_arcs / graph.num_nodes)
+    known = graph.y[graph.y >= 0] if "labels" in plan.unit.public and graph.y is not None else np.zeros(0, np.int64)
+    counts = np.bincount(known, minlength=graph.num_classes)
+    rare = len(known) > 0 and counts[counts > 0].min() < _RARE * len(known)
+    return [*expected(*asked), *(expected(*asked, AUC) if rare else ())]
+
+
+def _lines(found: Look, told: dict[str, Any], options: Options) -> Iterator[str]:
+    """The answer in words."""
+    from sfumato.tables._outline import Outline
+
+    if found.graph is not None and found.tables:
+        yield "How the tables are read"
+        public = None if found.prepared is None else found.prepared.plan.unit.public
+        yield from (f"  {line}" for line in Outline(found.tables, found.graph).lines(public or ()))
+        yield ""
+    if found.prepared is not None:
+        plan = found.prepared.plan
+        yield "What would run"
+        if plan.method.name != options.method:
+            yield f"  {options.method}: {plan.method.name}, by unit, budget and public facts."
+        yield from (f"  {line}" for line in str(plan).splitlines())
+        yield from (f"  Warning: {text}" for text in told["plan"]["warnings"])
+        yield ""
+        yield from _hopes(found.prepared.graph, plan, _expected(found.prepared.graph, plan))
+    if found.problems:
+        yield f"Problems: {len(found.problems)}"
+        yield from (f"  {at}. {text}" for at, text in enumerate(found.problems, start=1))
+        if found.left_out:
+            yield f"  The rest was looked at without {', '.join(found.left_out)}."
+        yield ""
+    else:
+        yield "Problems: none"
+    yield _FREE
+
+
+def _hopes(graph: Graph, plan: Plan, figures: list[Figure]) -> Iterator[str]:
+    """What the default did on public graphs like this one, with the range of the shares that it kept."""
+    from sfumato.evaluation._expected import ACCURACY, AUC, FACTOR, far
+
+    yield "What to expect (evaluation on public graphs; no promise for this one)"
+    if not figures:
+        yield f"  No public figure is kept for this target and unit {plan.unit.name}. docs/results has what was measured."
+        yield ""
+        return
+    for score, title in ((ACCURACY, "accuracy"), (AUC, "AUC of one rare class")):
+        some = [one for one in figures if one.score == score]
+        if not some:
+            continue
+        yield f"  {title} of auto in percent, at epsilon {some[0].epsilon:g} ({plan.unit.name} level)"
+        yield f"    {'graph':26} {'nodes':>7} {'degree':>7} {'floor':>7} {'auto':>7} {'ceiling':>8} {'kept':>6}"
+        for one in some:
+            assert one.size is not None
+            kept = "-" if one.kept is None else f"{100 * one.kept:.0f} %"
+            numbers = (
+                f"{one.size[0]:7,} {one.size[1]:7.1f} {one.floor:7.1f} {one.run:7.1f} {one.ceiling:8.1f} {kept:>6}"
+            )
+            yield f"    {one.task:26} {numbers}"
+        shares = [one.kept for one in some if one.kept is not None]
+        if shares:
+            low, high = (f"{100 * end:.0f}" for end in (min(shares), max(shares)))
+            yield f"    Of what the graph adds, {low if low == high else f'{low} to {high}'} % was kept there."
+        if all(far(one, graph.num_nodes, graph.num_arcs / graph.num_nodes) for one in some):
+            yield f"    All of them differ from this graph by more than a factor of {FACTOR:g} in nodes or degree."
+    yield ""

@@ -1,0 +1,330 @@
+"""`sfumato collect`: write a schema, hand out codes, report from a device, and simulate many devices."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sfumato._files import whole_file
+from sfumato._optional import check_installed
+from sfumato._validate import fail
+from sfumato.cli._asking import agreed
+from sfumato.cli._collect_estimate import estimate
+from sfumato.cli._collect_server import close, export, serve
+from sfumato.cli._collect_users import revoke, users, withdraw
+from sfumato.cli._output import stage_bars
+from sfumato.errors import CollectionError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sfumato.collect._client import Device
+    from sfumato.collect._drawing import Values
+    from sfumato.collect._schema import Schema
+
+app = typer.Typer(help="Collect reports that users' devices randomize.", no_args_is_help=True, rich_markup_mode=None)
+
+_SCHEMA = typer.Argument(..., help="The schema of the collection, as `collect init` writes it.")
+_KEY = typer.Option("server.key", "--server-key", help="The secret key of the server; keep it from everybody else.")
+_ROSTER = typer.Option(None, "--roster", help="The roster that links are reported about: user ids, one a line.")
+_CA = typer.Option(
+    None, "--ca", help="The certificate of the authority of this server, as PEM, if it is a private one."
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Collect reports that users' devices randomize."""
+
+
+@app.command()
+def init(
+    questions: Path = typer.Argument(..., help="What is asked, as TOML: see the documentation of collections."),
+    out: Path = typer.Option("schema.json", "--out", help="The public schema to write. Another one is never replaced."),
+    server_key: Path = _KEY,
+    roster: Path | None = _ROSTER,
+) -> None:
+    """Write the public schema of a collection, and print the statement that its users are shown.
+
+    The key of the server is made if the file is not there. A schema that asks for links gets their roster from --roster.
+    """
+    from sfumato.collect._keys import ServerKey
+    from sfumato.collect._roster import read_roster
+    from sfumato.collect._schema import Schema
+
+    key = ServerKey.read(server_key) if server_key.exists() else ServerKey.new()
+    schema = Schema.from_toml(questions, key.public.hex(), read_roster(roster) if roster else None)
+    if roster and schema.links is None:
+        raise InputError("Expected --roster with questions that ask for links, got others. Leave it out.")
+    if out.exists() and out.read_text(encoding="utf-8").strip() != schema.text:
+        raise InputError(
+            f"Expected out to be a new file, got {str(out)!r}, which is there. Devices may know it: name another."
+        )
+    if not server_key.exists():
+        key.write(server_key)
+    with whole_file(out) as file:
+        file.write(f"{schema.text}\n".encode())
+    typer.echo(f"{schema.statement()}\n\nSchema {schema.sha256} is in {out}.")
+
+
+@app.command()
+def codes(
+    schema: Path = _SCHEMA,
+    server_key: Path = _KEY,
+    users: Path = typer.Option(..., "--users", help="The ids of all users, one a line."),
+    out: Path = typer.Option(
+        "codes.csv", "--out", help="The table of codes to write (user, code), for your eyes only."
+    ),
+    store: str | None = typer.Option(
+        None,
+        "--store",
+        help="The store, which knows whose code was revoked: of these the codes that count are written.",
+    ),
+) -> None:
+    """Write the enrolment code of every user. Hand each user its own code, and nobody else's."""
+    from sfumato.collect._keys import ServerKey
+    from sfumato.collect._roster import read_roster
+    from sfumato.collect._schema import Schema
+    from sfumato.collect._tables import write_codes
+
+    known, asked = read_roster(users), Schema.read(schema)
+    write_codes(out, asked, ServerKey.read(server_key), known, _generations(asked, store, known))
+    typer.echo(f"The codes of {len(known):,} user{'s' * (len(known) != 1)} are in {out}.")
+
+
+def _generations(asked: Schema, where: str | None, known: Sequence[str]) -> dict[str, int]:
+    """How often the code of each user was revoked in a store, which must be that of the schema."""
+    if where is None:
+        return {}
+    check_installed("sqlalchemy")
+    from sfumato.collect._store import Store
+
+    store = Store.open(where)
+    if store.schema.digest != asked.digest:
+        raise fail("--store", store.name, "to be the store of this schema", "Name its own.")
+    return {user: one.generation for user, one in store.standing(known).items()}
+
+
+app.command()(serve)
+
+
+@app.command()
+def report(
+    schema: str = typer.Argument(..., help="The schema: a file, or the address of the server to ask for it."),
+    state: Path = typer.Option(
+        ..., "--state", help="The folder of this device, with its keys and its lifetime budget."
+    ),
+    values: Path = typer.Option(
+        ..., "--values", help="Your true values, as TOML or JSON; they stay here. Tables: features, label, links."
+    ),
+    server: str | None = typer.Option(
+        None, "--server", help="The address of the server (default: that of the schema)."
+    ),
+    code: str | None = typer.Option(None, "--code", help="Your enrolment code, for your first report to this schema."),
+    user: str | None = typer.Option(None, "--user", help="Your user id, for a new device."),
+    cap: float | None = typer.Option(None, "--cap", help="The most epsilon of a new device over its whole life."),
+    roster: Path | None = _ROSTER,
+    ca: Path | None = _CA,
+    yes: bool = typer.Option(False, "--yes", help="Agree to the statement without being asked."),
+) -> None:
+    """Randomize your values on this device, once, and send the report.
+
+    The report is kept on disk before it is sent. The same command sends the same bytes for ever, also if a value changed.
+    No value is refused, since that would tell of it. A number outside its range counts as the nearest end, and what is no number
+    as the middle of the range (for "collision" and "direction" as its low end). An unknown class counts as the first one. Before
+    you agree, you alone are shown which of your values count as others.
+    """
+    from sfumato.collect._connection import Connection
+    from sfumato.collect._drawing import oddities
+    from sfumato.collect._roster import read_roster
+    from sfumato.collect._schema import Schema
+    from sfumato.collect._tables import read_answers
+    from sfumato.collect._ticks import Ticks
+
+    address = schema if "://" in schema else None
+    if server is None and address is None:
+        raise InputError("Expected --server with a schema file, got none. Give the address of the server.")
+    if address is None:
+        asked = Schema.read(Path(schema))
+    else:
+        with Connection(address, ca=ca, tell=_say) as connection:
+            asked = Schema.from_json(connection.get("/schema").content)
+    ticks = Ticks()
+    own, known = read_answers(values), read_roster(roster) if roster else ()
+    with Connection(server or address or "", ca=ca, tell=_say) as connection:
+        new = not _exists(state)
+        device = _device(state, user, cap)
+        shown = device.statement(asked)
+        typer.echo(shown)
+        device.check(asked, own, roster=known)
+        drawn = device.has_report(asked)
+        if not drawn:
+            for line in oddities(asked, own, {one: place for place, one in enumerate(known)}):
+                typer.echo(line)
+            code = code or device.code(asked)
+            if code is None:
+                raise InputError(
+                    "Expected --code with a device that is not enrolled yet, got none. The operator has it."
+                )
+        if not yes and not agreed("Do you agree?"):
+            typer.echo("Nothing was drawn, and nothing was sent.")
+            raise typer.Exit(1)
+        device = _agreed_upon(device, asked, shown, new=new)
+        ticks.wait()
+        with _going_on("The same command goes on, without another charge."):
+            try:
+                if code is not None:
+                    device.enrol(asked, connection, code)
+            except CollectionError as error:
+                if not drawn:
+                    error.add_note("Nothing was drawn.")
+                raise
+            device.report(asked, own, roster=known)
+            again = device.send(asked, connection)
+    typer.echo("The server had this report already." if again else "The server has your report.")
+
+
+def _agreed_upon(device: Device, asked: Schema, shown: str, *, new: bool) -> Device:
+    """The device as it is on disk after the answer, unless it is no longer what its user was ``shown`` before."""
+    now = device.keep(new=new)
+    if now.statement(asked) != shown and not now.has_report(asked):
+        raise InputError(
+            f"Expected the device in {now.folder} as you were shown it, got one that was charged meanwhile. Nothing was drawn or "
+            "sent. Start the command again."
+        )
+    return now
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _going_on(how: str) -> Iterator[None]:
+    """Say how to go on after a stop, or a failure that passes. What a server refuses, it refuses again."""
+    from sfumato.collect._connection import RefusedError
+
+    try:
+        yield
+    except RefusedError:
+        raise
+    except (KeyboardInterrupt, OSError, CollectionError) as error:
+        error.add_note(how)
+        raise
+
+
+def _exists(state: Path) -> bool:
+    return (state / "device.json").exists()
+
+
+def _device(state: Path, user: str | None, cap: float | None) -> Device:
+    """Open the device of a folder. A new one is not written before its user agrees."""
+    from sfumato.collect._client import Device
+    from sfumato.collect._keys import DeviceKeys
+
+    if not _exists(state):
+        if user is None or cap is None:
+            raise InputError(
+                "Expected --user and --cap with a new device, got none. Say who you are, and how much to spend."
+            )
+        return Device(state, user, DeviceKeys.new(), cap)
+    device = Device.open(state)
+    if user not in (None, device.user) or cap not in (None, device.epsilon_cap):
+        remedy = "Leave them out."
+        if device.is_fresh:
+            remedy = f"Nothing was charged yet: leave them out, or remove the folder {state} to begin again."
+        raise InputError(
+            f"Expected the device of {device.user} with a cap of {device.epsilon_cap:g}, got other options. {remedy}"
+        )
+    return device
+
+
+@app.command()
+def simulate(
+    schema: Path = _SCHEMA,
+    server: str = typer.Option(..., "--server", help="The address of the server."),
+    codes: Path = typer.Option(
+        ..., "--codes", help="The enrolment codes of all users, as `collect codes` writes them."
+    ),
+    values: Path | None = typer.Option(
+        None, "--values", help="The values of all users as CSV: user, the features, the label (empty: none)."
+    ),
+    edges: Path | None = typer.Option(
+        None, "--edges", help="The links as CSV, one a row, for a schema that asks for links."
+    ),
+    roster: Path | None = _ROSTER,
+    batch: int = typer.Option(500, "--batch", min=1, help="How many reports are sent at once; 1 signs each alone."),
+    state: Path = typer.Option(
+        "devices.sqlite", "--state", help="Keys and reports of the devices, to go on after a stop."
+    ),
+    ca: Path | None = _CA,
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+) -> None:
+    """Simulate many devices on this machine, for a test or a demonstration. Exit code 1 if the server refuses a report.
+
+    What is no number or no class is refused, as is a second row of a user. A number outside its range counts as the nearest end.
+    A simulation that was stopped goes on by the same command. One that ended sends all reports again, as the same bytes.
+    """
+    from sfumato.collect._client import check_open
+    from sfumato.collect._connection import Connection
+    from sfumato.collect._schema import Schema
+    from sfumato.collect._simulate import Devices
+    from sfumato.collect._tables import read_codes
+
+    asked, known = Schema.read(schema), read_codes(codes)
+    check_open(asked)
+    blocks = _blocks(asked, known, values, edges, roster)
+    with (
+        Connection(server, ca=ca, tell=_say) as connection,
+        Devices(state, asked) as devices,
+        stage_bars(quiet=False) as progress,
+        _going_on(f"The devices are in {state}: the same command goes on, with the same bytes."),
+    ):
+        devices.draw(blocks, known, progress)
+        devices.enrol(connection, known, progress)
+        found = devices.send(connection, batch, progress)
+    reports = "report" + "s" * (found.users != 1)
+    said = f"The server has {found.accepted:,} of {found.users:,} {reports}; it refused {found.refused:,}."
+    typer.echo(json.dumps(found.to_dict()) if as_json else said)
+    raise typer.Exit(1 if found.refused else 0)
+
+
+def _blocks(
+    asked: Schema, known: dict[str, str], values: Path | None, edges: Path | None, roster: Path | None
+) -> Iterator[Values]:
+    """Users and their values, read from the table that fits the schema."""
+    from sfumato.collect._drawing import outside
+    from sfumato.collect._roster import check_roster, read_roster
+    from sfumato.collect._tables import read_links, read_values
+
+    if asked.links is None:
+        if values is None or edges is not None or roster is not None:
+            raise InputError("Expected --values alone with a schema that asks for no links. Give one row a user.")
+        clipped = 0
+        for block in read_values(values, asked):  # all of it before anything is drawn
+            strangers = [user for user in block.users if user not in known]
+            if strangers:
+                raise InputError(f"Expected a code for every user, got none for {strangers[0]!r}. Write codes for all.")
+            if asked.features and block.features is not None:
+                clipped += outside(asked.features, block.features)
+        if clipped:
+            numbers = "1 number is" if clipped == 1 else f"{clipped:,} numbers are"
+            _say(f"{numbers} outside the range and counted as its nearest end.")
+        return read_values(values, asked)
+    if values is not None or edges is None or roster is None:
+        raise InputError("Expected --edges and --roster with a schema that asks for links. Drop --values.")
+    places = check_roster(asked.links, read_roster(roster))
+    return read_links(edges, places, [user for user in places if user in known])
+
+
+app.command()(users)
+app.command()(revoke)
+app.command()(withdraw)
+app.command()(estimate)
+app.command()(close)
+app.command()(export)

@@ -1,0 +1,58 @@
+"""`sfumato collect estimate`: what the reports say before anything is trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from sfumato.cli._output import plain_console
+
+_COVERS = (
+    "An interval holds the true share or mean of the users who reported in about 95 of 100 repetitions with fresh noise. It says "
+    "nothing of users who did not report. Each stands alone: of twenty, one is expected to miss."
+)
+_ALIKE = "The number of all links takes users who did not report for users like the others."
+
+
+def estimate(
+    collection: str = typer.Argument(
+        ..., help="A closed file, or the store of the server (path or URL), closed or open."
+    ),
+    plot: Path | None = typer.Option(None, "--plot", help="Also draw the estimates, into this .svg or .png file."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+) -> None:
+    """Estimate class shares, feature means and degrees from the reports alone, with 95 % intervals.
+
+    Nothing is spent: reports are random already, so they may be looked at as often as you like.
+    """
+    from sfumato.collect._estimate import estimate as estimated
+    from sfumato.collect._reading import stream_any
+    from sfumato.report._collection import check_figure, write_figure
+
+    if plot is not None:
+        check_figure(plot)
+    with stream_any(collection) as reports:
+        found = estimated(reports)
+    if plot is not None:
+        write_figure(found, plot)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    from rich import box
+    from rich.table import Table
+
+    console = plain_console()
+    for part, answers in found.answers.items():
+        table = Table(part, "", "estimate", "95 % interval", box=box.SIMPLE_HEAD)
+        for one in answers:
+            scale, unit = (100.0, " %") if one.kind == "share" else (1.0, "")
+            ends = f"{scale * one.low:.4g} to {scale * one.high:.4g}{unit}"
+            table.add_row(one.name, one.kind, f"{scale * one.estimate:.4g}{unit}", ends)
+        count = found.counts[part]
+        console.print(f"{count:,} report{'s' * (count != 1)} to {found.collection}")
+        console.print(table)
+    console.print(_COVERS + f" {_ALIKE}" * ("links" in found.answers), soft_wrap=True)
+    if plot is not None:
+        console.print(f"The figure is in {plot}.", soft_wrap=True)

@@ -1,0 +1,72 @@
+"""How the floor of a run is released: by a command of its own, or with `--save-floor` where it spends nothing."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from sfumato._files import write_json
+from sfumato.catalog import FACES, method_named
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.cli._parse import Job
+    from sfumato.evaluation._links import LinkEvaluation
+    from sfumato.evaluation._outcome import Evaluation
+    from sfumato.evaluation._request import Prepared
+
+
+def released(job: Job, evaluation: Evaluation | LinkEvaluation) -> dict[str, Any]:
+    """Return what metrics.json says of releasing the floor of a run; nothing if no command names that floor.
+
+    Args:
+        job: what the command line asks for.
+        evaluation: the scores of the run, and the fits of its controls.
+    """
+    outcome = getattr(evaluation, "controls", {}).get("floor")
+    if outcome is None or outcome.first.plan.epsilon is None:
+        return {}
+    method = outcome.first.plan.method
+    if method != method_named(method.name):
+        return {}
+    words = (
+        "sfumato",
+        "train",
+        FACES[method.name].spoken[0],
+        *job.again,
+        "--out",
+        str(job.save_floor or f"{job.out}-floor"),
+    )
+    told: dict[str, Any] = {"command": shlex.join(words), "epsilon": outcome.first.plan.epsilon}
+    return {"floor_release": told if job.save_floor is None else {**told, "saved": str(job.save_floor)}}
+
+
+def save(job: Job, prepared: Prepared, evaluation: Evaluation | LinkEvaluation) -> None:
+    """Write the run folder of a floor that spends nothing, as its own train command would, if the job asks for it.
+
+    Args:
+        job: what the command line asks for.
+        prepared: the graph and the source of the run.
+        evaluation: the scores of the run, and the fits of its controls.
+
+    Raises:
+        InputError: the run has no floor, or one that spends something.
+    """
+    if job.save_floor is None:
+        return
+    from sfumato.cli._scores import write_words
+    from sfumato.evaluation._outcome import Evaluation
+
+    outcome = getattr(evaluation, "controls", {}).get("floor")
+    if outcome is None or outcome.first.plan.epsilon != 0 or outcome.first.plan.releases:
+        raise InputError(
+            f"The run is kept in {str(job.out)!r}, but it has no floor that spends nothing. Drop --save-floor."
+        )
+    out, fitted = job.save_floor, outcome.first
+    fitted.save(out, sign_key=job.sign_key, ids_of=prepared.first if job.public_ids else None)
+    prepared.request.source.write(out)
+    alone = Evaluation(fitted.plan, outcome, {})
+    metrics = alone.to_dict(prepared.request.unit) | prepared.detail(alone)
+    write_json(out / "evaluation" / "metrics.json", {**metrics, "dataset": job.dataset, "out": str(out)})
+    write_json(out / "evaluation" / "curves.json", dict(fitted.curves))
+    write_words(fitted.certificate, out)

@@ -1,0 +1,111 @@
+"""`sfumato predict --new-run`: another private graph is read once, charged and kept, and predictions are made from that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sfumato.cli._output import tell
+from sfumato.cli._scores import write_words
+from sfumato.cli._stopped import leaving
+from sfumato.errors import InputError
+from sfumato.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    from sfumato.cli._predictions import Writer
+    from sfumato.evaluation._source import Source
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+    from sfumato.record._dataset_ledger import DatasetLedger
+
+
+def infer(
+    fitted: Fitted,
+    graph: Graph,
+    other: str | None,
+    source: Source,
+    out: Path,
+    writer: Writer,
+    epsilon: float | None,
+    delta: float | None,
+    new_run: Path | None,
+    shared: DatasetLedger | None,
+    quiet: bool,
+) -> Fitted:
+    """Charge the release of another graph, keep it, and predict from it.
+
+    Args:
+        fitted: the trained run.
+        graph: the other graph.
+        other: in which words it is another one; None if its node ids are those of the run.
+        source: where it was read from.
+        out: the file of predictions.
+        writer: writes the predictions there.
+        epsilon: the most that may be spent; None without privacy.
+        delta: the same for delta.
+        new_run: the folder of the release.
+        shared: the ledger of the data set.
+        quiet: whether the plan is not shown.
+
+    Raises:
+        InputError: the method cannot read another graph, a part of the budget is missing, or the folder is taken.
+    """
+    from sfumato.method._inference import SAME_IDS
+    from sfumato.method._rows import put_back
+    from sfumato.record._release_folder import LEDGER
+
+    if fitted.plan.unit.trust != "curator":
+        raise InputError(
+            f"This is another graph than that of the run, with {other or 'the same node ids'}: {fitted.plan.method.name!r} is a "
+            "local method, which has no private inference on another graph. Collect again: sfumato train on that graph."
+        )
+    private = fitted.plan.epsilon is not None
+    if private and (epsilon is None or delta is None or new_run is None):
+        raise InputError(
+            f"This is another graph than that of the run, with {other or 'the same node ids'}: aggregating another private graph "
+            f"spends budget. {put_back(other)}Pass --epsilon, --delta and --new-run DIR to plan, charge and keep that release."
+        )
+    if not private and (epsilon is not None or delta is not None):
+        raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")
+    asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
+    plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit, assume_public=True))
+    tell(plan.caveats)
+    if other is None and not quiet:
+        typer.echo(SAME_IDS, err=True)
+    if new_run is None:
+        if not quiet:
+            typer.echo(str(plan), err=True)
+        inferred = plan.fit(graph)
+        writer(out, graph, inferred)
+        return inferred
+    free = f"Its predictions are not, and cost nothing more: sfumato predict {new_run} --out FILE"
+    with leaving(new_run, None if shared is None else shared.path, free, check=_check_new_run):
+        if not quiet:
+            typer.echo(str(plan), err=True)
+        inferred = plan.fit(graph, ledger=new_run / "release" / LEDGER, dataset_ledger=shared)
+        source.write(new_run)
+        inferred.save(new_run)
+        write_words(inferred.certificate, new_run)
+        writer(out, graph, inferred)
+    return inferred
+
+
+def _check_new_run(new_run: Path) -> None:
+    """Refuse a folder that is taken. The message says that a release of this graph there answers for free."""
+    from sfumato.record._release_folder import LEDGER, check_new_run
+
+    own = new_run / "release" / LEDGER
+    if own.with_name("manifest.json").exists():
+        raise InputError(
+            f"Expected --new-run to be a new folder, got {str(new_run)!r}, which holds a release. If it is that of this "
+            f"graph, predict from it for free: sfumato predict {new_run} --out FILE. Another release costs again, in "
+            "another folder."
+        )
+    if own.exists() and own.stat().st_size:
+        raise InputError(
+            f"Expected --new-run to be a new folder, got {str(new_run)!r}, whose prediction was stopped. It cannot go on, "
+            "and what its ledgers name stays charged. Another release costs again, in another folder."
+        )
+    check_new_run(new_run)

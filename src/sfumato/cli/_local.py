@@ -1,0 +1,245 @@
+"""Locally private methods on the command line: what their options imply, and what contradicts them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sfumato._validate import check_choice, check_real
+from sfumato.catalog import PAIR_METHODS, words_under, words_with
+from sfumato.errors import DataError, InputError
+from sfumato.privacy.units import class_for
+
+if TYPE_CHECKING:
+    from sfumato.cli._options import Options
+    from sfumato.graph._graph import Graph
+
+OF_VALUES, OF_LINKS = words_under("local"), words_under("link")
+OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS}
+WORDS = (*OF_VALUES, *OF_LINKS)
+_OWN = {option: words_with(option) for option in ("epsilon_x", "epsilon_y", "preset", "mechanism")}
+LINKS = "pgc-links"
+_NOT_OF_LINKS = ("epsilon_y", "split", "preset")
+
+
+def implied(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the unit, split and budgets of a local method: those that are given, and those that it implies.
+
+    PGC reads labels in the clear, unless a budget for them is given. The default form of lpgnn asks for no
+    features, unless a budget, a randomizer or a preset for them is given.
+
+    Args:
+        values: the options of the command line, by name; None stands for one that is not given.
+
+    Raises:
+        InputError: an option has no meaning with ``--task link``.
+    """
+    if values["method"] == LINKS:
+        _refuse_beside_links(values)
+    found = {"split": values["split"] or "50/25/25"}
+    if values["method"] in OF_LINKS:
+        return {**found, "unit": values["unit"] or "link"}
+    labels_only, published = (
+        values["method"] == "label-only",
+        "pgc" in (values["method"][:3], (values.get("preset") or "")[:3]),
+    )
+    in_clear = math.inf if values["unit"] is not None and not class_for(values["unit"]).private else None
+    about_features = in_clear is not None or any(values.get(name) is not None for name in ("preset", "mechanism"))
+    default = values["method"] == "lpgnn" and not about_features
+    for name, absent in (
+        ("epsilon_x", 0.0 if labels_only or default else None),
+        ("epsilon_y", math.inf if published else None),
+    ):
+        given = values.get(name)
+        found[name] = given if given is not None else absent if absent is not None else in_clear
+    clear = found["epsilon_y"] == math.inf and (labels_only or found["epsilon_x"] == math.inf)
+    return {**found, "unit": values["unit"] or ("none" if clear else "local")}
+
+
+def refuse(options: Options) -> None:
+    """Refuse options that the method does not take: those of local methods.
+
+    Raises:
+        InputError: such an option is given; the message names the methods that take it.
+    """
+    for name, words in _OWN.items():
+        if getattr(options, name) is not None:
+            those = words[0] if len(words) == 1 else "one of " + ", ".join(words)
+            raise InputError(
+                f"Expected {_option(name)} with {those}, got method {options.method!r}, whose budget is --epsilon. Drop it."
+            )
+    _check_task(options)
+
+
+def _refuse_beside_links(values: dict[str, Any]) -> None:
+    for name in _NOT_OF_LINKS:
+        if values.get(name) is not None:
+            raise InputError(
+                f"Expected no {_option(name)} with --task link: no label is read, and nodes have no roles. Drop it."
+            )
+
+
+def _check_task(options: Options) -> None:
+    check_choice(("node", "link"), task=options.task)
+    if options.task == "link" and options.method not in PAIR_METHODS:
+        words = " or ".join(word if word != LINKS else "pgc" for word in PAIR_METHODS)
+        raise InputError(
+            f"Expected --task link with method {words}, got {options.method!r}. Drop it, or name one of them."
+        )
+    if options.task != "link" and options.method in PAIR_METHODS:
+        raise InputError(f"Expected --task link with method {options.method}, which scores pairs of nodes. Add it.")
+
+
+def check(options: Options) -> None:
+    """Refuse what contradicts local privacy, before any file is read.
+
+    Raises:
+        InputError: an option is missing, out of range, or contradicts the method or its unit.
+    """
+    word = options.method
+    if options.resumable:
+        raise InputError(
+            f"Expected no --resumable with {word}: devices draw their reports once, and no key of theirs is kept. Drop it; "
+            "what a stopped run charged stays charged."
+        )
+    if word in OF_LINKS:
+        _check_links(options)
+        return
+    clear = in_clear(options.epsilon_y) and (word == "label-only" or in_clear(options.epsilon_x))
+    unit = class_for(options.unit)
+    if unit.private if clear else unit.trust != "local":
+        raise InputError(
+            f"Expected --unit local with {word}, or none with both epsilons inf, got {options.unit}: users trust nobody "
+            "here. Drop it, or name another method, such as auto."
+        )
+    if options.epsilon is not None:
+        raise InputError(f"Expected --epsilon-x and --epsilon-y with {word}, got --epsilon. Split it between the two.")
+    if options.delta is not None and options.mechanism != "gaussian":
+        raise InputError(
+            f"Expected --delta with --mechanism gaussian only, got {options.delta:g}: here delta is 0. Drop it."
+        )
+    for name in ("epsilon_x", "epsilon_y"):
+        if getattr(options, name) is None:
+            raise InputError(
+                f"Expected {_option(name)} with {word}, got none. 1 is a common choice; inf reads in the clear."
+            )
+    _check_form(options)
+    _check_range(options)
+
+
+def _check_links(options: Options) -> None:
+    word = options.method
+    refuse(options)
+    if class_for(options.unit).trust != "link":
+        raise InputError(
+            f"Expected --unit link with {word}, got {options.unit}: users trust nobody with their neighbor lists here. Drop "
+            "it, or name another method, such as auto."
+        )
+    if options.epsilon is None:
+        raise InputError(
+            f"Expected --epsilon with {word}, got none. 5 is a common choice; a relationship costs twice as much."
+        )
+    if options.delta is not None:
+        raise InputError(f"Expected no --delta with {word}, got {options.delta:g}: here delta is 0. Drop it.")
+
+
+def _check_form(options: Options) -> None:
+    word = options.method
+    if options.preset is not None:
+        from sfumato.local._presets import PRESETS
+
+        check_choice(PRESETS, preset=options.preset)
+        if word == "label-only" or (word == "pgc" and options.preset != "pgc-2020"):
+            raise InputError(
+                f"Expected --preset {options.preset} with lpgnn, got method {word!r}. Drop one of the two."
+            )
+    if options.mechanism is not None and word == "label-only":
+        raise InputError("Expected no --mechanism with label-only, which asks for no features. Drop it.")
+    _check_task(options)
+
+
+def _check_range(options: Options) -> None:
+    published = options.method in ("pgc", LINKS) or options.preset is not None
+    without = " To ask for no features take lpgnn without --preset." * published
+    for name, none_allowed, more in (("epsilon_x", not published, without), ("epsilon_y", False, "")):
+        value = getattr(options, name)
+        if not in_clear(value):
+            remedy = "For values in the clear pass inf." + more
+            check_real(remedy, low=0, open_low=not none_allowed, high=1e4, **{_option(name): value})
+
+
+def look(graph: Graph, asked: Any, *, features: bool = True, links: bool = False) -> None:
+    """Refuse a graph that lacks what users are asked for. Only public facts of the graph decide.
+
+    Args:
+        graph: the graph that was read.
+        asked: the method or the questions, which have a ``mechanism`` and budgets.
+        features: whether users are asked for features.
+        links: whether links are learned instead of classes.
+
+    Raises:
+        DataError: the graph has fewer than two classes, or no features although they are asked for.
+        InputError: the budgets are too large for the sampler of the mechanism gaussian.
+    """
+    if not links and graph.num_classes < 2:
+        raise DataError(f"Expected labels of 2 classes or more, got {graph.num_classes}. Name another --label column.")
+    if not features:
+        return
+    if not graph.num_features:
+        remedy = (
+            "Links are told apart by features: add columns to the node table."
+            if links
+            else "Ask for none: lpgnn with --epsilon-x 0, without --preset."
+        )
+        raise DataError(f"Expected graph {graph.name!r} to have features, got none. {remedy}")
+    if asked.epsilon_x is not None and asked.mechanism == "gaussian":
+        _check_gaussian(asked, graph.num_features)
+
+
+def _check_gaussian(asked: Any, num_features: int) -> None:
+    from sfumato.noise.rectangles import SAMPLER_TAU
+
+    total = asked.epsilon_x + (asked.epsilon_y or 0.0)
+    most = math.log(asked.delta) - math.log(SAMPLER_TAU * num_features)
+    if total + math.log1p(math.exp(-total)) >= most:
+        raise InputError(
+            f"Expected --epsilon-x and --epsilon-y below {most:.1f} together for mechanism gaussian with delta "
+            f"{asked.delta:g} and {num_features} features, got {total:g}: too large for its noise sampler. Lower them, or "
+            "take multi-bit."
+        )
+
+
+def lost(asked: Any, graph: Graph) -> str:
+    """Return in words what the randomizer loses of these features, or an empty text.
+
+    This reads the users' features, which only a simulation can do. So the text belongs under ``evaluation/``.
+
+    Args:
+        asked: the method, which has a ``mechanism``, a budget ``epsilon_x`` and the range ``low`` to ``high``.
+        graph: the graph whose features the users hold.
+    """
+    import numpy as np
+
+    if not asked.epsilon_x or graph.x is None:
+        return ""
+    values: Any = graph.x if isinstance(graph.x, np.ndarray) else graph.x.data
+    if asked.mechanism == "collision" and ((values != 0) & (values != 1)).any():
+        return (
+            "features have entries other than 0 and 1; with mechanism collision entries above 0 count as members; for "
+            "numeric columns declare ranges in a schema and pass --mechanism multi-bit."
+        )
+    if asked.mechanism != "direction" and ((values < asked.low) | (values > asked.high)).any():
+        return (
+            f"features have entries outside [{asked.low:g}, {asked.high:g}], which are clipped; declare ranges in the "
+            "schema, which scales them."
+        )
+    return ""
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def in_clear(epsilon: float | None) -> bool:
+    """Return whether a budget asks for values without noise: whether it is infinite."""
+    return epsilon == math.inf

@@ -1,0 +1,192 @@
+"""What `sfumato predict` writes beside classes: scores of pairs of nodes, and embeddings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from sfumato._encoding import decoded
+from sfumato._files import whole_file
+from sfumato._validate import fail
+from sfumato.cli._output import free_file
+from sfumato.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows are what is asked for instead of classes; at most one of them.
+
+    Args:
+        pairs: a file of pairs to score.
+        top: for how many others of each node the best scores are written.
+        embeddings: the new file of released rows.
+
+    >>> Rows(None, 5, None).asked
+    1
+    """
+
+    pairs: Path | None
+    top: int | None
+    embeddings: Path | None
+
+    @property
+    def asked(self) -> int:
+        """How many of them are asked for."""
+        return sum(value is not None for value in (self.pairs, self.top, self.embeddings))
+
+
+def answer_rows(
+    run: Path, fitted: Fitted, graph: Graph, rows: Rows, out: Path | None, *, force: bool, as_json: bool
+) -> None:
+    """Write scores of pairs or embeddings, and say who may see them.
+
+    Args:
+        run: the run folder.
+        fitted: the run, as it was loaded.
+        graph: the graph of the run; its edges are not read.
+        rows: what is asked for.
+        out: the new file of scores; None takes scores.csv in the run folder.
+        force: whether a file that this command wrote is replaced.
+        as_json: whether one JSON object is printed instead of a sentence.
+
+    Raises:
+        InputError: more than one is asked for, or the run cannot give them.
+    """
+    if rows.asked > 1:
+        raise InputError("Expected one of --pairs, --top and --embeddings, got several. Run the command for each.")
+    if rows.embeddings is not None:
+        told = write_embeddings(fitted, graph, free_file(rows.embeddings, force))
+        wrote = f"rows of {told['nodes']:,} nodes"
+    else:
+        file = free_file(out or run / "scores.csv", force)
+        told = (
+            write_best(fitted, graph, rows.top, file)
+            if rows.pairs is None
+            else write_scores(fitted, graph, rows.pairs, file)
+        )
+        wrote = f"scores of {told['pairs']:,} pairs"
+    seen = (
+        "Anyone who may know every link may see them." if "arcs" in fitted.plan.unit.public else "Anyone may see them."
+    )
+    seen = "This run has no privacy: they must stay." if fitted.plan.epsilon is None else seen
+    typer.echo(json.dumps(told) if as_json else f"Wrote {wrote} to {told['out']}. This spent nothing. {seen}")
+
+
+def write_best(fitted: Fitted, graph: Graph, top: int | None, out: Path) -> dict[str, Any]:
+    """Write the best-scored others of each node, linked or not, and return what was written.
+
+    Args:
+        fitted: a run that learned links.
+        graph: the graph of the run; its edges are not read.
+        top: how many others of each node.
+        out: the new CSV file.
+
+    Raises:
+        InputError: the run scores nodes, or ``top`` is below 1 or above the number of other nodes.
+    """
+    pairs, scores = fitted.best_pairs(graph, top)
+    ids = _ids(graph)
+    lines = (
+        (ids[node], ids[other], f"{score:.6f}") for (node, other), score in zip(pairs.T.tolist(), scores, strict=True)
+    )
+    _write(out, ("node", "other", "score"), lines)
+    return {"out": str(out), "pairs": len(scores), "epsilon_spent": 0.0}
+
+
+def write_scores(fitted: Fitted, graph: Graph, pairs: Path, out: Path) -> dict[str, Any]:
+    """Write the score of each pair of a table, in its order, and return what was written.
+
+    Args:
+        fitted: a run that learned links.
+        graph: the graph of the run; its edges are not read.
+        pairs: a CSV file with a header, whose first two columns are node ids.
+        out: the new CSV file.
+
+    Raises:
+        DataError: a line has fewer than two columns, or an id that is no node.
+        InputError: the run scores nodes, or the file does not exist.
+    """
+    header, lines = _read(pairs)
+    scores = fitted.score_pairs(graph, _rows(graph, pairs, header, lines))
+    _write(out, (*header, "score"), ((*ids, f"{score:.6f}") for ids, score in zip(lines, scores, strict=True)))
+    return {"out": str(out), "pairs": len(lines), "epsilon_spent": 0.0}
+
+
+def write_embeddings(fitted: Fitted, graph: Graph, out: Path) -> dict[str, Any]:
+    """Write a line for each node, its id and its released row, and return what was written.
+
+    Args:
+        fitted: a run that releases a row for each node.
+        graph: the graph of the run; its edges are not read.
+        out: the new CSV file.
+
+    Raises:
+        InputError: the run has no such rows, or they may not leave.
+    """
+    rows = fitted.embeddings(graph)
+    lines = ((node, *(f"{value:.6g}" for value in row)) for node, row in zip(_ids(graph), rows, strict=True))
+    _write(out, ("node", *(f"e{column}" for column in range(rows.shape[1]))), lines)
+    return {"out": str(out), "nodes": len(rows), "columns": rows.shape[1], "epsilon_spent": 0.0}
+
+
+def _ids(graph: Graph) -> list[Any]:
+    return list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
+
+
+def _read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+    if not path.is_file():
+        raise fail("pairs", str(path), "to be a CSV file with two columns of node ids", "Check the path.")
+    try:
+        table = [line for line in csv.reader(io.StringIO(decoded(path.read_bytes()), newline="")) if line]
+    except UnicodeDecodeError:
+        raise DataError(f"Expected {str(path)!r} to be UTF-8 text, got other bytes. Save it as UTF-8.") from None
+    except csv.Error:
+        raise DataError(
+            f"Expected {str(path)!r} to be CSV, got a cell that is too long or not closed. Check its quotes."
+        ) from None
+    for number, line in enumerate(table, 1):
+        if len(line) < 2:
+            raise DataError(
+                f"Expected two columns of node ids in {str(path)!r}, got one in line {number}. Add the other."
+            )
+    header, *lines = [(line[0].strip(), line[1].strip()) for line in table] or [("", "")]
+    return header, lines
+
+
+def _rows(graph: Graph, path: Path, header: tuple[str, ...], lines: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
+    places = {str(node): row for row, node in enumerate(_ids(graph))}
+    if {*header} <= places.keys():
+        raise DataError(
+            f"Expected the first line of {str(path)!r} to name the columns, got two node ids. Add a header."
+        )
+    for number, ids in enumerate(lines, 2):
+        for node in ids:
+            if node not in places:
+                raise DataError(
+                    f"Expected node ids of the run in {str(path)!r}, got {node!r} in line {number}. The first line is the "
+                    "header; ids are those of the node table."
+                )
+    return np.array([[places[node] for node in ids] for ids in lines], np.int64).reshape(-1, 2).T
+
+
+def _write(out: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(out) as binary:
+        file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(lines)
+        file.detach()  # its text is written; the file is still to be synced

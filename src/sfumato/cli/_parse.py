@@ -1,0 +1,307 @@
+"""Turns the options of a command line into what they ask for. They are checked and parsed once, before any file is read."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato._validate import check_choice, check_int
+from sfumato.catalog import PAIR_METHODS, WORDS, method_for, words_under
+from sfumato.cli import _images as images
+from sfumato.cli import _local as local
+from sfumato.cli._options import HOPS, Options, shared_ledger
+from sfumato.errors import InputError
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import Declared, class_for, unit_named
+from sfumato.record._deployment import Deployment
+
+if TYPE_CHECKING:
+    from sfumato.evaluation._request import Request
+    from sfumato.graph._graph import Graph
+    from sfumato.record._dataset_ledger import DatasetLedger
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job is what a command line asks for: the evaluation, and what is kept of it.
+
+    Args:
+        word: the method, as the command line named it.
+        request: what to fit and evaluate.
+        out: the new run folder.
+        ledger: the ledger of the data set, or None.
+        sign_key: the file of the key that signs the release, or None.
+        public_ids: whether the node ids leave with the release.
+        threads: how many threads to use; None uses all.
+        device: where to compute; only "cpu" so far.
+        deployment: the record of who publishes the model, or None.
+        look: refuses a graph that lacks what the method asks for; None accepts every graph.
+        save_floor: the new run folder of the floor, or None.
+        by: the column whose groups are scored apart, or None.
+        again: the words of a command line that name graph, unit and budget once more.
+    """
+
+    word: str
+    request: Request
+    out: Path
+    ledger: DatasetLedger | None
+    sign_key: Path | None
+    public_ids: bool
+    threads: int | None
+    device: str
+    deployment: Deployment | None
+    look: Callable[[Graph], None] | None
+    save_floor: Path | None = None
+    by: str | None = None
+    again: tuple[str, ...] = ()
+
+    @property
+    def dataset(self) -> str:
+        """The name of the graph in results: that of the data set, or the path of the node table."""
+        return self.request.source.place
+
+
+def given(values: dict[str, Any], command: str = "train") -> Options:
+    """Return the options of a new run, with what its method implies.
+
+    Args:
+        values: the options of the command line, by name; None stands for one that is not given.
+        command: the name of the command, for messages.
+
+    Raises:
+        InputError: the method, the unit or the run folder is missing. (Only ``--resume`` takes them from a run.)
+    """
+    if values["split"] not in (None, "public"):
+        _check_no_roles(values)
+    if values["method"] == "pgc" and values.get("task") == "link":
+        values = {**values, "method": local.LINKS}
+    values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
+    from sfumato.datasets._loading import default_split
+
+    split = values["split"] or default_split(values["dataset"] or "")
+    values = {**values, "split": split, "text": tuple(values["text"] or ()), "drop": tuple(values["drop"] or ())}
+    for name, remedy in (
+        ("method", "Name one, such as auto"),
+        ("unit", "Say what is protected, such as --unit edge"),
+        ("out", "Name a new run folder with --out"),
+    ):
+        if values[name] is None:
+            shown = "METHOD" if name == "method" else f"--{name}"
+            raise InputError(f"Expected {shown} with {command}, got none. {remedy}.")
+    record = values.get("deployment")
+    return Options(**{**values, "deployment": None if record is None else Deployment.read(record)})
+
+
+def _check_no_roles(values: dict[str, Any]) -> None:
+    """Refuse a split of tables or of a store that say which nodes train: those roles stay."""
+    from sfumato.graph._schema import Schema
+
+    schema, graph = values["schema"], values["graph"]
+    place = f"the schema {str(schema)!r}" if schema is not None and Schema.read(schema).role else ""
+    if graph is not None and (Path(graph) / "roles.npy").is_file():
+        place = f"the store {str(graph)!r}"
+    if place:
+        raise InputError(
+            f"Expected no --split, since {place} has roles, got {values['split']!r}. Drop it, or read the tables without roles."
+        )
+
+
+def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a command line with the unit that ``--unit`` and ``--arcs`` name together.
+
+    Args:
+        values: the options by name; None stands for one that is not given.
+
+    Raises:
+        InputError: the arcs are neither owned nor incident, come with another unit, or contradict it.
+
+    >>> with_arcs({"unit": "node", "arcs": "incident"})["unit"]
+    'node-incident'
+    """
+    arcs, unit = values["arcs"], values["unit"]
+    if arcs is None or unit is None:
+        return values
+    words = class_for(unit).arc_words
+    if unit not in words.values():
+        raise InputError(f"Expected --arcs with --unit node only, got unit {unit!r}. Drop it.")
+    check_choice(tuple(words), arcs=arcs)
+    usual, *_ = words.values()
+    if unit not in (usual, words[arcs]):
+        choices = " or ".join(f"--unit {usual} --arcs {word}" for word in words)
+        raise InputError(f"Expected --arcs to agree with --unit {unit}, got {arcs}. Choose one: {choices}.")
+    return {**values, "unit": words[arcs]}
+
+
+def checks(options: Options) -> Iterator[Callable[[], Any]]:
+    """Yield what refuses options that contradict each other, whatever the task; each call raises :class:`InputError` or does not.
+
+    The first two say whether method and unit exist: without them the others mean nothing.
+    """
+    yield partial(check_choice, tuple(WORDS), method=options.method)
+    yield partial(unit_named, options.unit, Declared(directed=False))
+    yield partial(check_choice, ("cpu",), "Other devices are not supported yet.", device=options.device)
+    yield partial(check_int, low=1, seeds=options.seeds)
+    if options.threads is not None:
+        yield partial(check_int, low=1, threads=options.threads)
+    yield partial(_check_hops, options)
+    yield partial(local.check if options.method in local.WORDS else local.refuse, options)
+    yield partial(images.check, options)
+    yield partial(_budget, options)
+    yield partial(_check_delta, options)
+    yield partial(_check_degrees, options)
+    yield partial(_ledger, options)
+    yield partial(_check_scores, options)
+    yield partial(_check_private, options)
+    yield options.source
+
+
+def _check_hops(options: Options) -> None:
+    if options.hops is not None and options.method not in HOPS:
+        raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {options.method!r}. Drop it.")
+
+
+def _check_delta(options: Options) -> None:
+    """Refuse a delta that is wrong where epsilon is missing or wrong, of which alone the budget tells."""
+    if options.delta is not None and not (options.epsilon or 0) > 0:
+        Budget(1.0, options.delta)
+
+
+def _check_degrees(options: Options) -> None:
+    unit = class_for(options.unit)
+    if options.max_degree is not None and options.unit not in (*unit.takes_max_degree, *unit.takes_promise):
+        raise InputError(f"Expected --max-degree with --unit node only, got unit {options.unit!r}. Drop it.")
+    if options.public_degrees and options.unit not in unit.takes_promise:
+        raise InputError(
+            f"Expected --public-degrees with --unit node --arcs incident only, got unit {options.unit!r}. Drop it, or protect "
+            "every arc of a node."
+        )
+
+
+def _check_scores(options: Options) -> None:
+    if options.by is not None and (options.task == "link" or WORDS[options.method] in PAIR_METHODS):
+        raise InputError(
+            "Expected --by for a run that learns the classes of nodes, got one that scores links. Drop it."
+        )
+    if options.save_floor is not None:
+        _check_floor(options, options.save_floor)
+
+
+def _check_private(options: Options) -> None:
+    unit = class_for(options.unit)
+    if options.resumable and not unit.private:
+        raise InputError("Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it.")
+    if options.deployment is not None and not unit.private:
+        raise InputError(
+            "Expected --deployment with a privacy unit, got none: nothing of such a run may be published. Drop it."
+        )
+
+
+def parse(options: Options) -> Job:
+    """Check the options of a run that learns the classes of nodes, and return what they ask for.
+
+    Raises:
+        InputError: an option is missing or out of range, or two contradict each other.
+    """
+    for check in checks(options):
+        check()
+    from sfumato.evaluation._request import Request
+
+    method = method_for(options.method, asdict(options), options.dataset or "")
+    beside = options.ledger is None or options.save_floor is not None  # by default: nothing charges controls
+    request = Request(
+        options.source(),
+        method,
+        options.unit,
+        _budget(options),
+        options.max_degree,
+        tuple(range(options.seeds)),
+        beside if options.controls is None else options.controls,
+        public_degrees=options.public_degrees,
+        assume_public=options.assume_public,
+        subclasses=options.subclasses,
+        partition=options.partition,
+    )
+    look = (
+        partial(local.look, asked=method, features=options.epsilon_x != 0, links=not method.card.reads_labels)
+        if options.method in local.OF_VALUES
+        else None
+    )
+    return Job(
+        options.method,
+        request,
+        options.out,
+        _ledger(options),
+        options.sign_key,
+        options.public_ids,
+        options.threads,
+        options.device,
+        options.deployment,
+        look,
+        options.save_floor,
+        options.by,
+        options.again(),
+    )
+
+
+def _budget(options: Options) -> Budget | None:
+    """Return epsilon and delta. It is None without privacy, and if the method's own options say what is spent."""
+    unit = class_for(options.unit)
+    if options.method in local.WORDS:
+        return None
+    if unit.trust != "curator":
+        words = ", ".join(local.OF_TRUST[unit.trust])
+        raise InputError(
+            f"Expected --unit {options.unit} with one of {words}, got method {options.method!r}, which reads values "
+            "before noise. Name one of them, or another unit."
+        )
+    if not unit.private:
+        if options.epsilon is not None or options.delta is not None:
+            raise InputError(
+                "Expected no --epsilon or --delta with --unit none. Choose a unit such as edge to spend them."
+            )
+        return None
+    lacking = []
+    if options.epsilon is None:
+        lacking.append(f"Expected --epsilon with --unit {options.unit}, got none. 1 is a common choice.")
+    if options.delta is None:
+        lacking.append(
+            f"Expected --delta with --unit {options.unit}, got none. Choose a public number well below 1 / (number of "
+            "records), such as 1e-7."
+        )
+    if options.epsilon is None or options.delta is None:
+        raise InputError(" ".join(lacking))
+    return Budget(options.epsilon, options.delta)
+
+
+def _check_floor(options: Options, path: Path) -> None:
+    """Refuse to save a floor that would have to be paid for, that is not fitted, or that has no folder of its own."""
+    from sfumato.record._release_folder import check_new_run
+
+    unit = unit_named(options.unit, Declared(directed=False))
+    if options.controls is False:
+        raise InputError("Expected --save-floor with controls, of which the floor is one, got --no-controls. Drop one.")
+    if options.task == "link" or WORDS[options.method] in PAIR_METHODS or not unit.private or unit.trust != "curator":
+        raise InputError(
+            "Expected --save-floor for a run that learns the classes of nodes under a unit with a trusted curator, such as edge: "
+            "no other has a floor that may be released. Drop it."
+        )
+    if not set(unit.public) >= {"features", "labels"}:
+        word = next((word for word in ("linear", "mlp") if word in words_under(unit.name)), "METHOD")
+        command = shlex.join(("sfumato", "train", word, *options.again(), "--out", str(path)))
+        raise InputError(
+            f"Expected --save-floor where features and labels are public (unit edge or arc), got unit {options.unit!r}: there a "
+            "floor learns from what is protected, and the one fitted for comparison is charged to nobody. Buy it, beside what "
+            f"this run spends: {command}"
+        )
+    if path.resolve() == options.out.resolve() or options.out.resolve() in path.resolve().parents:
+        raise InputError(f"Expected --save-floor to be a folder apart from --out, got {str(path)!r}. Name another.")
+    check_new_run(path)
+
+
+def _ledger(options: Options) -> DatasetLedger | None:
+    totals = (options.total_epsilon, options.total_delta, options.composition)
+    return shared_ledger(options.ledger, *totals, private=class_for(options.unit).private)

@@ -1,0 +1,118 @@
+"""Commands on a finished run folder: evaluate and verify."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sfumato._optional import LIGHT, check_installed
+from sfumato.cli import _options as options
+from sfumato.cli._scores import shown
+from sfumato.errors import InputError
+from sfumato.evaluation._source import Source
+
+RUN = typer.Argument(..., help="The folder of a run.")
+JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
+
+
+def evaluate(run: Path = RUN, by: str | None = options.BY, as_json: bool = JSON) -> None:
+    """Score a run on its test nodes again, beside the floor that `train --save-floor` saved with it.
+
+    This reads true labels, so the scores are outside the guarantee. In Python, fitted.evaluate(graph) returns the same.
+    """
+    check_installed(*LIGHT)
+    from sfumato.catalog import load
+    from sfumato.evaluation._groups import groups_of
+
+    fitted = load(run)
+    if fitted.collection is not None:
+        raise InputError(
+            f"Expected a run with true labels to score it by, got one on a collection. {run / 'evaluation' / 'validation.json'} "
+            "holds its validation accuracy, from reports alone."
+        )
+    source, kept = Source.of_run(run), _saved_floor(run)
+    loaded = source.load()
+    groups, graph = None if by is None else groups_of(source, loaded, by), source.with_roles_of(loaded, fitted)
+    result = fitted.evaluate(graph, by=groups, floor=None if kept is None else load(kept))
+    if as_json:
+        typer.echo(json.dumps(result))
+        return
+    told, beside = _words(result["test_scores"]), _words(result["without_information"])
+    typer.echo(f"On test nodes: {told} (the same answer for all nodes: {beside}). Not covered by the guarantee.")
+    for name, scores in result["control_scores"].items():
+        typer.echo(f"Its {name}, in {kept}: {_words(scores)}.")
+    parts = result["detail"] or {"groups": None, "warnings": ()}
+    for note in (*fitted.unused, *parts["warnings"], *_of_groups(parts)):
+        typer.echo(note)
+
+
+def _saved_floor(run: Path) -> Path | None:
+    """The folder that `train --save-floor` saved the floor of a run in, if it is still there."""
+    metrics = run / "evaluation" / "metrics.json"
+    if not metrics.exists():
+        return None
+    saved = (json.loads(metrics.read_text()).get("floor_release") or {}).get("saved")
+    return Path(saved) if saved and Path(saved).is_dir() else None
+
+
+def _words(scores: dict[str, float]) -> str:
+    """Scores in a sentence."""
+    from sfumato.scoring._scores import TITLES
+
+    return ", ".join(f"{TITLES[name]} {shown(name, value)}" for name, value in scores.items())
+
+
+def _of_groups(found: dict[str, Any]) -> list[str]:
+    """A line for each declared group."""
+    groups = found["groups"] or {"rows": []}
+    return [_of_group(groups["column"], row) for row in groups["rows"]]
+
+
+def _of_group(column: str, row: dict[str, Any]) -> str:
+    own, nodes = row["scores"]["run"], row["nodes"]
+    scores = f"accuracy {shown('accuracy', own['accuracy'])}, log-loss {shown('log_loss', own['log_loss'])}"
+    return f"{column} = {row['name']}: {nodes:,} test node{'s' * (nodes != 1)}, {scores}"
+
+
+def verify(
+    run: Path = RUN,
+    public_key: Path | None = typer.Option(
+        None,
+        "--public-key",
+        help="The file of an Ed25519 public key (PEM or 64 hexadecimal digits). The run must be signed by this key.",
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Check a run without trusting it.
+
+    It checks files, ledger and signature, and derives epsilon again. Exit code 1 if a check fails.
+    """
+    from sfumato import verify as verifier
+
+    try:
+        result = verifier.verify(run, public_key)
+    except verifier.VerifyInputError as error:
+        raise InputError(str(error)) from error
+    if as_json:
+        known = result.unit is not None
+        found = {
+            "valid": result.valid,
+            "problems": list(result.problems),
+            "unit": result.unit,
+            "claim": {"epsilon": result.claim_epsilon, "delta": result.claim_delta} if known else None,
+            "key": result.key,
+            "origin_checked": result.origin_checked,
+            "caveats": list(result.caveats),
+            "prices": list(result.prices),
+            "arrivals": result.arrivals,
+            "aside": list(result.aside),
+            **({} if result.collection is None else {"collection": result.collection}),
+            **({} if result.deployment is None else {"deployment": result.deployment}),
+        }
+        typer.echo(json.dumps(found))
+    else:
+        typer.echo(verifier.describe(run, result))
+    raise typer.Exit(0 if result.valid else 1)

@@ -1,0 +1,245 @@
+"""`sfumato tune`: choose settings under the guarantee, and save the best run with its certificate.
+
+What it prints and writes does not depend on the number of trials, on the trials that lost, or on any of their scores. So it
+shows no progress, no learning curves, no seconds and no memory, and all its files carry the date of the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato._files import write_json
+from sfumato._optional import TRAIN, check_installed
+from sfumato._threads import set_threads
+from sfumato._validate import check_choice
+from sfumato.catalog import FACES, WORDS
+from sfumato.cli import _data as data
+from sfumato.cli import _describe as describe
+from sfumato.cli import _floor as floor
+from sfumato.cli import _options as options
+from sfumato.cli._engine import running
+from sfumato.cli._output import stage_bars, tell
+from sfumato.cli._parse import Job, given, parse
+from sfumato.cli._scores import note_left_out, note_uncharged, show, write_words
+from sfumato.cli._stopped import leaving
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.central._tuned import Tuned
+    from sfumato.evaluation._outcome import Evaluation
+    from sfumato.evaluation._request import Prepared
+    from sfumato.method._plan import Fitted, Plan
+
+_METHODS = {word: FACES[name].summary for word, name in WORDS.items() if FACES[name].candidates}
+
+_OWN = {"candidates", "trials", "rule", "engine", "ray_address", "dry_run", "as_json"}
+_SUMMARIES = "; ".join(f"{word}: {summary}" for word, summary in _METHODS.items())
+
+
+def tune(
+    method: str | None = typer.Argument(None, help=f"The method to tune. {_SUMMARIES}."),
+    candidates: Path | None = typer.Option(
+        None,
+        "--candidates",
+        help="A TOML file with one table [[candidate]] for each setting to try (default: a short list of the method).",
+    ),
+    trials: float = typer.Option(10.0, "--trials", help="The expected number of trials. The real number stays secret."),
+    rule: str = typer.Option(
+        "logarithmic", "--rule", help="How the number of trials is drawn: logarithmic, geometric or poisson."
+    ),
+    dataset: str | None = data.DATASET,
+    data_dir: Path | None = data.DATA_DIR,
+    min_class_size: int | None = data.MIN_CLASS,
+    graph: Path | None = data.GRAPH,
+    nodes: Path | None = data.NODES,
+    edges: Path | None = data.EDGES,
+    label: list[str] | None = data.LABELS,
+    schema: Path | None = data.SCHEMA,
+    directed: bool | None = data.DIRECTED,
+    edge_weight: str | None = data.EDGE_WEIGHT,
+    max_weight: float | None = data.MAX_WEIGHT,
+    drop: list[str] | None = data.DROP,
+    text: list[str] | None = data.TEXT,
+    text_features: str | None = data.TEXT_FEATURES,
+    image_size: str | None = data.IMAGE_SIZE,
+    unit: str | None = options.UNIT,
+    epsilon: float | None = options.EPSILON,
+    delta: float | None = options.DELTA,
+    max_degree: int | None = options.MAX_DEGREE,
+    assume_public: bool = data.ASSUME_PUBLIC,
+    split: str | None = options.SPLIT,
+    controls: bool | None = options.CONTROLS,
+    ledger: Path | None = options.LEDGER,
+    total_epsilon: float | None = options.TOTAL_EPSILON,
+    total_delta: float | None = options.TOTAL_DELTA,
+    composition: str | None = options.COMPOSITION,
+    device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
+    threads: int | None = options.THREADS,
+    engine: str = options.ENGINE,
+    ray_address: str | None = options.RAY_ADDRESS,
+    sign_key: Path | None = options.SIGN_KEY,
+    deployment: Path | None = options.DEPLOYMENT,
+    out: Path | None = options.OUT,
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Print what tuning would cost, and stop. No --out is needed."
+    ),
+    as_json: bool = options.JSON,
+) -> None:
+    """Choose the settings of a method within a privacy budget.
+
+    A secret number of trials is run, and the best one is kept. All of them together are charged as one event.
+    """
+    values = {**locals(), "label": data.one_or_more(label)}
+    shared = {name: values[name] for name in values.keys() - _OWN}
+    if method is None:
+        raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(_METHODS)}.")
+    check_choice(tuple(_METHODS), "Only these have settings that can be tuned.", method=method)
+    check_installed(*TRAIN)
+    job = parse(given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune"))
+    from sfumato.central._tuned import Tuned
+    from sfumato.experiments._candidates import read_candidates
+
+    tuned = Tuned(read_candidates(job.word, candidates), rule, trials)
+    job = replace(job, request=replace(job.request, method=tuned))
+    _tune(job, tuned, dry_run, as_json, running(engine, ray_address))
+
+
+def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool, engine: AbstractContextManager[None]) -> None:
+    from sfumato.record._release_folder import read_sign_key
+
+    if job.sign_key is not None:
+        read_sign_key(job.sign_key)
+    if dry_run:
+        _, cost = _planned(job, tuned)
+        if as_json:
+            typer.echo(json.dumps(cost))
+        return
+    start, owner = time.time_ns(), False
+    try:
+        shared = None if job.ledger is None else job.ledger.path
+        with engine, leaving(job.out, shared, f"Its scores are not: sfumato evaluate {job.out}"):
+            owner = True
+            prepared, cost = _planned(job, tuned)
+            note_uncharged(job)
+            fitted = _fit(job, prepared)
+            _date(job.out, start)
+            with stage_bars(as_json) as report:
+                evaluation = prepared.evaluate(fitted, report)
+            note_left_out(evaluation)
+            result = _result(job, evaluation) | prepared.detail(evaluation)
+            result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
+            write_json(job.out / "evaluation" / "metrics.json", result)
+            write_json(job.out / "evaluation" / "curves.json", {})
+            write_words(fitted.certificate, job.out)
+    finally:
+        if owner and job.out.exists():
+            _date(job.out, start)
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        show(result, evaluation, job.out)
+
+
+def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
+    """Make the plan and compute what it costs, which is printed."""
+    from sfumato.evaluation._request import prepare
+
+    threads = set_threads(job.threads)
+    told: list[describe.Columns] = []
+    prepared = prepare(job.request, load=lambda source: source.load(told=describe.kept(told)), look=job.look)
+    set_threads(threads)  # also those of what the method has loaded
+    plan = prepared.plan
+    describe.tell_columns(told, prepared.graph, plan.unit.public)
+    tell((*plan.caveats, *data.unscaled(prepared.graph, plan.unit)))
+    cost = _cost(tuned, plan)
+    print(_words(tuned, plan, cost), file=sys.stderr)
+    return prepared, cost
+
+
+def _date(run: Path, moment: int) -> None:
+    """Give everything in a run folder the date of the start, since the time that trials took would tell their number."""
+    for path in (*run.rglob("*"), run):
+        os.utime(path, ns=(moment, moment))
+
+
+def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
+    """Return the claim, and the first noise multiplier of each candidate with and without tuning; all before any release."""
+    from sfumato.central._tuned import noise_of
+    from sfumato.privacy import accounting
+
+    names = {key for one in tuned.candidates for key, value in one.settings.items()
+             if any(other.settings[key] != value for other in tuned.candidates)}  # fmt: skip
+    rows, events = [], plan.releases[0].event.candidates if plan.releases else ((),) * len(tuned.candidates)  # type: ignore[union-attr]
+    for candidate, trial in zip(tuned.candidates, events, strict=True):
+        alone = candidate.calibrate(plan.budget, plan.unit, plan.public).releases
+        settings = {key: value for key, value in candidate.settings.items() if key in names}
+        noise = noise_of(trial[0]) if trial else None
+        rows.append(
+            {
+                "settings": settings,
+                "noise_multiplier": noise,
+                "untuned": noise_of(alone[0].event) if alone else None,
+                "trial_epsilon": accounting.epsilon(trial, plan.delta) if trial and plan.delta else 0.0,
+            }
+        )
+    return {
+        "method": tuned.name,
+        "tuning": {"rule": tuned.rule, "mean_trials": tuned.mean_trials},
+        "privacy": {"relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta},
+        "candidates": rows,
+    }
+
+
+def _words(tuned: Tuned, plan: Plan, cost: dict[str, Any]) -> str:
+    from sfumato.record._certificate import round_up
+
+    assert plan.epsilon is not None
+    lines = [
+        f"Tuning {tuned.name} over {len(tuned.candidates)} candidates: {tuned.mean_trials:g} trials on average "
+        f"({tuned.rule}), whose number stays secret. Protects {plan.unit.describe()}.",
+        f"Cost of everything together: epsilon = {round_up(plan.epsilon)}, delta = {plan.delta:.3g}, "
+        + ("charged as one event." if plan.releases else "so nothing is charged."),
+    ]
+    for row in cost["candidates"]:
+        what = ", ".join(f"{key} {value}" for key, value in row["settings"].items())
+        if row["untuned"] and row["noise_multiplier"]:
+            lines.append(
+                f"  {what}: noise multiplier {row['noise_multiplier']:.4g}, {row['noise_multiplier'] / row['untuned']:.2f} "
+                f"times that without tuning ({row['untuned']:.4g}); one trial alone: epsilon = "
+                f"{round_up(row['trial_epsilon'])}."
+            )
+        else:
+            lines.append(f"  {what}: no noise, nothing that it releases depends on what is protected.")
+    return "\n".join(lines)
+
+
+def _fit(job: Job, prepared: Prepared) -> Fitted:
+    """Run the selection in silence, and save what it leaves."""
+    from sfumato.record._release_folder import LEDGER
+
+    print("tuning ...", file=sys.stderr, flush=True)
+    fitted = prepared.plan.fit(
+        prepared.first, ledger=job.out / "release" / LEDGER, dataset_ledger=job.ledger, deployment=job.deployment
+    )
+    prepared.request.source.write(job.out)
+    fitted.save(job.out, sign_key=job.sign_key)
+    return fitted
+
+
+def _result(job: Job, evaluation: Evaluation) -> dict[str, Any]:
+    """Return what train prints, without seconds and memory, which would tell the number of trials."""
+    result = evaluation.to_dict(job.request.unit)
+    result["dataset"] = job.dataset
+    result |= floor.released(job, evaluation)
+    result["seconds"] = {"load": None, "train": None, "total": None}
+    result["peak_mb"], result["device"], result["out"] = None, job.device, str(job.out)
+    return result

@@ -1,0 +1,112 @@
+"""The files in the folder of a device: its secret keys, and the code with which it enrolled for each schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sfumato._files import left_behind, make_folders, read_secret, sync_folder, whole_file
+from sfumato._validate import fail
+from sfumato.collect._journal import LEDGER, LOCK, append_entry, locked, read_entries
+from sfumato.collect._keys import DeviceKeys
+from sfumato.errors import InputError, LedgerError
+
+_DEVICE, _CODES = "device.json", "codes.json"
+
+
+def write_device(folder: Path, about: Mapping[str, Any], keys: DeviceKeys, *, unless_there: bool = False) -> None:
+    """Store a new device.
+
+    Args:
+        folder: is made if it is missing; only its owner may look into it.
+        about: user and caps, which the ledger begins with.
+        keys: the secret keys.
+        unless_there: whether a device that is in the folder stays, as it is; else it is refused.
+
+    Raises:
+        InputError: the folder holds something else.
+        OSError: folder or disk refuses it.
+    """
+
+    def stays() -> bool:
+        if unless_there and (folder / _DEVICE).exists():
+            return True
+        _check_unused(folder)
+        return False
+
+    if stays():
+        return
+    made = make_folders(folder)
+    folder.chmod(0o700)
+    with locked(folder):
+        if stays():
+            return
+        (folder / LEDGER).unlink(missing_ok=True)
+        append_entry(folder, [], {"kind": "device", **about})
+        secret = {"signing": keys.signing.hex(), "agreeing": keys.agreeing.hex()}
+        with whole_file(folder / _DEVICE, 0o600) as file:
+            file.write(json.dumps({"format": 1, **about, **secret}, indent=1).encode() + b"\n")
+    for one in made:
+        sync_folder(one.parent)
+
+
+def read_device(folder: Path) -> tuple[dict[str, Any], DeviceKeys]:
+    """Read user, caps and keys of a device, whose ledger must begin with the same user and caps.
+
+    Raises:
+        InputError: there is no device, or its file is damaged.
+        LedgerError: its ledger is damaged or belongs to another device.
+    """
+    try:
+        secret = read_secret(folder / _DEVICE)
+    except FileNotFoundError as error:
+        raise fail("state", str(folder), "to be the folder of a device", "Make one first.") from error
+    try:
+        values = json.loads(secret)
+        keys = DeviceKeys(bytes.fromhex(values["signing"]), bytes.fromhex(values["agreeing"]))
+        about = {name: values[name] for name in ("user", "epsilon_cap", "delta_cap")}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"Expected {_DEVICE} to hold the keys of a device. Restore it.") from None
+    head = (read_entries(folder) or [{}])[0]
+    if any(head.get(name) != value for name, value in {"kind": "device", **about}.items()):
+        raise LedgerError(f"Expected {LEDGER} to be the ledger of this device, got another or none. Restore it.")
+    return about, keys
+
+
+def read_codes(folder: Path) -> dict[str, str]:
+    """Read the code of each schema that a device enrolled for, by its SHA-256.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        secret = read_secret(folder / _CODES)
+    except FileNotFoundError:
+        return {}
+    try:
+        codes = json.loads(secret)
+    except (ValueError, RecursionError):
+        codes = None
+    if not isinstance(codes, dict) or not all(isinstance(code, str) for code in codes.values()):
+        raise InputError(f"Expected {_CODES} to hold enrolment codes. Remove it, and add --code CODE.")
+    return codes
+
+
+def keep_code(folder: Path, schema: str, code: str) -> None:
+    """Keep the ``code`` with which the device of a ``folder`` enrolled for a ``schema``, which its SHA-256 names."""
+    with locked(folder):
+        codes = read_codes(folder)
+        if codes.get(schema) != code:
+            with whole_file(folder / _CODES, 0o600) as file:
+                file.write(json.dumps({**codes, schema: code}, indent=1).encode() + b"\n")
+
+
+def _check_unused(folder: Path) -> None:
+    """Refuse a folder that holds anything but what a process left that died while it made a device."""
+    if not folder.exists():
+        return
+    names = {path.name for path in folder.iterdir()} - {LOCK, LEDGER}
+    if any(not left_behind(name, _DEVICE) for name in names) or read_entries(folder)[1:]:
+        raise fail("state", str(folder), "to be a new or empty folder", "Name another one.")

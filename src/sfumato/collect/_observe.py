@@ -1,0 +1,28 @@
+"""The figures of a server for Prometheus. They hold no part of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from sfumato.web._metrics import WebMetrics
+
+
+class Metrics(WebMetrics):
+    """The figures of one server process, in a registry of their own; ``waiting`` tells how many reports wait for the disk."""
+
+    def __init__(self, waiting: Callable[[], int]) -> None:
+        super().__init__()
+        self.reports = Counter("sfumato_reports", "Reports by what became of them.", ["answer"], registry=self.registry)
+        self.refusals = Counter("sfumato_refusals", "Refused requests by status.", ["status"], registry=self.registry)
+        self._commits = Histogram("sfumato_commit_seconds", "Time of a transaction.", registry=self.registry)
+        gauge = Gauge("sfumato_waiting_reports", "Reports that wait for the disk.", registry=self.registry)
+        gauge.set_function(waiting)
+
+    @contextmanager
+    def commit(self) -> Iterator[None]:
+        """Measure the time of the block, which is one transaction."""
+        with self._commits.time():
+            yield

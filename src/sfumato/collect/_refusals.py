@@ -1,0 +1,92 @@
+"""How a server refuses: one sentence and its remedy, counted, and logged without the name of a user."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from sfumato.collect._wire import public_id
+from sfumato.errors import DataError
+
+if TYPE_CHECKING:
+    from sfumato.collect._observe import Metrics
+    from sfumato.collect._schema import Schema
+    from sfumato.web._logs import Log
+
+
+class RefusalError(Exception):
+    """What the server answers instead of doing what it was asked.
+
+    Args:
+        status: the HTTP status.
+        detail: a sentence and its remedy; it holds no part of a report.
+        retry_after: after how many seconds the same request may do better; None if it will not.
+        user: the id of the user that the request is about, if it is known.
+    """
+
+    def __init__(self, status: int, detail: str, retry_after: float | None = None, user: str | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.retry_after, self.user = status, detail, retry_after, user
+
+
+class Refusals:
+    """The answers to what goes wrong.
+
+    Args:
+        schema: the schema of the collection.
+        metrics: where refusals are counted.
+        log: where they are written, with the start of a hash instead of the user.
+    """
+
+    def __init__(self, schema: Schema, metrics: Metrics, log: Log) -> None:
+        self._schema, self._metrics, self._log = schema, metrics, log
+
+    def handlers(self) -> dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]:
+        """Return what FastAPI calls for each kind of error."""
+        return {
+            RefusalError: self._refuse,
+            DataError: self._fail,
+            HTTPException: self._decline,
+            ClientDisconnect: self._leave,
+            Exception: self._crash,
+        }
+
+    def note(self, refusal: RefusalError) -> None:
+        """Count and log a refusal."""
+        self._metrics.refusals.labels(str(refusal.status)).inc()
+        facts: dict[str, object] = {"detail": refusal.detail}
+        if refusal.user is not None:
+            facts["user"] = f"{public_id(self._schema, refusal.user):016x}"[:12]
+        self._log.say(f"refused {refusal.status}", facts=facts)
+
+    async def _refuse(self, _request: Request, error: RefusalError) -> Response:
+        self.note(error)
+        again = {} if error.retry_after is None else {"retry-after": str(math.ceil(error.retry_after))}
+        return JSONResponse({"detail": error.detail}, error.status, again)
+
+    async def _fail(self, request: Request, error: DataError) -> Response:
+        """The store cannot be used now; the operator's log says why."""
+        self._log.say("store", logging.ERROR, {"detail": str(error)})
+        detail = "The server cannot use its store now, and nothing was acknowledged. Send the same bytes again later."
+        return await self._refuse(request, RefusalError(503, detail, retry_after=10))
+
+    async def _decline(self, _request: Request, error: HTTPException) -> Response:
+        """What the router and the check of the token refuse."""
+        unknown = error.status_code in (404, 405)
+        detail = (
+            "Expected a call that this server has, got another. The page /docs lists them." if unknown else error.detail
+        )
+        self.note(RefusalError(error.status_code, detail))
+        return JSONResponse({"detail": detail}, error.status_code, error.headers)
+
+    async def _leave(self, _request: Request, _error: Exception) -> Response:
+        return JSONResponse({"detail": "Expected the whole request, got a part. Send it again."}, 408)
+
+    async def _crash(self, _request: Request, _error: Exception) -> Response:
+        return JSONResponse({"detail": "The server has a fault, and nothing was acknowledged. Tell its operator."}, 500)

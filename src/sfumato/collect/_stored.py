@@ -1,0 +1,255 @@
+"""What a store holds, as it is read: who is enrolled, the reports one after the other, and what was taken back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import sqlalchemy as sql
+
+from sfumato._files import whole_file
+from sfumato.collect._audit import Line, Listed, Standing, listed, look_up, read_lines, standings
+from sfumato.collect._closed import Closed, Stream, pieces
+from sfumato.collect._counting import Counts, counted
+from sfumato.collect._database import META, REPORTS, USERS, Database, count, in_order, rows_of, rows_of_all
+from sfumato.collect._migrations import FORMAT
+from sfumato.collect._schema import Schema
+from sfumato.collect._wire import most_bytes
+from sfumato.errors import DataError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_MOST_AT_ONCE, _BYTES_AT_ONCE = 5_000, 1 << 23  # reports that are in memory while all of them are read
+
+
+class Keys(NamedTuple):
+    """The public keys of an enrolled device, 32 bytes each, and how often codes of its user had been revoked before."""
+
+    sign_key: bytes
+    agree_key: bytes
+    generation: int = 0
+
+
+class Stored:
+    """The store of one collection in a ``database``, to be read.
+
+    Raises:
+        DataError: it is not the store of a collection.
+        StoreError: it is damaged, or cannot be read.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.name = database.name
+        try:
+            database.check()
+            with database.reading() as connection:
+                found = connection.execute(sql.select(META)).one()
+            if not 1 <= found.format <= FORMAT:
+                raise DataError(f"Expected {self.name} to have format {FORMAT}, got {found.format}. Update Sfumato.")
+            self._format = found.format
+            self.schema = Schema.from_json(found.schema)
+        except BaseException:
+            self.dispose()
+            raise
+
+    @classmethod
+    def open(cls, where: str) -> Self:
+        """Open a store that exists; ``where`` is the path of an SQLite file, or the URL of a database.
+
+        Raises:
+            DataError: there is no store.
+            StoreError: the store is damaged, or cannot be read.
+        """
+        return cls(Database(where))
+
+    def keys(self, users: Collection[str]) -> dict[str, Keys]:
+        """Return the keys of those of the given users who are enrolled.
+
+        Of each other user a row is read, too: who is enrolled is a secret, which the time that this takes must not tell.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            found = {user: Keys(*own) for user, *own in rows_of_all(connection, users, USERS, *Keys._fields)}
+        return {user: own for user, own in found.items() if own.sign_key is not None}
+
+    def latest_keys(self, most: int) -> dict[str, Keys]:
+        """Return the keys of those ``most`` users who enrolled last, the last one last.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        newest = sql.select(USERS).order_by(USERS.c.enrolled_at.desc()).limit(most)
+        with self._database.reading() as connection:
+            rows = connection.execute(newest).all()
+        return {row.user.decode(): Keys(row.sign_key, row.agree_key, row.generation) for row in reversed(rows)}
+
+    def standing(self, users: Collection[str]) -> dict[str, Standing]:
+        """Return which code of each user counts, and whether its report was withdrawn.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            return standings(connection, users)
+
+    def seen(self, user: str) -> Listed:
+        """Return what the store knows about one user.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            return look_up(connection, user)
+
+    def users(self) -> Iterator[Listed]:
+        """Yield all users whom the store knows.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            yield from listed(connection)
+
+    def audit(self) -> Iterator[Line]:
+        """Yield what was taken back, the first line first.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            yield from read_lines(connection)
+
+    @property
+    def sha256(self) -> str | None:
+        """The SHA-256 of the closed collection, or None while it is open."""
+        with self._database.reading() as connection:
+            return self._sha256(connection)
+
+    def closed(self) -> Closed:
+        """Read the closed collection into memory, and check it against the SHA-256 of its closing.
+
+        Raises:
+            DataError: the collection is open, or its reports are no longer those that were closed.
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            sha256 = self._closed_as(connection)
+            closed = Closed(self.schema, tuple(self._stream(connection).messages))
+        if closed.sha256 != sha256:
+            raise self._altered(sha256)
+        return closed
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes of the closed file, the last ones only if all of them are those that were closed.
+
+        Raises:
+            DataError: the collection is open, or its reports are no longer those that were closed.
+            StoreError: the store cannot be read.
+        """
+        digest, last = hashlib.sha256(), b""
+        with self._database.reading() as connection:
+            sha256, reports = self._closed_as(connection), count(connection, REPORTS)
+            for piece in pieces(self.schema, reports, self._stream(connection).messages):
+                yield last
+                digest.update(piece)
+                last = piece
+        if digest.hexdigest() != sha256:
+            raise self._altered(sha256)
+        yield last
+
+    def export(self, path: Path) -> tuple[str, int]:
+        """Write the closed file, whole or not at all, and return its SHA-256 and its number of reports.
+
+        Raises:
+            DataError: the collection is open, or its reports are no longer those that were closed.
+            StoreError: the store cannot be read.
+            OSError: folder or disk refuses it.
+        """
+        with self._database.reading() as connection:
+            facts = self._closed_as(connection), count(connection, REPORTS)
+        with whole_file(path) as file:
+            file.writelines(self.pieces())
+        return facts
+
+    @contextmanager
+    def stream(self) -> Iterator[Stream]:
+        """Read all reports as they are at one moment, also of an open collection, ascending by the bytes of the user id.
+
+        Of a closed collection the last report is followed by an error if they are not those that were closed.
+
+        Raises:
+            DataError: the reports are no longer those that were closed.
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            sha256 = self._sha256(connection)
+            yield (
+                self._stream(connection) if sha256 is None else Stream(self.schema, self._as_closed(connection, sha256))
+            )
+
+    def messages(self) -> tuple[bytes, ...]:
+        """Return all messages, ascending by the bytes of the user id, also of an open collection.
+
+        Raises:
+            DataError: the collection is closed, and its reports are no longer those that were closed.
+            StoreError: the store cannot be read.
+        """
+        with self.stream() as stream:
+            return tuple(stream.messages)
+
+    def counts(self) -> Counts:
+        """Count users, reports and alerts.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.reading() as connection:
+            return counted(connection)
+
+    def cut(self) -> None:
+        """Let threads that wait for a database which hangs get an error."""
+        self._database.cut()
+
+    def dispose(self) -> None:
+        """Close the connections of this process to the database."""
+        self._database.dispose()
+
+    def _sha256(self, connection: Connection) -> str | None:
+        return connection.scalar(sql.select(META.c.sha256))
+
+    def _as_closed(self, connection: Connection, sha256: str) -> Iterator[bytes]:
+        """The messages of a closed collection, which must be those that were closed."""
+        digest = hashlib.sha256()
+        found = pieces(self.schema, count(connection, REPORTS), self._stream(connection).messages)
+        for place, piece in enumerate(found):
+            digest.update(piece)
+            if place >= 2:  # behind the head and the schema
+                yield piece[4:]
+        if digest.hexdigest() != sha256:
+            raise self._altered(sha256)
+
+    def _closed_as(self, connection: Connection) -> str:
+        sha256 = self._sha256(connection)
+        if sha256 is None:
+            raise DataError(f"Expected {self.name} to be closed, got an open collection. Close it first.")
+        return sha256
+
+    def _altered(self, sha256: str) -> DataError:
+        return DataError(
+            f"Expected the reports in {self.name} to be those that were closed as {sha256[:16]}..., got others. "
+            "Restore the store from its backup."
+        )
+
+    def _stream(self, connection: Connection) -> Stream:
+        block = max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // most_bytes(self.schema)))
+        return Stream(self.schema, in_order(connection, block))
+
+    def _keys(self, connection: Connection, users: Collection[str]) -> dict[str, Keys]:
+        return {user: Keys(*keys) for user, *keys in rows_of(connection, users, USERS, *Keys._fields)}

@@ -1,0 +1,63 @@
+"""SVHN becomes arrays: cropped house numbers in color, from the two published MATLAB files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._pickles import reading
+from sfumato.errors import DataError
+
+_PARTS = {"train_32x32.mat": 0, "test_32x32.mat": 2}
+_SHAPE = (32, 32, 3)
+_ZERO = 10
+
+
+def read_svhn(folder: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
+    """Read ``train_32x32.mat`` and ``test_32x32.mat``; the file ``extra_32x32.mat`` is not read.
+
+    Args:
+        folder: where the two files of http://ufldl.stanford.edu/housenumbers/ lie.
+
+    Shapes: images uint8 [n, 3, 32, 32], channels red, green and blue; labels int64 [n], the digit 0 to 9, which the files
+    write as 1 to 10; roles uint8 [n] as in :class:`~sfumato.graph._graph.Graph`: 0 for the training file, 2 for the test file.
+    Row i is image i of the two files in this order.
+
+    Raises:
+        DataError: a file is missing, damaged, or of another form.
+
+    >>> read_svhn("nowhere")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    sfumato.errors.DataError: Expected a file at nowhere/train_32x32.mat, found none. ...
+    """
+    images, labels, roles = [], [], []
+    for name, role in _PARTS.items():
+        path = Path(folder) / name
+        with reading(path), path.open("rb") as stream:
+            from scipy.io import loadmat
+
+            x, y = _checked(loadmat(stream, variable_names=["X", "y"]), path)
+        images.append(x)
+        labels.append(y)
+        roles.append(np.full(len(y), role, np.uint8))
+    return np.concatenate(images), np.concatenate(labels), np.concatenate(roles)
+
+
+def _checked(content: dict[str, Any], path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Images with their index and channels first, and digits."""
+    if not {"X", "y"} <= set(content):
+        raise DataError(f"Expected {path} to hold X and y. Use the cropped digits (format 2) of SVHN.")
+    pixels, digits = content["X"], content["y"].ravel()
+    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[:3] != _SHAPE:
+        raise DataError(f"Expected X of {path} as bytes [32, 32, 3, n], got {pixels.dtype} {list(pixels.shape)}.")
+    if not pixels.shape[3]:
+        raise DataError(f"Expected X of {path} to hold images, found none. Fetch the file again.")
+    if len(digits) != pixels.shape[3] or digits.dtype.kind not in "iu" or not ((digits >= 1) & (digits <= _ZERO)).all():
+        raise DataError(
+            f"Expected y of {path} as {pixels.shape[3]} numbers from 1 to 10, the last for digit 0. Fetch the file again."
+        )
+    return np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)), digits.astype(np.int64) % _ZERO

@@ -1,0 +1,252 @@
+"""How well links that were held out are found again, beside controls. Scores read these links: outside the guarantee.
+
+Whether a pair of nodes is held out is a public draw for the pair (:func:`~sfumato.bounded.pairs.public_draws`), which reads no
+edge. So the guarantee of a fit on the other pairs covers all edges: one of a held-out pair is never read in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sfumato._validate import fail
+from sfumato.bounded.pairs import public_draws
+from sfumato.central._evidence import cosines, public_rows
+from sfumato.evaluation._request import on_graph
+from sfumato.evaluation._verdict import Ranked, verdict_on_pairs
+from sfumato.graph._arcs import owners
+from sfumato.graph._subgraph import adjacency
+from sfumato.nn._metrics import area_by_row
+from sfumato.privacy.units import NoPrivacy
+from sfumato.scoring._scores import Summary, graph_gain_recovered
+
+if TYPE_CHECKING:
+    from sfumato.evaluation._request import Prepared
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted, Plan
+    from sfumato.method.contract import Method
+
+Pairs = NDArray[np.int64]
+Scorer = Callable[[Pairs], NDArray[np.float64]]
+HELD_OUT = 0.1
+RUN, FLOOR, CEILING, NEIGHBORS = (
+    "this run",
+    "floor: public likeness, no edge",
+    "ceiling: the same, no privacy",
+    "common neighbors (Adamic-Adar), no privacy",
+)
+LINKS_ALONE, IN_CLEAR, OF_LINKS = (
+    "floor: links alone, no feature",
+    "ceiling: features in the clear",
+    "common neighbors (Adamic-Adar)",
+)
+"""Titles beside a run that takes links as public and features as private."""
+_FEWEST, _CHUNK = 5, 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """A graph without the edges of held-out pairs, these edges, and as many pairs that are no edges.
+
+    ``graph`` is what is trained on; ``links`` and ``others`` are row numbers, int64 [2, m].
+    """
+
+    graph: Graph
+    links: Pairs
+    others: Pairs
+
+    def score(self, scorer: Scorer) -> tuple[float, float]:
+        """Return AUC and average precision of what ``scorer`` says about both kinds of pairs."""
+        return self.measured(scorer)[0]
+
+    def measured(self, scorer: Scorer) -> tuple[tuple[float, float], Ranked]:
+        """Return AUC and average precision of a ``scorer``, and for comparisons an id of each pair and the AUC by pair."""
+        from sfumato.local._edge_split import auc, average_precision
+
+        links, others = scorer(self.links), scorer(self.others)
+        there = np.arange(len(links) + len(others)) < len(links)
+        source, target = np.hstack([self.links, self.others])
+        rows = area_by_row(there, np.concatenate([links, others]))
+        return (auc(links, others), average_precision(links, others)), (source * self.graph.num_nodes + target, rows)
+
+
+def hold_out(graph: Graph, seed: int) -> HeldOut:
+    """Hold out a tenth of all pairs by a public draw, and delete their edges.
+
+    Args:
+        graph: the whole graph, undirected.
+        seed: public seed of the draw.
+
+    Raises:
+        InputError: fewer than 5 edges were drawn.
+
+    >>> from sfumato.graph._synthetic import stochastic_block_model
+    >>> graph = stochastic_block_model(100, 2, mean_degree=8)
+    >>> held = hold_out(graph, 0)
+    >>> held.graph.num_edges + held.links.shape[1] == graph.num_edges, held.links.shape == held.others.shape
+    (True, True)
+    """
+    ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
+    held = (public_draws(ends, graph.num_nodes, "held out", seed) < HELD_OUT) & (ends[0] != ends[1])
+    forward = ends[0] < ends[1]
+    links = ends[:, held & forward]
+    if links.shape[1] < _FEWEST:
+        raise fail("graph", graph.name, f"to have {_FEWEST} edges or more to hold out", "Bring a larger graph.")
+    from sfumato.local._edge_split import non_edges
+
+    others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1])
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(ends[0][~held], minlength=graph.num_nodes))))
+    weights = None if graph.weights is None else graph.weights.take(~held)
+    return HeldOut(graph.changed(indptr=indptr, indices=graph.indices[~held], weights=weights), links, others)
+
+
+@dataclass(frozen=True)
+class LinkScores:
+    """AUC and average precision of one way to score pairs, over seeds: ``auc`` and ``average_precision``."""
+
+    auc: Summary
+    average_precision: Summary
+
+
+@dataclass(frozen=True)
+class LinkEvaluation:
+    """The scores of a plan that learns links, beside its controls.
+
+    ``plan`` was fitted, ``first`` is the fit that is kept, ``scores`` are by title, the run's own under ``RUN``, ``areas`` are
+    those of pairs by title and seed, and ``left_out`` is empty: no control is left out.
+    """
+
+    plan: Plan
+    first: Fitted
+    scores: dict[str, LinkScores]
+    areas: dict[str, list[Ranked]]
+    left_out: tuple[str, ...] = ()
+
+    def to_dict(self, unit: str) -> dict[str, Any]:
+        """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
+        plan, own = self.plan, self.scores[RUN]
+        floor, ceiling = (self._end(name) for name in ("floor", "ceiling"))
+        low, high = (None if one is None else one.mean for one in (floor, ceiling))
+        return {
+            "method": plan.method.name,
+            "unit": unit,
+            "task": "link",
+            "test_auc": own.auc.to_dict(),
+            "test_average_precision": own.average_precision.to_dict(),
+            "floor": None if floor is None else floor.to_dict(),
+            "ceiling": None if ceiling is None else ceiling.to_dict(),
+            "graph_gain_recovered": graph_gain_recovered(own.auc.mean, low, high),
+            "verdict": self._verdict(),
+            "controls": {
+                title: {"auc": one.auc.to_dict(), "average_precision": one.average_precision.to_dict()}
+                for title, one in self.scores.items()
+                if title != RUN
+            },
+            "held_out": HELD_OUT,
+            "privacy": {
+                "unit": unit,
+                "relation": plan.unit.relation,
+                "epsilon": plan.epsilon,
+                "delta": plan.delta,
+                **plan.method.shares,
+            },
+            "evaluation_private": False,
+        }
+
+    def _verdict(self) -> dict[str, Any] | None:
+        floor, ceiling = (
+            next((found for title, found in self.areas.items() if title.startswith(name)), ())
+            for name in ("floor", "ceiling")
+        )
+        adds = "features add" if LINKS_ALONE in self.areas else "the graph adds"
+        return verdict_on_pairs(self.areas[RUN], floor, ceiling, adds)
+
+    def _end(self, name: str) -> Summary | None:
+        return next((one.auc for title, one in self.scores.items() if title.startswith(name)), None)
+
+
+def without_held_out(prepared: Prepared) -> Prepared:
+    """Return the prepared request with the graph of its first seed, from which the fit that is kept learns."""
+    graph = hold_out(prepared.graph, prepared.request.seeds[0]).graph
+    return replace(prepared, graph=graph, plan=on_graph(prepared.plan, graph))
+
+
+def evaluate_links(prepared: Prepared, first: Fitted) -> LinkEvaluation:
+    """Score the first fit, those of further seeds, and the controls. Each seed holds out other links.
+
+    Args:
+        prepared: the request on the whole graph.
+        first: the fit on :func:`without_held_out`.
+    """
+    request, found, areas = prepared.request, dict[str, list[tuple[float, float]]](), dict[str, list[Ranked]]()
+    for seed in request.seeds:
+        held = hold_out(prepared.graph, seed)
+        graph = request.source.with_roles(held.graph, seed)
+        fitted = first if seed == request.seeds[0] else on_graph(prepared.plan, graph).fit(graph, seed=seed)
+        for title, scorer in _scorers(fitted, graph, seed, controls=request.controls):
+            score, ranked = held.measured(scorer)
+            found.setdefault(title, []).append(score)
+            areas.setdefault(title, []).append(ranked)
+    scores = {
+        title: LinkScores(*(Summary.of(column) for column in zip(*rows, strict=True))) for title, rows in found.items()
+    }
+    return LinkEvaluation(prepared.plan, first, scores, areas)
+
+
+def _scorers(fitted: Fitted, graph: Graph, seed: int, *, controls: bool) -> list[tuple[str, Scorer]]:
+    run = RUN, lambda pairs: fitted.score_pairs(graph, pairs)
+    if not controls:
+        return [run]
+    from sfumato.local._link_prediction import LinkPrediction
+
+    method = fitted.plan.method
+    if isinstance(method, LinkPrediction):
+        return _beside_public_links(fitted, replace(method, epsilon_x=None), graph, seed)
+    rows, clear = public_rows(graph), _in_clear(method, graph, seed)
+    return [
+        (FLOOR, lambda pairs: cosines(rows, pairs)),
+        run,
+        (CEILING, lambda pairs: clear.score_pairs(graph, pairs)),
+        (NEIGHBORS, lambda pairs: adamic_adar(graph, pairs)),
+    ]
+
+
+def _beside_public_links(fitted: Fitted, method: Method, graph: Graph, seed: int) -> list[tuple[str, Scorer]]:
+    """The same beside a run whose links are public: the floor gives each node a column of its own for features."""
+    alone = replace(graph, x=sp.eye(graph.num_nodes, dtype=np.float32, format="csr"), feature_names=(), ranges=())
+    floor, clear = (_in_clear(method, one, seed) for one in (alone, graph))
+    return [
+        (LINKS_ALONE, lambda pairs: floor.score_pairs(alone, pairs)),
+        (RUN, lambda pairs: fitted.score_pairs(graph, pairs)),
+        (IN_CLEAR, lambda pairs: clear.score_pairs(graph, pairs)),
+        (OF_LINKS, lambda pairs: adamic_adar(graph, pairs)),
+    ]
+
+
+def _in_clear(method: Method, graph: Graph, seed: int) -> Fitted:
+    plan: Plan = method.calibrate(None, NoPrivacy(), graph.public_facts(NoPrivacy()))
+    return plan.fit(graph, seed=seed)
+
+
+def adamic_adar(graph: Graph, pairs: Pairs) -> NDArray[np.float64]:
+    """Return the sum over common neighbors of one over the log of their degree, float64 [m]. It reads edges: not private.
+
+    Args:
+        graph: the links that are known, undirected.
+        pairs: row numbers of two nodes each, [2, m].
+
+    >>> from sfumato.graph._graph import Graph
+    >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False)
+    >>> adamic_adar(path, np.array([[0, 0], [2, 1]])).round(3).tolist()
+    [1.443, 0.0]
+    """
+    arcs = adjacency(graph).astype(np.float64)
+    weighted = arcs.multiply(1 / np.log(np.maximum(np.diff(graph.indptr), 2))).tocsr()
+    parts = [pairs[:, at : at + _CHUNK] for at in range(0, pairs.shape[1], _CHUNK)]
+    found = [np.asarray(weighted[u].multiply(arcs[v]).sum(axis=1)).ravel() for u, v in parts]
+    return np.concatenate(found)

@@ -1,0 +1,340 @@
+"""Where a graph comes from: a named data set, a store, or tables on disk."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato._files import write_json
+from sfumato._validate import fail
+from sfumato.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+    from sfumato.tables._cells import Told
+    from sfumato.text._documents import Report
+
+_LARGEST_SIDE = 1024
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph on disk, as the command line names it. It is kept in `evaluation/source.json`, so that a run can find it again.
+
+    Args:
+        dataset: the name of a data set; None for a store or tables.
+        data_dir: the folder of the named data sets.
+        nodes: the file of the node table.
+        edges: the file of the edge table.
+        label: the column of the label, or the columns of several labels.
+        schema: the file of the public schema.
+        directed: whether edges are directed; None if the data set or the schema says it.
+        min_class_size: classes of a named data set with fewer nodes are left out.
+        split: percentages of training, validation and test nodes, such as ``75/10/15``, or ``public``.
+        text: columns of texts in the node table.
+        text_features: names the encoder of the texts (see :mod:`sfumato.text._encoders`); None reads none.
+        image_size: ``WIDTHxHEIGHT`` in pixels that images of files are scaled to; None keeps their size.
+        graph: the folder of a store, which :func:`sfumato.tables._importing.import_tables` or ``Graph.save`` wrote.
+        edge_weight: the column of weights in the edge table; None takes the schema's word, or reads none.
+        max_weight: the public bound that weights are clipped to; None takes the schema's word.
+        drop: columns of the tables that are left out, beside those of the schema.
+        id_column: the column of the ids in the node table, as a run remembers it; None looks for it.
+        ends: the columns of the two ends in the edge table, as a run remembers them; None looks for them.
+        labeled: whether nodes without a label get no role, which is sound only where labels are public.
+    """
+
+    dataset: str | None = None
+    data_dir: str | None = None
+    nodes: str | None = None
+    edges: str | None = None
+    label: str | list[str] | None = None
+    schema: str | None = None
+    directed: bool | None = None
+    min_class_size: int | None = None
+    split: str = "75/10/15"
+    text: tuple[str, ...] = ()
+    text_features: str | None = None
+    image_size: str | None = None
+    graph: str | None = None
+    labeled: bool = False
+    edge_weight: str | None = None
+    max_weight: float | None = None
+    drop: tuple[str, ...] = ()
+    id_column: str | None = None
+    ends: tuple[str, str] | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether this is a named data set."""
+        return self.dataset is not None
+
+    @property
+    def place(self) -> str:
+        """The name of the data set, or the path of the store or of the node table."""
+        return self.dataset or self.graph or str(self.nodes)
+
+    @property
+    def tables(self) -> str:
+        """The two tables, as a command line names them."""
+        return shlex.join([self.nodes, self.edges]) if self.nodes and self.edges else "NODES EDGES"
+
+    def check(self, *, labeled: bool = True) -> Source:
+        """Refuse a source that names several kinds, none, or half of one.
+
+        Raises:
+            InputError: the options contradict each other, or one is missing.
+        """
+        kinds = sum((self.named, self.graph is not None, bool(self.nodes or self.edges)))
+        if kinds != 1:
+            raise InputError(
+                "Expected either --dataset NAME, --graph STORE, or --nodes FILE --edges FILE --label COLUMN, got "
+                + ("both." if kinds else "neither. For a first try: --dataset campus.")
+            )
+        if self.graph is not None:
+            self._check_store()
+        tables = not self.named and self.graph is None
+        if self.named and (self.edge_weight is not None or self.max_weight is not None):
+            raise InputError("Expected --edge-weight and --max-weight with --nodes and --edges only. Drop them.")
+        if self.named and self.drop:
+            raise InputError("Expected --drop with --nodes and --edges only; a named data set has its own columns.")
+        for option in ("nodes", "edges", *(("label",) if labeled and self._declared_label() is None else ())):
+            if tables and getattr(self, option) is None:
+                raise InputError(f"Expected --{option} beside --nodes and --edges, got none. Name the {option}.")
+        if tables and self.min_class_size is not None:
+            raise InputError(
+                "Expected --min-class-size with --dataset only. Filter your own tables before reading them."
+            )
+        if self.named and (self.label or self.schema):
+            raise InputError(
+                "Expected --label and --schema with --nodes and --edges only; a named data set has its own."
+            )
+        if self.named and self.text:
+            raise InputError(
+                "Expected --text with --nodes and --edges only; a named data set knows its documents. Drop it."
+            )
+        if len(set(self.text)) < len(self.text):
+            raise InputError("Expected --text to name each column once, got one twice. Drop the second.")
+        if tables and bool(self.text) != (self.text_features is not None):
+            raise InputError(
+                "Expected --text COLUMN and --text-features together, got one of them. Name both, such as --text abstract "
+                "--text-features hashing."
+            )
+        if self.text_features is not None:
+            from sfumato.text._encoders import encoder_named
+
+            encoder_named(self.text_features)
+        if self.image_size is not None and not self.named:
+            raise InputError("Expected --image-size with --dataset only: tables hold no images. Drop it.")
+        self.pixels()
+        if self.split != "public":
+            from sfumato.graph._splits import parse_fractions
+
+            parse_fractions(self.split)
+        return self
+
+    def _declared_label(self) -> str | tuple[str, ...] | None:
+        from sfumato.graph._schema import Schema
+
+        return None if self.schema is None else Schema.read(self.schema).label
+
+    def _check_store(self) -> None:
+        fixed = (
+            "label",
+            "schema",
+            "text",
+            "text_features",
+            "min_class_size",
+            "image_size",
+            "edge_weight",
+            "max_weight",
+            "drop",
+        )
+        option = next((name for name in fixed if getattr(self, name)), None)
+        if option is not None:
+            raise InputError(
+                f"Expected no --{option.replace('_', '-')} with --graph STORE, which is read already. Give it to sfumato data "
+                "import, if that takes it, or drop it."
+            )
+
+    def pixels(self) -> tuple[int, int] | None:
+        """Return height and width that images are scaled to, or None.
+
+        Raises:
+            InputError: ``image_size`` is not two whole numbers above 0.
+
+        >>> Source("orl_faces", image_size="60x70").pixels()
+        (70, 60)
+        """
+        if self.image_size is None:
+            return None
+        found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", self.image_size)
+        if found is None:
+            raise fail("image_size", self.image_size, "to be WIDTHxHEIGHT in pixels, such as 60x70")
+        height, width = int(found[2]), int(found[1])
+        if max(height, width) > _LARGEST_SIDE:
+            raise fail("image_size", self.image_size, f"to be at most {_LARGEST_SIDE} pixels each way")
+        return height, width
+
+    def load(self, report: Report | None = None, told: Told | None = None) -> Graph:
+        """Read the graph. Roles are not drawn yet, unless the data set or a role column has them.
+
+        ``report`` is told how far texts are encoded, and ``told`` what the columns of tables were taken for.
+
+        Raises:
+            DataError: the graph cannot be read, or its direction contradicts the option.
+            InputError: the tables are not of the same kind.
+        """
+        if self.dataset is not None:
+            from sfumato.datasets._loading import load_dataset
+
+            split = "public" if self.split == "public" else None
+            graph = load_dataset(
+                self.dataset, self.data_dir, min_class_size=self.min_class_size, split=split,
+                text_features=self.text_features, image_size=self.pixels(), report=report,
+            )  # fmt: skip
+            return self._as_declared(graph, f"Data set {self.dataset!r}")
+        if self.graph is not None:
+            from sfumato.graph._graph import Graph
+
+            return self._as_declared(Graph.load(self.graph), f"Graph {self.graph!r}")
+        from sfumato.tables._io import read_csv, read_parquet
+
+        kinds = {Path(str(path)).suffix.lower() in (".parquet", ".pq") for path in (self.nodes, self.edges)}
+        if len(kinds) > 1:
+            raise InputError("Expected --nodes and --edges of one kind, got CSV and Parquet. Convert one of them.")
+        read = read_parquet if kinds.pop() else read_csv
+        return read(
+            str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
+            text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
+            drop=self.drop, told=told, **self._by_name(),
+        )  # fmt: skip
+
+    def _by_name(self) -> dict[str, Any]:
+        """The columns of ids and ends that a run remembers, as arguments of readers; a schema that is named goes first."""
+        from sfumato.graph._schema import Schema
+
+        source, target = self.ends or (None, None)
+        own = None if Schema.read(self.schema).id else self.id_column
+        return {"id_column": own, "source": source, "target": target}
+
+    def _remembered(self) -> dict[str, Any]:
+        """The columns of ids and ends by which the tables were read, for whoever reads others later."""
+        from sfumato.errors import SfumatoError
+        from sfumato.tables._io import special_columns
+
+        if self.nodes is None or self.edges is None or self.ends is not None:
+            return {}
+        weight = {"edge_weight": self.edge_weight, "max_weight": self.max_weight}
+        try:
+            own, *ends = special_columns(self.nodes, self.edges, schema=self.schema, drop=self.drop, **weight)
+        except (SfumatoError, OSError):  # a run is kept, whatever became of its tables
+            return {}
+        return {"id_column": own, "ends": ends}
+
+    def _as_declared(self, graph: Graph, name: str) -> Graph:
+        if self.directed is not None and self.directed != graph.directed:
+            raise DataError(
+                f"{name} is {'directed' if graph.directed else 'undirected'}, which contradicts "
+                f"--{'directed' if self.directed else 'undirected'}. Drop the option."
+            )
+        return graph
+
+    def of_new_nodes(self) -> dict[str, Any]:
+        """Return how the table of nodes that arrive is read: arguments of `sfumato.tables._newcomers.read_new_nodes`."""
+        return {
+            "label": self.label,
+            "schema": self.schema,
+            "text": self.text,
+            "text_features": self.text_features,
+            "drop": self.drop,
+            "id_column": self.id_column,
+        }
+
+    def with_roles(self, graph: Graph, seed: int) -> Graph:
+        """Give the graph the roles of one seed; declared roles stay.
+
+        Raises:
+            InputError: the public split is asked for, and the graph has none.
+        """
+        if graph.roles is not None:
+            return graph
+        if self.split == "public":
+            raise InputError(f"Expected --split A/B/C: {graph.name!r} has no public split. Try 75/10/15.")
+        from sfumato.graph._splits import parse_fractions
+
+        return graph.with_split(parse_fractions(self.split), seed=seed, labeled=self.labeled)
+
+    def with_roles_of(self, graph: Graph, fitted: Fitted) -> Graph:
+        """Give the graph of a run its roles and the order of its classes again, whatever its order is now.
+
+        Roles were drawn in the order of training, and answers are numbers of the classes of training.
+
+        Args:
+            graph: as it was loaded.
+            fitted: the run that was loaded.
+
+        Raises:
+            InputError: the public split is asked for, and the graph has none.
+        """
+        from sfumato.method._identity import in_classes
+
+        graph = in_classes(graph, fitted.graph_key.classes)
+        known = fitted.graph_key.identity
+        rows = known.rows(graph) if known is not None and graph.roles is None else None
+        if known is None or rows is None:
+            return self.with_roles(graph, 0)
+        drawn = self.with_roles(known.ordered(graph), 0).roles
+        assert drawn is not None
+        roles = drawn.copy()
+        roles[rows] = drawn
+        return graph.with_roles(roles)
+
+    def write(self, run: Path) -> None:
+        """Record the source under `evaluation/`, with absolute paths."""
+        paths = ("data_dir", "nodes", "edges", "schema", "graph")
+        absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
+        if self.text_features is not None:
+            from sfumato.text._encoders import absolute as whole
+
+            absolute["text_features"] = whole(self.text_features)
+        if self.dataset is not None and Path(self.dataset).is_dir():
+            absolute["dataset"] = str(Path(self.dataset).resolve())
+        values = {**asdict(self), **absolute, **self._remembered()}
+        write_json(run / "evaluation" / "source.json", values)
+
+    @staticmethod
+    def write_ledger(run: Path, ledger: Path) -> None:
+        """Write under `evaluation/` which ledger of the data set a run was charged to."""
+        write_json(run / "evaluation" / "ledger.json", {"path": str(ledger.resolve())})
+
+    @staticmethod
+    def ledger_of(run: Path) -> str | None:
+        """Return the ledger that a run was charged to; None if nothing says so."""
+        try:
+            path: str = json.loads((run / "evaluation" / "ledger.json").read_text())["path"]
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return path
+
+    @classmethod
+    def of_run(cls, run: Path) -> Source:
+        """Return the source that a run was trained on.
+
+        Raises:
+            InputError: the file of the source cannot be read.
+        """
+        path = run / "evaluation" / "source.json"
+        try:
+            values = json.loads(path.read_text())
+            lists = {name: tuple(values.get(name, ())) for name in ("text", "drop")}
+            return cls(**{**values, **lists, "ends": tuple(values["ends"]) if values.get("ends") else None})
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"Expected {str(path)!r} to say where the graph is, but it cannot be read. A run that was saved from Python has "
+                "none: score it with fitted.evaluate(graph), or predict with --dataset, --graph or --nodes."
+            ) from error

@@ -1,0 +1,198 @@
+"""A cell of an experiment: one fit, and running it in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from sfumato._version import __version__
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.evaluation._memory import peak_mb, reset_peak
+from sfumato.evaluation._source import Source
+from sfumato.experiments._runs import Settings, constructor
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import class_for
+from sfumato.record.ledger import canonical_json
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.method.contract import Accuracies
+
+Row = dict[str, Any]
+STORE = "graph:"
+"""How the data set of a cell begins that is a stored graph; its folder follows."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit: everything that decides its result except the noise.
+
+    Args:
+        spec: the name of the specification.
+        label: the label of its run in tables.
+        method: the command-line name of the method.
+        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts; or ``graph:`` and
+            the folder of a stored graph.
+        split: percentages of training, validation and test nodes, or ``public``.
+        unit: the command-line word of the privacy unit.
+        epsilon: epsilon of the budget; None without one.
+        delta: delta of the budget; None without one.
+        max_degree: arcs that an owner keeps; None for all.
+        settings: the settings of the method, as pairs of name and value.
+        seed: the seed of the split and of the fit.
+        at: the value of what its run varies; None if nothing varies.
+        curves: whether its line holds the accuracies after every step of training.
+        min_class_size: classes of the data set with fewer nodes are left out; None takes the data set's default.
+    """
+
+    spec: str
+    label: str
+    method: str
+    dataset: str
+    split: str
+    unit: str
+    epsilon: float | None
+    delta: float | None
+    max_degree: int | None
+    settings: Settings
+    seed: int
+    at: Any
+    curves: bool = False
+    min_class_size: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form; ``settings`` are an object, and ``curves`` and ``min_class_size`` are named only where set."""
+        values = {**asdict(self), "settings": dict(self.settings)}
+        defaults = {"curves": False, "min_class_size": None}
+        return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
+
+    @cached_property
+    def id(self) -> str:
+        """The SHA-256 of the canonical JSON form."""
+        return digest(self.to_dict())
+
+    def __str__(self) -> str:
+        epsilon = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
+        at = "" if self.at is None else f", at {self.at}"
+        return f"{self.label}{epsilon}{at}, seed {self.seed}"
+
+
+def parts_of(dataset: str) -> tuple[str, str | None]:
+    """Split the data set of a cell into its name and the encoder of its texts.
+
+    >>> parts_of("text/citeseer_text+hashing"), parts_of("campus")
+    (('text/citeseer_text', 'hashing'), ('campus', None))
+    """
+    name, sign, texts = dataset.partition("+")
+    return name, texts if sign else None
+
+
+def store_of(dataset: str) -> str | None:
+    """Return the folder of the stored graph that a cell learns from, or None if it has a named data set.
+
+    >>> store_of("graph:stores/friends"), store_of("campus")
+    ('stores/friends', None)
+    """
+    return dataset.removeprefix(STORE) if dataset.startswith(STORE) else None
+
+
+def _source(cell: Cell, data_dir: str | None) -> Source:
+    store = store_of(cell.dataset)
+    if store is not None:
+        return Source(graph=store, split=cell.split)
+    name, texts = parts_of(cell.dataset)
+    return Source(name, data_dir, split=cell.split, text_features=texts, min_class_size=cell.min_class_size)
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256 of a value's canonical JSON form.
+
+    >>> digest({})[:8]
+    '44136fa3'
+    """
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def run_cell(cell: Cell, data_dir: str | None) -> Row:
+    """Run one cell in this process: fit and score it. Return what its line holds beyond the cell itself.
+
+    Raises:
+        InputError: the method spends a budget under the unit, and the cell has none.
+        DataError: no test node has a label.
+    """
+    start = time.perf_counter()
+    from sfumato.catalog import method_named
+    from sfumato.evaluation._request import Request, prepare
+
+    reset_peak()
+    budgets = class_for(cell.unit).budget
+    spends = {"epsilon": cell.epsilon} if "epsilon" in budgets and "delta" not in budgets else {}
+    method = method_named(cell.method, **constructor(cell.settings), **spends)
+    request = Request(
+        _source(cell, data_dir), method, cell.unit, _budget(cell), cell.max_degree, (cell.seed,), measure=cell.curves
+    )
+    try:
+        prepared = prepare(request, load=_load)
+    except UnsupportedUnitError as error:
+        return skipped_row(str(error))
+    if cell.epsilon is None and prepared.plan.epsilon and "delta" in budgets:
+        raise InputError(f"Expected epsilons for {cell.label!r}, which spends a budget here, got none. Add them.")
+    evaluation = prepared.evaluate()
+    outcome = evaluation.outcome
+    return {
+        **empty_row("done"),
+        "seconds": {"train": outcome.seconds, "total": time.perf_counter() - start},
+        "peak_mb": peak_mb(),
+        "metrics": {
+            "accuracy": outcome.scores["accuracy"].mean,
+            "macro_f1": outcome.scores["macro_f1"].mean,
+            **({"curves": _rounded(outcome.first.accuracies)} if cell.curves else {}),
+        },
+        "certificate": None if evaluation.plan.epsilon is None else dict(outcome.first.certificate.values),
+    }
+
+
+def _rounded(curves: Accuracies) -> Accuracies:
+    """With the digits that a share of fewer than a million nodes has: thousands of steps make long lines."""
+    return {
+        stage: {role: [round(one, 6) for one in values] for role, values in roles.items()}
+        for stage, roles in curves.items()
+    }
+
+
+def _budget(cell: Cell) -> Budget | None:
+    """The cell's budget; a method that spends nothing under its unit gets one that it leaves untouched, a local one none."""
+    if "delta" not in class_for(cell.unit).budget:
+        return None
+    return Budget(1.0 if cell.epsilon is None else cell.epsilon, 1e-9 if cell.delta is None else cell.delta)
+
+
+@lru_cache(maxsize=1)
+def _load(source: Source) -> Graph:
+    return source.load()
+
+
+def empty_row(status: str) -> Row:
+    """Return the fields that every line has, as they are before any work was done."""
+    versions = {"python": platform.python_version(), "torch": version("torch"), "numpy": version("numpy")}
+    return {
+        "status": status,
+        "reason": None,
+        "version": __version__,
+        "versions": versions,
+        "device": "cpu",
+        "seconds": {"train": 0.0, "total": 0.0},
+        "peak_mb": 0.0,
+        "metrics": {"accuracy": None, "macro_f1": None},
+        "certificate": None,
+    }
+
+
+def skipped_row(reason: str) -> Row:
+    """Return the fields of a cell that cannot be run."""
+    return {**empty_row("skipped"), "reason": reason}

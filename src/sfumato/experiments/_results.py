@@ -1,0 +1,232 @@
+"""Results of an experiment: one JSON line a cell, read back, checked and summed up with an interval over seeds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import DataError
+from sfumato.scoring._scores import Summary
+
+if TYPE_CHECKING:
+    from sfumato.experiments._cells import Row
+    from sfumato.experiments._parts import Published
+    from sfumato.experiments._runs import Run
+    from sfumato.experiments._spec import Spec
+
+FILE = "results.jsonl"
+_KEYS = {
+    "id", "spec", "spec_hash", "profile", "label", "role", "method", "dataset", "split", "unit", "epsilon", "delta",
+    "max_degree", "settings", "at", "seed", "status", "reason", "version", "versions", "device", "seconds", "peak_mb",
+    "metrics", "certificate",
+}  # fmt: skip
+_CELL = ("spec", "label", "method", "dataset", "split", "unit", "epsilon", "delta", "max_degree", "settings", "at")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A table row or a point of a curve.
+
+    Args:
+        label: the label of its run.
+        role: the role of its run, such as ``method`` or ``floor``.
+        unit: the command-line word of the privacy unit.
+        epsilon: epsilon of the budget; None without one.
+        at: the value of what its run varies; None if nothing varies.
+        score: accuracy, or AUC of link prediction, over seeds, each on a fresh split, with its 95 % t-interval, as fractions;
+            None if a number was published but nothing was run.
+        macro_f1: the mean macro-F1 over seeds, a fraction; None for link prediction.
+        seconds: the mean time of a fit.
+        peak_mb: the mean peak of memory of the process that made a fit.
+        certificate: the certificate of its first result; None without privacy.
+        published: the published number, in percent; None without one.
+    """
+
+    label: str
+    role: str
+    unit: str
+    epsilon: float | None
+    at: Any
+    score: Summary | None
+    macro_f1: float | None
+    seconds: float | None
+    peak_mb: float | None
+    certificate: Mapping[str, Any] | None
+    published: Published | None
+
+    @property
+    def mean(self) -> float:
+        """The mean score. Like ``low``, ``high`` and ``seeds``, it is there only if the line was run."""
+        return self._run.mean
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the interval; None for a single seed."""
+        return self._run.low
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the interval; None for a single seed."""
+        return self._run.high
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds that were run."""
+        return self._run.seeds
+
+    @property
+    def _run(self) -> Summary:
+        assert self.score is not None
+        return self.score
+
+
+def split_torn(content: bytes) -> tuple[bytes, bytes]:
+    r"""Split whole lines from what follows the last line end: a line that was being written when the process died.
+
+    >>> split_torn(b'{"id": 1}\n{"i')
+    (b'{"id": 1}\n', b'{"i')
+    """
+    end = content.rfind(b"\n") + 1
+    return content[:end], content[end:]
+
+
+def parse(content: bytes, path: str | Path) -> list[Row]:
+    """Parse whole lines into rows.
+
+    Raises:
+        DataError: a line is not a result, or a cell appears twice.
+    """
+    rows: list[Row] = []
+    seen: set[str] = set()
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not _sound(row):
+            raise DataError(
+                f"Expected line {number} of {path} to be a result of this version. Move the file away to restart."
+            )
+        if row["id"] in seen:
+            raise DataError(
+                f"Expected every cell of {path} once, but line {number} repeats one. Remove one of the two lines."
+            )
+        seen.add(row["id"])
+        rows.append(row)
+    return rows
+
+
+def _sound(row: Any) -> bool:
+    """Whether a line has every field, and those that are read have their types."""
+    if not isinstance(row, dict) or not set(row) >= _KEYS or row["status"] not in ("done", "skipped"):
+        return False
+    if not isinstance(row["id"], str) or not all(
+        isinstance(row[key], dict) for key in ("metrics", "seconds", "versions")
+    ):
+        return False
+    if row["status"] == "skipped":
+        return True
+    numbers = [
+        *(row["metrics"].get(key) for key in _measures(row)),
+        row["seconds"].get("train"),
+        row["peak_mb"],
+    ]
+    certificate = row["certificate"]
+    if not _sound_curves(row["metrics"].get("curves", {})):
+        return False
+    return all(isinstance(one, (int, float)) and math.isfinite(one) for one in numbers) and (
+        certificate is None
+        or (isinstance(certificate, dict) and {"protects", "claim", "releases", "assumed_public"} <= set(certificate))
+    )
+
+
+def _measures(row: Row) -> tuple[str, ...]:
+    """The names of a row's scores, the first of which tables and figures show."""
+    return ("auc",) if "auc" in row["metrics"] else ("accuracy", "macro_f1")
+
+
+def _sound_curves(curves: Any) -> bool:
+    """Whether there is a list of shares for each stage and role."""
+    if not isinstance(curves, dict) or not all(isinstance(roles, dict) for roles in curves.values()):
+        return False
+    found = [values for roles in curves.values() for values in roles.values()]
+    return all(
+        isinstance(values, list) and all(isinstance(one, (int, float)) and 0 <= one <= 1 for one in values)
+        for values in found
+    )
+
+
+def read(path: str | Path) -> list[Row]:
+    """Read the rows of a results file, or of the folder that holds it. A torn last line does not count.
+
+    Raises:
+        DataError: there is no such file, a line is not a result, or a cell appears twice.
+    """
+    path = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"Expected results at {str(path)!r}: {error.strerror}. Run `sfumato experiment run` first."
+        ) from error
+    return parse(split_torn(content)[0], path)
+
+
+def belonging(rows: Sequence[Row], spec: Spec) -> list[Row]:
+    """Return the rows of a specification as it is now, on its data set, with any number of seeds from the first of each run."""
+    first = {_key(cell.to_dict()): cell.seed for cell in reversed(spec.cells())}
+    return [row for row in rows if row["seed"] >= first.get(_key(row), math.inf)]
+
+
+def summarize(rows: Sequence[Row], spec: Spec) -> tuple[Line, ...]:
+    """Return the lines of what a specification ran on its data set; see :func:`sum_up`."""
+    return tuple(line for line in sum_up(spec, belonging(rows, spec)) if line.score)
+
+
+def sum_up(spec: Spec, rows: Sequence[Row]) -> tuple[Line, ...]:
+    """Sum up the rows: a line for each run, epsilon and varied value that was run or published, in the order of the runs.
+
+    Args:
+        spec: has ``runs`` (``label``, ``role``, ``unit``, ``values``) and ``published`` (``label``, ``epsilon``, ``at``).
+        rows: its results (see :func:`belonging`); only finished rows count.
+    """
+    done: dict[tuple[str, float | None, str], list[Row]] = {}
+    shown: dict[tuple[str, float | None, str], Any] = {}
+    for row in rows:
+        key = row["label"], row["epsilon"], repr(row["at"])
+        if row["status"] == "done":
+            done.setdefault(key, []).append(row)
+            shown[key] = row["at"]
+    published = {(one.label, one.epsilon, repr(one.at)): one for one in spec.published}
+    shown = {**{key: one.at for key, one in published.items()}, **shown}
+    lines = []
+    for run in spec.runs:
+        places = {repr(value): place for place, value in enumerate(run.values)}
+        own = [key for key in shown if key[0] == run.label]
+        own.sort(key=lambda key: (places.get(key[2], -1), -1 if key[1] is None else key[1]))
+        lines += [_line(run, key[1], shown[key], done.get(key, []), published.get(key)) for key in own]
+    return tuple(lines)
+
+
+def _line(run: Run, epsilon: float | None, at: Any, rows: Sequence[Row], published: Published | None) -> Line:
+    where = run.label, run.role, run.unit, epsilon, at
+    if not rows:
+        return Line(*where, None, None, None, None, None, published)
+    first, *others = _measures(rows[0])
+    score = Summary.of([row["metrics"][first] for row in rows])
+    macro_f1 = _mean([row["metrics"]["macro_f1"] for row in rows]) if others else None
+    seconds, peak = _mean([row["seconds"]["train"] for row in rows]), _mean([row["peak_mb"] for row in rows])
+    return Line(*where, score, macro_f1, seconds, peak, rows[0]["certificate"], published)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _key(values: Mapping[str, Any]) -> str:
+    optional = values.get("curves", False), values.get("min_class_size")
+    return json.dumps([*(values[name] for name in _CELL), *optional], sort_keys=True)

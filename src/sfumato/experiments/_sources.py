@@ -1,0 +1,115 @@
+"""The catalogue of every numbered table and figure of the source documents, and how each is run: ``sources.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from sfumato._validate import fail
+from sfumato.experiments._runs import check_unique
+from sfumato.experiments._tables import build, known, tables
+
+SOURCES = Path(__file__).with_name("sources.toml")
+MEASURED = ("measurement", "computation")
+# What the kinds that report no number of their own say, unless the entry says more.
+KINDS = {
+    "measurement": None,
+    "computation": None,
+    "illustration": "A drawing that explains; it reports no measurement.",
+    "data statistics": "It describes data and reports no measurement; `sfumato datasets` prints sizes.",
+    "settings": "It lists hyperparameters and reports no measurement; specifications hold them.",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table or figure of a document.
+
+    Args:
+        number: how the document calls it, such as ``Table 4.2``.
+        title: what it shows, in words of ours.
+        kind: one of :data:`KINDS`.
+        specs: names of the specifications that run it on data that are at hand.
+        absent: names of the specifications that wait for data.
+        scripts: what runs the rest, as typed after ``python``.
+        pages: pages of scripts under ``docs/results``, without ``.md``; a specification's page has its name.
+        why: what is not run or not recorded, and the reason.
+
+    Raises:
+        InputError: the kind is unknown, or a measurement has neither a way to run it nor a reason.
+    """
+
+    number: str
+    title: str
+    kind: str = "measurement"
+    specs: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+    why: str | None = None
+
+    def __post_init__(self) -> None:
+        known("kind", self.kind, tuple(KINDS))
+        if not (self.runs or self.reason):
+            raise fail(self.number, self.title, "to name specs, scripts, or why it is not run")
+
+    @property
+    def measured(self) -> bool:
+        """Whether it reports numbers that a run can give."""
+        return self.kind in MEASURED
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Names of specifications and commands of scripts, in this order."""
+        return (*self.specs, *self.absent, *self.scripts)
+
+    @property
+    def reason(self) -> str | None:
+        """What is missing and why, or that it reports no measurement; None if nothing is missing."""
+        return self.why or KINDS[self.kind]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A source document with its tables and figures, in its order.
+
+    Args:
+        key: a short name.
+        citation: author, year, title and place.
+        entries: its tables and figures, and what else of it is run.
+
+    Raises:
+        InputError: a number appears twice.
+    """
+
+    key: str
+    citation: str
+    entries: tuple[Entry, ...]
+
+    def __post_init__(self) -> None:
+        check_unique("number", [entry.number for entry in self.entries])
+
+    @cached_property
+    def specs(self) -> tuple[str, ...]:
+        """The names of its specifications, each once."""
+        return tuple(dict.fromkeys(name for entry in self.entries for name in (*entry.specs, *entry.absent)))
+
+
+def read_sources(path: Path = SOURCES) -> tuple[Document, ...]:
+    """Read the catalogue of tables and figures.
+
+    Raises:
+        InputError: a key is unknown or missing, or a value is refused; the message names the entry.
+
+    >>> [document.key for document in read_sources()][:2]
+    ['zhang-2021', 'sajadmanesh-2023']
+    """
+    documents = []
+    for table in tables(str(path), "document", tomllib.loads(path.read_text(encoding="utf-8"))["document"]):
+        where = f"{path.name}: {table.get('key')}"
+        found = tables(where, "entry", table.pop("entry", []))
+        entries = tuple(build(Entry, f"{where}, {entry.get('number')}", entry) for entry in found)
+        documents.append(build(Document, where, table, entries=entries))
+    return tuple(documents)

@@ -1,0 +1,89 @@
+"""What a reader leaves out is said: names of columns and attributes that no method reads. Names are public, values are not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sfumato.errors import DataError, DroppedWarning
+
+UNWEIGHTED = "Not read: the weights of edges. {}: every edge counts the same."
+"""What is said of a learner that leaves out the weights of a graph; the braces stand for its name."""
+
+
+def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: bool = False) -> None:
+    """Tell in a warning which columns or attributes are not read.
+
+    Args:
+        names: of what is left out; without any, nothing is said.
+        place: where it stands.
+        above: how many functions of this package stand between this one and the line that is warned of.
+        weighted: whether edges have weights that are read.
+
+    >>> with warnings.catch_warnings(record=True, action="always") as told:
+    ...     tell_dropped(["weight", "since"], "edges.csv")
+    >>> print(told[0].message)
+    Not read: weight, since of edges.csv. Every edge counts the same.
+    """
+    listed = ", ".join(names)
+    if listed:
+        counts = "" if weighted else " Every edge counts the same."
+        warnings.warn(f"Not read: {listed} of {place}.{counts}", DroppedWarning, stacklevel=above + 2)
+
+
+def tell_outside(graph: Any, public: Iterable[str]) -> None:
+    """Tell in a warning of which columns nearly all cells are none of what a schema declares, where the cells are public.
+
+    Args:
+        graph: that was read with a schema.
+        public: the parts of the data that are public under a unit. Nothing is said unless features and labels are.
+
+    >>> from sfumato.graph._graph import Graph
+    >>> graph = Graph.from_edges([0], [1], 10, directed=False, outside={"dorm": 10})
+    >>> with warnings.catch_warnings(record=True, action="always") as told:
+    ...     tell_outside(graph, ("features",))
+    ...     tell_outside(graph, ("features", "labels"))
+    >>> len(told), str(told[0].message).partition(". ")[0]
+    (1, "Nearly all cells of the column dorm of graph 'graph' are none of what the schema declares")
+    """
+    for name, count in graph.outside.items() if {"features", "labels"} <= {*public} else ():
+        if nearly_all(count, graph.num_nodes):
+            warnings.warn(
+                f"Nearly all cells of the column {name} of graph {graph.name!r} are none of what the schema declares. They "
+                "count as missing, or as the nearest number of its range. Compare the words and the range of the schema with "
+                "the table.",
+                DroppedWarning,
+                stacklevel=2,
+            )
+
+
+def nearly_all(count: int, present: int) -> bool:
+    """Say whether these are more than nine of ten cells.
+
+    >>> nearly_all(9, 10), nearly_all(10, 10)
+    (False, True)
+    """
+    return 10 * count > 9 * present
+
+
+def check_drop(drop: Iterable[str], nodes: Sequence[str], edges: Sequence[str], places: tuple[str, str]) -> None:
+    """Refuse columns to be left out that neither table has: a name that is not there is mistyped.
+
+    Args:
+        drop: names of columns.
+        nodes: the columns of the node table.
+        edges: the columns of the edge table, or of all of them.
+        places: name the two tables in errors.
+
+    Raises:
+        DataError: neither table has such a column.
+
+    >>> check_drop(["note"], ["id", "note"], ["from", "to"], ("nodes.csv", "edges.csv"))
+    """
+    for name in sorted(drop):
+        if name not in (*nodes, *edges):
+            raise DataError(
+                f"Expected drop to name columns of {places[0]} or {places[1]}, got {name!r}. They have "
+                f"{', '.join(map(repr, dict.fromkeys((*nodes, *edges))))}."
+            )

@@ -1,0 +1,374 @@
+"""What is compared before a run is fitted or loaded: names that it would hold, and files that say the same twice."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato._validate import check_kind, fail
+from sfumato.errors import DataError, DroppedWarning, InputError, LedgerError, SfumatoError, UnsupportedTargetError
+from sfumato.graph._again import checked_again
+from sfumato.graph._dropped import UNWEIGHTED
+from sfumato.graph._facts import PublicFacts, labeled_mask
+from sfumato.graph._graph import Graph
+from sfumato.graph._schema import CATEGORIES
+from sfumato.graph._targets import MULTILABEL, RANGE
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.events import MOST
+from sfumato.privacy.units import Unit, check_own_name
+from sfumato.record.ledger import OWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.method._graph_key import GraphKey
+    from sfumato.method.contract import Method
+    from sfumato.record._collected import Collected
+    from sfumato.record.ledger import Release
+
+_LONGEST_NAME = 200
+_MOST_ASSUMED = 10_000
+_ALWAYS = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", "degree_bounds")
+_OF_LABELS = ("num_train", "split", "num_classes", "target", "target_range")
+_IF_STATED = ("num_arcs", "untrained_classes", "max_degree", "mean_degree")
+"""Facts of a plan that are compared with those of a graph; a test tells of one that is in none of the three."""
+LEARNERS = ("gap", "progap", "mlp")
+"""Methods that learn several labels of a node, or a number; a test compares it with the cards."""
+_READS = dict.fromkeys(("label-messages", "piloted-messages", "promised-messages", "lpgnet"), "messages are")
+
+
+def check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
+    """Refuse a spec that says something else than the certificate: unit and budget decide what predicting may read.
+
+    ``spec`` and ``certificate`` are what the two files hold.
+
+    Raises:
+        LedgerError: a field differs.
+
+    >>> facts = {"method": "gap", "settings": {}, "unit": {}, "public_facts": {}, "assumed_public": []}
+    >>> spec = {"method": "gap", "settings": {}, "unit": {}, "budget": None, "public": {"assumed": []}}
+    >>> check_spec(spec, {**facts, "budget": {"epsilon": None, "delta": None}})
+    """
+    budget = certificate["budget"]
+    stated = {
+        "method": certificate["method"],
+        "settings": certificate["settings"],
+        "unit": certificate["unit"],
+        "budget": budget if budget["epsilon"] is not None else None,
+        "public": {**certificate["public_facts"], "assumed": certificate["assumed_public"]},
+    }
+    for name, value in stated.items():
+        if spec[name] != value:
+            raise LedgerError(f"Field {name!r} of spec.json differs from the certificate. See `sfumato verify`.")
+
+
+def check_names(graph: Graph, assumed: Sequence[str]) -> None:
+    """Refuse names that no release may hold, and facts read off columns that the graph does not name.
+
+    ``assumed`` lists the facts of ``graph`` that were read off the data and are assumed public.
+
+    Raises:
+        DataError: a name is too long or not printable, or a fact belongs to no column.
+    """
+    for text in (graph.name, *graph.classes, *graph.feature_names, *assumed):
+        if len(text) > _LONGEST_NAME or not text.isprintable():
+            raise DataError(
+                f"Expected names of graph, classes and columns to have at most {_LONGEST_NAME} characters, all printable, "
+                f"since the release holds them; got {text[:20]!r}, of length {len(text)}. Rename it."
+            )
+    named = [name for name, _, _ in graph.ranges]
+    if named != [name for name in dict.fromkeys(graph.feature_names) if name in set(named)]:
+        raise DataError(
+            "Expected the ranges of a graph to be those of some of its feature_names, each once and in their order, got others. "
+            "Readers fill them from a schema: leave them as they are."
+        )
+    if len(assumed) > _MOST_ASSUMED:
+        raise DataError(
+            f"Expected at most {_MOST_ASSUMED} facts to be read off the data, got {len(assumed)}. Declare columns in a schema."
+        )
+    columns = {name[:end] for name in graph.feature_names for end, sign in enumerate(name) if sign == "="}
+    for fact in assumed:
+        if graph.feature_names and fact.startswith(CATEGORIES) and fact.removeprefix(CATEGORIES) not in columns:
+            raise DataError(
+                f"Expected feature names COLUMN=CATEGORY for {fact!r}, which the graph assumes public, got none. Rename columns "
+                "before the graph is read."
+            )
+
+
+def check_settings(method: Method) -> None:
+    """Refuse a number that ledger and certificate cannot hold; ``method`` holds the settings.
+
+    Raises:
+        InputError: a number is of a type of NumPy, or a whole number above 2^53.
+    """
+    for name, value in vars(method).items():
+        if isinstance(value, np.generic) and not isinstance(value, (float, str)):
+            raise fail(name, value, "to be a number of Python, which a certificate holds", "Pass value.item().")
+    for name, value in method.settings.items():
+        if isinstance(value, int) and abs(value) > MOST:
+            expected = "to be an integer of at most 2**53, the longest that a certificate holds"
+            raise fail(name, value, expected, "Write it as a float, or lower it.")
+
+
+def check_graph(graph: Graph) -> Graph:
+    """Return a graph whose arrays passed their checks just now; refuse what is no graph, such as a table of nodes.
+
+    ``graph`` is the argument of ``fit`` or ``predict``.
+
+    Raises:
+        InputError: it is of another class.
+        DataError: its arrays were written to, and no longer hold what a graph may hold.
+    """
+    check_kind(Graph, "Make one with sf.graph.from_frames or sf.graph.read_csv.", graph=graph)
+    return checked_again(graph)
+
+
+def check_asked(budget: Budget | None, unit: Unit, public: PublicFacts) -> None:
+    """Refuse what stands in the place of another argument of ``calibrate``; ``budget``, ``unit`` and ``public`` are its own.
+
+    Raises:
+        InputError: one of them is of another class, or the facts are those of another unit.
+
+    >>> check_asked(1.0, None, None)
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected budget to be of class Budget, got float. Use sf.Budget(epsilon, delta).
+    """
+    if budget is not None:
+        check_kind(Budget, "Use sf.Budget(epsilon, delta).", budget=budget)
+    check_kind(Unit, "Use a unit such as sf.EdgeLevel(directed=False).", unit=unit)
+    check_kind(PublicFacts, "Use graph.public_facts(unit).", public=public)
+    under(unit, public)
+
+
+def under(unit: Unit, public: PublicFacts) -> PublicFacts:
+    """Return facts as those of a ``unit``, which they must have been made for; facts made by hand become its own.
+
+    What is public under one unit may be protected under another, and a plan states its facts in the certificate. Every plan
+    goes through here, whoever makes it. ``public`` are the facts of the graph.
+
+    Raises:
+        InputError: they are of another unit, or hold what is protected; or the unit bears the name of another.
+
+    >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
+    >>> facts = PublicFacts(4, 3, 2, 2, directed=False, untrained_classes=1, unit=EdgeLevel(directed=False))
+    >>> under(NodeLevel(), facts)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected public facts that were made for NodeLevel(max_out_degree=None, ...), got those of EdgeL...
+    """
+    check_own_name(unit)
+    if public.unit is not None and public.unit != unit:
+        raise InputError(
+            f"Expected public facts that were made for {unit}, got those of {public.unit}: what is public there may be protected "
+            "here. Use graph.public_facts(unit) with this very unit."
+        )
+    return replace(public, unit=unit)
+
+
+def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
+    """Refuse targets that a ``method`` does not learn, and limits of a number that a ``unit`` lets nobody read off the data.
+
+    ``public`` are the facts of the graph.
+
+    Raises:
+        UnsupportedTargetError: the method learns classes alone, or the limits of the number are not public.
+
+    >>> from sfumato.graph._facts import PublicFacts
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> facts = PublicFacts(100, 75, 8, 1, False, assumed=("target range",), target="number", target_range=(0.0, 1.0))
+    >>> from sfumato.central._gap import GAP
+    >>> check_target(GAP(), NodeLevel(max_out_degree=5), facts)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.UnsupportedTargetError: Expected a range of the number that is known without this data under unit node...
+    """
+    if public.target is None:
+        return
+    if method.origin is None and public.target not in method.card.targets:
+        what = "several labels of a node" if public.target == MULTILABEL else "a number"
+        raise UnsupportedTargetError(
+            f"Method {method.name!r} cannot learn {what}: its {_READS.get(method.name, 'loss is')} made for one class a node. "
+            f"Use one of {', '.join(LEARNERS)}, or make classes of the target."
+        )
+    if RANGE in public.assumed and "labels" not in unit.public:
+        raise UnsupportedTargetError(
+            f"Expected a range of the number that is known without this data under unit {unit.name}, got one that was read off "
+            "protected numbers. Declare it: limits=(least, largest), or target_range in the schema."
+        )
+
+
+def as_read(method: Method, public: PublicFacts) -> PublicFacts:
+    """Return the facts of a graph without the bound of weights of edges, if the ``method`` does not read them; then warn of it.
+
+    A method that reads no links at all reads no weights, of which no warning tells. ``public`` are the facts of the graph.
+
+    >>> from sfumato.central._linear import Linear
+    >>> from sfumato.graph._facts import PublicFacts
+    >>> as_read(Linear(), PublicFacts(100, 75, 8, 2, False, max_weight=9.0)).max_weight is None
+    True
+    """
+    if public.max_weight is None or method.card.reads_weights:
+        return public
+    if method.card.reads_links:
+        warnings.warn(UNWEIGHTED.format(f"Method {method.name!r}"), DroppedWarning, stacklevel=2)
+    return replace(public, max_weight=None)
+
+
+def check_same(planned: PublicFacts, found: PublicFacts, *, labels: bool) -> None:
+    """Refuse a graph with other public facts than those that a plan was calibrated for, which its certificate states.
+
+    A fact that the plan leaves out, such as a promise, need not be left out by the graph.
+
+    Args:
+        planned: the facts of the plan.
+        found: the facts of the graph, under the same unit.
+        labels: whether the method reads labels; else facts about them are not compared, since it is given none.
+
+    Raises:
+        DataError: a fact differs, or something was read off the data that the certificate would not list.
+    """
+    remedy = "Calibrate with this graph's public_facts(unit)."
+    for name in (*_ALWAYS, *(_OF_LABELS if labels else ()), *_IF_STATED):
+        expected, got = getattr(planned, name), getattr(found, name)
+        if expected != got and not (expected is None and name in _IF_STATED):
+            raise DataError(
+                f"Expected a graph with {name}={expected} as the plan was calibrated for, got {_told(found, name)}: the "
+                f"certificate states it. {remedy}"
+            )
+    hidden = [fact for fact in found.assumed if fact not in planned.assumed]
+    if hidden:
+        raise DataError(
+            f"Expected a graph that assumes no more to be public than the plan was calibrated for, got {hidden[0]!r}, which the "
+            f"certificate would not list. {remedy}"
+        )
+
+
+def as_inferred(trained: PublicFacts, public: PublicFacts) -> PublicFacts:
+    """Return the facts of another graph as an inference states them: one without classes has those of training.
+
+    ``trained`` are the facts of the plan of training, or of that of the inference, and ``public`` those of the other graph.
+    """
+    if public.num_classes:
+        return public
+    known = {name: getattr(trained, name) for name in ("num_classes", "target", "target_range")}
+    return replace(public, num_train=0, split=None, untrained_classes=None, **known)
+
+
+def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
+    """Refuse to apply a model to a graph with other features or another target than it was trained with.
+
+    ``trained`` are the facts of the plan of training, ``public`` those of the other graph.
+
+    Raises:
+        InputError: a fact differs.
+    """
+    for name in ("num_features", "num_classes", "target", "target_range", "max_weight"):
+        expected, found = getattr(trained, name), getattr(public, name)
+        if expected != found:
+            told = _told(public, name)
+            raise fail(f"public.{name}", told, f"to be {expected} as in training", "Read both with one schema.")
+
+
+def _told(facts: PublicFacts, name: str) -> Any:
+    """A fact as a message may name it: limits that were read off protected numbers are two of these numbers."""
+    return "others, which are protected" if name == "target_range" and RANGE in facts.assumed else getattr(facts, name)
+
+
+def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
+    """Refuse a graph from which nothing can be learned.
+
+    ``unit`` says whether labels are public. A graph that is not ``labeled`` needs classes alone: reports tell of the labels.
+
+    Raises:
+        DataError: the graph has no training nodes, fewer than two classes and no targets, or too few public labels.
+    """
+    if not graph.train_mask.any():
+        raise DataError(f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check roles.")
+    if graph.targets is None and ((labeled and graph.y is None) or graph.num_classes < 2):
+        raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
+    if (graph.y is None and graph.targets is None) or "labels" not in unit.public:
+        return
+    known = int((graph.train_mask & labeled_mask(graph)).sum())
+    if known < 2:
+        raise DataError(f"Expected at least two labeled training nodes, got {known}. Check the label column and roles.")
+
+
+def check_collected(unit: Unit, collected: Collected | None) -> None:
+    """Refuse reports of devices under a ``unit`` whose users trust a curator.
+
+    Raises:
+        InputError: reports are ``collected``, and the unit is such a one.
+    """
+    if collected is not None and unit.trust == "curator":
+        raise fail("collected", "reports of devices", f"to be None under unit {unit.name}", "Take a local method.")
+
+
+def check_measured(graph: Graph, measure: bool) -> None:
+    """Refuse to ``measure`` accuracies after every step where a ``graph`` has other targets than classes.
+
+    Raises:
+        InputError: they have no accuracy.
+    """
+    if measure and graph.targets is not None:
+        raise fail("measure", True, "to be False for targets that are no classes", "They have no accuracy.")
+
+
+def check_converged(weights: Mapping[str, Any], *, spent: bool) -> None:
+    """Refuse weights that are not finite, of which no run is made; ``spent`` says whether budget was spent on them.
+
+    Raises:
+        SfumatoError: a weight is not finite.
+
+    >>> check_converged({"head.bias": np.zeros(3)}, spent=True)
+    """
+    wrong = sorted(name for name, array in weights.items() if not np.isfinite(array).all())
+    if wrong:
+        raise SfumatoError(
+            f"Expected finite weights, got others in {wrong[0]!r}: training diverged, and nothing is saved."
+            + (" What was released is spent." if spent else "")
+            + " Lower the learning rate, or rescale features."
+        )
+
+
+def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> set[str]:
+    """Return the names of releases that are for single nodes; refuse to save a run that lacks one.
+
+    ``releases`` were charged, and ``released`` is what the run holds.
+
+    Raises:
+        InputError: one is not there.
+
+    >>> check_own((), {})
+    set()
+    """
+    theirs = {one.name for one in releases if one.visible_to == OWN}
+    if theirs - released.keys():
+        raise InputError(
+            "Expected a run with the rows of its own/ folder, without which a copy would not verify, got none. Copy the run "
+            "folder instead, or put own/ beside release/ and load the run again."
+        )
+    return theirs
+
+
+def check_ids(lines: str, key: GraphKey) -> str:
+    """Return the ids of a graph, one a line, if they may stand in its release.
+
+    Args:
+        lines: as :func:`~sfumato.method.contract.id_lines` writes them.
+        key: of the graph that was fitted.
+
+    Raises:
+        InputError: they are ids of another graph, or one is not printable, such as one of two lines.
+    """
+    found = lines.split("\n")
+    if hashlib.sha256(lines.encode()).hexdigest() != key.ids_digest:
+        raise fail(
+            "ids_of", f"other ids than {key.name!r}", "to be the fitted graph", "Pass the graph that was fitted."
+        )
+    if len(found) != key.num_nodes or not lines.replace("\n", "").isprintable():
+        raise InputError(
+            "Expected printable node ids of one line each, got others. Save without them, or rename the nodes."
+        )
+    return lines

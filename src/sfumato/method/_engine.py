@@ -1,0 +1,207 @@
+"""This module fixes what a run charges and in which order; it is the same for every family.
+
+**Formal guarantee.** Whatever stops a run, and whenever, its ledgers charge at least what it has drawn. *Proof.* Each step is on
+disk before the next begins:
+
+1. A run that can be repeated binds its private state to its plan and its data (:meth:`Spending.of_state`). So a repetition draws
+   the same noise, or stops.
+2. :meth:`Spending.begin` makes the file of the run's own ledger, empty and for this run alone. A run that finds another's
+   file there stops, and is charged nothing.
+3. :meth:`Spending.reserve` charges the whole claim to the ledger of the data set.
+4. :meth:`Spending.open` opens the run's own ledger. It refuses a ledger that lacks what an earlier attempt computed.
+5. Before a release is charged there, the ledger of the data set says that the claim is spent, with a *mark*
+   (:mod:`sfumato.record._dataset_ledger`). Whoever draws under this claim again must show the same mark.
+6. The release is drawn.
+
+For nodes that arrive later, step 3 writes that they arrived, and step 5 is part of it: nobody draws for them again.
+A stop between two steps leaves something charged that was not drawn, and never the reverse. Nothing here knows what a run
+computes: plans, data and states come as plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato._validate import fail
+from sfumato.privacy.units import Unit, unit_to_dict
+from sfumato.record._claims import FIRST_NOISE, Claim, new_run
+from sfumato.record.ledger import Ledger, Release, new_ledger_file
+
+if TYPE_CHECKING:
+    from sfumato.record._arrivals import Arrival
+    from sfumato.record._dataset_ledger import DatasetLedger
+    from sfumato.record._resume import FitState
+
+
+@dataclass(frozen=True)
+class PlanEntry:
+    """A plan entry is what a run will charge, fixed before any data is read; it opens the run's ledger.
+
+    Args:
+        method: its name, as certificates print it.
+        unit: the unit of privacy.
+        releases: what will be released, in this order.
+        epsilon: claimed; None without privacy.
+        delta: claimed, the share of the noise sampler included; None without privacy.
+        delta_sampler: the sampler's share of delta.
+        arrival: of nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
+
+    >>> from sfumato.privacy.events import GaussianEvent
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> release = Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32)
+    >>> PlanEntry("gap", EdgeLevel(directed=False), (release,), 1.9, 1e-5, 1e-28).to_dict()["claim"]
+    {'epsilon': 1.9, 'delta': 1e-05}
+    """
+
+    method: str
+    unit: Unit
+    releases: tuple[Release, ...]
+    epsilon: float | None
+    delta: float | None
+    delta_sampler: float
+    _: KW_ONLY
+    arrival: Arrival | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready values of the entry; the ledger adds the releases."""
+        return {
+            "method": self.method,
+            "unit": unit_to_dict(self.unit),
+            "claim": {"epsilon": self.epsilon, "delta": self.delta},
+            "delta_sampler": self.delta_sampler,
+            **({} if self.arrival is None else {"arrival": self.arrival.to_dict()}),
+        }
+
+    @property
+    def head(self) -> str:
+        """Compute the hash of the first entry of the run's ledger."""
+        return Ledger(self.to_dict(), self.releases).head
+
+
+@dataclass(frozen=True)
+class Spending:
+    """A spending follows one run from the plan to the noise: its claim, its mark, and what earlier attempts left.
+
+    Args:
+        planned: what it will charge.
+        dataset_ledger: the ledger of the data set, if the run shares one.
+        run: a random name, under which the data set is charged once.
+        mark: says what the first noise is drawn from; random, or pseudo-random to all who lack the key.
+        resumed: whether an earlier attempt may have begun the run's own ledger.
+        computed: releases that an earlier attempt computed. The run's own ledger must hold them.
+
+    >>> from sfumato.privacy.events import GaussianEvent
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> release = Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32)
+    >>> spending = Spending(PlanEntry("gap", EdgeLevel(directed=False), (release,), 1.9, 1e-5, 1e-28))
+    >>> ledger = spending.open(None)
+    >>> ledger.charge("aggregate/1").draws, ledger.complete
+    (32, True)
+    """
+
+    planned: PlanEntry
+    dataset_ledger: DatasetLedger | None = None
+    run: str = field(default_factory=new_run)
+    mark: str = field(default_factory=new_run)
+    _: KW_ONLY
+    resumed: bool = False
+    computed: tuple[str, ...] = ()
+
+    @classmethod
+    def of_state(
+        cls,
+        planned: PlanEntry,
+        dataset_ledger: DatasetLedger | None,
+        state: FitState,
+        terms: Mapping[str, Any],
+        data: Mapping[str, bytes],
+    ) -> Spending:
+        """Build the spending of a run that can be repeated, and bind the run's state to plan, terms and data first.
+
+        Args:
+            planned: what it will charge.
+            dataset_ledger: the ledger of the data set, if the run shares one.
+            state: private, with the key of the noise.
+            terms: whatever else decides what is computed, JSON-ready.
+            data: a MAC of what the run reads, by name.
+
+        Raises:
+            LedgerError: the state was bound to another plan, to other terms or other data.
+        """
+        resumed = state.bound("plan")
+        state.bind_plan({"plan": planned.head, "method": planned.method, **terms})
+        for name, mac in data.items():
+            state.bind(name, mac)
+        computed = tuple(release.name for release in planned.releases if state.bound(release.name))
+        mark = state.mark("plan", *data)
+        return cls(planned, dataset_ledger, state.run, mark, resumed=resumed, computed=computed)
+
+    def begin(self, path: Path | None, dataset: Mapping[str, Any]) -> Ledger:
+        """Charge the whole claim to the ledger of the data set, and open the run's own ledger. A failure leaves no empty file.
+
+        Args:
+            path: the file of the run's own ledger; None keeps it in memory.
+            dataset: what identifies the data set: ``name`` and ``ids_digest``.
+
+        Raises:
+            BudgetExceededError: less is left than the plan costs.
+            InputError: there is nothing to claim without privacy, or the data set's ledger is another's.
+            LedgerError: the file is another run's (nothing was charged then), or one of the ledgers is refused.
+        """
+        if path is None or self.computed or (self.resumed and path.exists()):
+            self.reserve(dataset)
+            return self.open(path)
+        with new_ledger_file(path):
+            self.reserve(dataset)
+            return replace(self, resumed=True).open(path)
+
+    def reserve(self, dataset: Mapping[str, Any]) -> None:
+        """Charge the whole claim to the ledger of the data set, once a run. An arrival is covered by the claim of its run.
+
+        Args:
+            dataset: what identifies the data set: ``name`` and ``ids_digest``.
+
+        Raises:
+            BudgetExceededError: less is left than the plan costs.
+            InputError: there is nothing to claim without privacy, or the ledger is another data set's.
+            LedgerError: that ledger is damaged, another mark stands under this claim, or no claim covers an arrival.
+        """
+        if self.dataset_ledger is None:
+            return
+        planned = self.planned
+        if planned.epsilon is None or planned.delta is None:
+            path = str(self.dataset_ledger.path)
+            raise fail("dataset_ledger", path, "to be None without privacy", "Nothing is claimed.")
+        claim = Claim.of(self.run, planned.method, planned.epsilon, planned.delta, planned.releases, planned.head)
+        unit = unit_to_dict(planned.unit)
+        if planned.arrival is not None:
+            self.dataset_ledger.cover(claim, planned.arrival, unit=unit, dataset=dataset)
+        else:
+            self.dataset_ledger.reserve(claim, unit=unit, dataset=dataset, mark=self.mark)
+
+    def open(self, path: Path | None) -> Ledger:
+        """Open the run's own ledger, in memory or in a file. Each charge there spends the claim first.
+
+        Raises:
+            LedgerError: the file is another run's, was altered, or lacks a release that was computed.
+        """
+        planned = self.planned
+        return Ledger(planned.to_dict(), planned.releases, path, self.resumed, self.computed, self.spend)
+
+    def spend(self, what: str = FIRST_NOISE, mark: str | None = None) -> None:
+        """Say in the ledger of the data set what noise is drawn from; the same mark is accepted again.
+
+        Args:
+            what: the first noise, or a release by its name.
+            mark: the mark of its operand; that of the first noise if none is given.
+
+        Raises:
+            LedgerError: it was drawn from something else. Do not draw.
+        """
+        if (
+            self.dataset_ledger is not None and self.planned.arrival is None
+        ):  # nodes that arrived are spent with that line
+            self.dataset_ledger.spend(self.run, mark or self.mark, what)

@@ -1,0 +1,113 @@
+"""The identity of a graph: its ids, names and declared ranges, all of them public."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError
+from sfumato.method._identity import Identity, in_classes, in_columns
+
+if TYPE_CHECKING:
+    from sfumato.graph._facts import Ranges
+    from sfumato.graph._graph import Graph
+
+_RANGE = ("name", "min", "max")
+
+
+def id_lines(graph: Graph) -> str:
+    r"""Return the node ids of a graph in the order of its rows, one a line.
+
+    >>> from sfumato.graph._graph import Graph
+    >>> id_lines(Graph.from_edges([0], [1], 2, directed=False))
+    '0\n1'
+    """
+    return _lines(graph.node_ids, graph.num_nodes)
+
+
+@dataclass(frozen=True)
+class GraphKey:
+    """A graph key identifies a graph by its ids. Aggregates are reused for a graph with the same ids alone; columns are compared.
+
+    All of it is public: ids and names, no features, labels or arcs.
+
+    ``name``, ``num_nodes``, ``classes``, ``feature_names`` and ``ranges`` are those of the graph; ``ids_digest`` is a hash of
+    its node ids. ``identity`` tells the fitted graph from others with these ids, and knows the order of its rows; no release
+    holds it, and a run that was loaded from its release alone has none.
+    """
+
+    name: str
+    num_nodes: int
+    ids_digest: str
+    classes: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    ranges: Ranges = ()
+    identity: Identity | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, graph: Graph) -> GraphKey:
+        """Compute the key of a graph from its ids and names alone."""
+        digest = _digest(id_lines(graph))
+        return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names, graph.ranges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form that spec.json keeps; ``ranges`` are there only if a column has one.
+
+        >>> GraphKey("campus", 4, "0" * 64, ("a",), ("age",), (("age", 0, None),)).to_dict()["ranges"]
+        [{'name': 'age', 'min': 0, 'max': None}]
+        """
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.compare and one.name != "ranges"}
+        ranges = [dict(zip(_RANGE, one, strict=True)) for one in self.ranges]
+        return {**found, "ranges": ranges} if ranges else found
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any], identity: Mapping[str, Any] | None = None) -> GraphKey:
+        """Read what :meth:`to_dict` wrote, with the identity that stands beside a release.
+
+        Raises:
+            ValueError: the identity has other node ids.
+        """
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+        }
+        values["ranges"] = tuple(tuple(one[end] for end in _RANGE) for one in stored.get("ranges", ()))
+        known = None if identity is None else Identity.from_dict(identity)
+        if known is not None and _digest(_lines(known.ids, stored["num_nodes"])) != stored["ids_digest"]:
+            raise ValueError("identity.json has other node ids than the release")
+        return cls(**values, identity=known)
+
+    def has_ids_of(self, graph: Graph) -> bool:
+        """Say whether a graph has these node ids, in any order if the identity is known."""
+        if self.of(graph).ids_digest == self.ids_digest:
+            return True
+        return self.identity is not None and self.identity.rows(graph) is not None
+
+    def in_columns(self, graph: Graph) -> Graph:
+        """Return the graph with its named feature columns and its classes in the order of training; others stay as they are."""
+        return in_classes(in_columns(graph, self.feature_names), self.classes)
+
+    def check_columns(self, graph: Graph) -> None:
+        """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order.
+
+        Raises:
+            InputError: columns or classes differ, or stand in another order.
+        """
+        for what in ("feature_names", "ranges", "classes"):
+            trained, found = getattr(self, what), getattr(graph, what)
+            if trained != found and (found or what != "classes") and (trained or what != "ranges"):
+                raise InputError(
+                    f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training in their order, got others. "
+                    "Read both tables with one schema."
+                )
+
+
+def _lines(ids: NDArray[Any] | None, num_nodes: int) -> str:
+    return "\n".join(map(str, range(num_nodes) if ids is None else ids.tolist()))
+
+
+def _digest(lines: str) -> str:
+    return hashlib.sha256(lines.encode()).hexdigest()

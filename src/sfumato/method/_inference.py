@@ -1,0 +1,90 @@
+"""Private inference: a trained model aggregates another graph, which is a release of its own."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from sfumato.errors import SfumatoWarning
+from sfumato.method.contract import Arrays, Method, Origin, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+
+SAME_IDS = (
+    "This graph has the node ids of the one that was trained on, and is read and charged as another one. If it is the same, "
+    "predict it from the run that was trained, which is free."
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sfumato.graph._graph import Graph
+
+
+@dataclass(frozen=True)
+class Inference(CuratorMethod):
+    """Private inference runs a trained method on another graph and changes no weight.
+
+    A subclass says what is released about that graph, and computes it (:meth:`aggregate`). The rest is that of the method:
+    its name, its settings, who may see what, and how it predicts.
+
+    Args:
+        base: the method that was trained.
+        model: what training left.
+    """
+
+    base: Method
+    model: Origin
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "card", self.base.card)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the trained method."""
+        return self.base.settings
+
+    @property
+    def origin(self) -> Origin:
+        """Return the trained model that this inference applies."""
+        return self.model
+
+    @abstractmethod
+    def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
+        """Release the aggregates of a graph that has the columns of training.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+
+    def view(self, graph: Graph) -> Graph:
+        """Return what the trained method is given of a graph, with named columns in the order of training."""
+        return self.model.graph.in_columns(super().view(graph))
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph that has other columns; warn of one with the node ids of training, which is taken for another one.
+
+        Raises:
+            InputError: it has other columns.
+        """
+        self.model.graph.check_columns(graph)
+        if self.model.graph.has_ids_of(graph):
+            warnings.warn(SAME_IDS, SfumatoWarning, stacklevel=4)
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Aggregate another graph than the one of training. Arguments are those of :meth:`Method.run`."""
+        return Outcome(self.model.weights, self.aggregate(plan, graph, session))
+
+    def inductive(self, origin: Origin) -> Method:
+        """Return the inference of the trained method on one more graph; ``origin`` is the trained model."""
+        return self.base.inductive(origin)
+
+    def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
+        """Return whether the trained method does. Arguments are those of :meth:`Method.scores`."""
+        return self.base.drops_messages(plan, weights)
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Compute the trained method's scores on this graph. Arguments are those of :meth:`Method.scores`."""
+        return self.base.scores(plan, weights, released, graph)

@@ -1,0 +1,94 @@
+"""What happens before the first release of a fit: the state is bound, the claim is reserved, and the ledger is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato._validate import fail
+from sfumato.graph._storage import features_apart
+from sfumato.method._engine import PlanEntry, Spending
+from sfumato.method.contract import Planned, Session, Watch
+from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
+from sfumato.record.ledger import canonical_json
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.method._graph_key import GraphKey
+    from sfumato.record._dataset_ledger import DatasetLedger
+    from sfumato.record._resume import FitState
+
+
+def open_session(
+    plan: Planned,
+    entry: PlanEntry,
+    graph: Graph,
+    seed: int,
+    path: Path | None,
+    dataset_ledger: DatasetLedger | None,
+    state: FitState | None,
+    run: str,
+    watch: Watch,
+) -> Session:
+    """Open the ledgers of a fit in the order of :mod:`sfumato.method._engine`.
+
+    Args:
+        plan: what will run.
+        entry: what the ledger says of the plan.
+        graph: the private data; its ids and name are public.
+        seed: public seed of initialization.
+        path: the file of the run's own ledger; None keeps it in memory.
+        dataset_ledger: the ledger of the data set, if the run shares one.
+        state: the state of a resumable fit; None for a fit that cannot be resumed.
+        run: a random name, under which the data set is charged once.
+        watch: receives progress and curves.
+
+    Raises:
+        InputError: a resumable fit names no file for its ledger.
+        BudgetExceededError: the data set's ledger has less left than the plan costs.
+        LedgerError: a ledger is refused, or the state belongs to another run.
+    """
+    identity = plan.method.data_set(graph)
+    if state is None:
+        key, spending = new_key(), Spending(entry, dataset_ledger, run)
+    elif path is None:
+        raise fail("ledger", None, "to name a file for a resumable fit", "What it charged must outlive it.")
+    else:
+        key = state.key
+        read = {"graph": _graph_mac(graph, identity, key)}
+        spending = Spending.of_state(entry, dataset_ledger, state, _terms(plan, seed, key), read)
+    ledger = spending.begin(path, charged_to(plan, graph))
+    return Session(ledger, key, seed, state=state, spend=spending.spend, watch=watch)
+
+
+def charged_to(plan: Planned, graph: Graph) -> dict[str, Any]:
+    """Return what identifies the data set that a ``plan`` on a ``graph`` is charged to: its name, its ids and its cells."""
+    identity, cells = plan.method.data_set(graph), plan.method.cells_key(plan.unit, graph)
+    return {"name": identity.name, "ids_digest": identity.ids_digest, **({"cells": cells} if cells else {})}
+
+
+def _terms(plan: Planned, seed: int, key: Key) -> dict[str, Any]:
+    """What decides, beside plan entry, data and key, what a fit computes."""
+    weights = {} if plan.method.origin is None else plan.method.origin.weights
+    names = np.frombuffer(canonical_json(sorted(weights)).encode(), np.uint8)
+    operands = (names, *(weights[name] for name in sorted(weights)))
+    return {
+        "settings": plan.method.settings,
+        "weights": operand_mac(derive_key(key, "resume"), *operands).hex(),
+        "seed": seed,
+        "public": plan.public.to_dict(),
+    }
+
+
+def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
+    """MAC of everything that a fit reads of a graph."""
+    columns = [array for array in features_apart(graph.stored_x).values() if array is not None]
+    packing = getattr(graph.stored_x, "widths", None)
+    targets = () if graph.targets is None else (graph.targets.values,)
+    weights = () if graph.weights is None else (graph.weights.steps,)
+    bounds = () if graph.degree_bounds is None else (graph.degree_bounds,)
+    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets, *weights, *bounds)
+    text = np.frombuffer((repr(identity) + (repr(packing) if packing else "")).encode(), np.uint8)
+    return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))

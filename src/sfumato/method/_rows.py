@@ -1,0 +1,233 @@
+"""What else a fitted model gives beside classes of nodes: scores of pairs, and released rows as features for other tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import fail
+from sfumato.errors import InputError
+from sfumato.method._checks import check_graph
+from sfumato.method._identity import in_classes
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.method._graph_key import GraphKey
+    from sfumato.method.contract import Arrays, Planned
+    from sfumato.record._certificate import Certificate
+
+_SAME = "the same node ids"
+_PAIRS_AT_ONCE = 1 << 22
+ALONE = "Features alone predict here: use sfumato.central._arrivals.graph_free(fitted, graph), which spends nothing."
+_SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
+_ORDER = (
+    "If it is the fitted graph in another order of rows, put them back in order, which spends nothing: this run does not know "
+    "its own order, since it was loaded without identity.json. "
+)
+
+
+def put_back(found: str | None) -> str:
+    """Return in words what costs nothing if a graph that seems to be another one is the fitted one, and was changed since.
+
+    Args:
+        found: in which words it is another graph.
+
+    >>> put_back("other node ids"), put_back("the same node ids but other labels, which are public").partition(",")[0]
+    ('', 'If it is the fitted graph')
+    """
+    if found is None or not found.startswith(_SAME):
+        return ""
+    what = found.removeprefix(f"{_SAME} but other ").partition(",")[0]
+    emptied = " (a label that was emptied since is another one)" if what == "labels" else ""
+    return f"If it is the fitted graph, put its {what} back as they were in training{emptied}: that costs nothing. "
+
+
+@dataclass(frozen=True)
+class AsFitted:
+    """A graph as it was fitted: its nodes and its columns in the order of training.
+
+    ``rows`` says which row of the graph that was asked for each fitted row is; None if they are the same.
+    """
+
+    graph: Graph
+    rows: NDArray[np.int64] | None
+
+    @property
+    def fitted_rows(self) -> NDArray[np.int64]:
+        """Return which fitted row each row of the graph that was asked for is."""
+        return np.arange(self.graph.num_nodes) if self.rows is None else np.argsort(self.rows)
+
+    def back(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Return a table with a row for each fitted row in the order that was asked for."""
+        return table if self.rows is None else table[self.fitted_rows]
+
+
+class ReleasedRows:
+    """Released rows answer for pairs of nodes, and leave as embeddings. Nothing here reads an edge, or spends."""
+
+    plan: Planned
+    graph_key: GraphKey
+    certificate: Certificate
+    ran: Planned
+    weights: Arrays
+    released: Arrays
+
+    @property
+    def predicts_alone(self) -> bool:
+        """Whether predictions read a node's own features alone: another graph then costs nothing, and messages say nothing."""
+        method = self.ran.method
+        return method.predicts_alone(self.plan.unit) or method.drops_messages(self.ran, self.weights)
+
+    def check_fitted(self, graph: Graph) -> None:
+        """Refuse another graph than the fitted one, or one with other feature columns.
+
+        Nodes may stand in another order, and named columns too. Where features or labels are public, a graph with the same
+        node ids and others of these is another one. Under other units it cannot be told apart.
+
+        Raises:
+            InputError: it has other node ids, other columns, or other public values.
+        """
+        self.as_fitted(graph)
+
+    def difference(self, graph: Graph) -> str | None:
+        """Return in which words this is another graph than the fitted one; None if it is that one, in any order of rows.
+
+        Raises:
+            InputError: it has the node ids of the fitted graph, but other feature columns.
+        """
+        found = self._found(graph)
+        return found if isinstance(found, str) else None
+
+    def as_fitted(self, graph: Graph) -> AsFitted:
+        """Return the fitted graph with nodes and columns in the order of training.
+
+        Args:
+            graph: the graph that was fitted, its nodes and named columns in any order.
+
+        Raises:
+            InputError: it is another graph: it has other node ids, other columns, or other public values.
+        """
+        found = self._found(graph)
+        if isinstance(found, str):
+            order = _ORDER if self.graph_key.identity is None else ""
+            order += put_back(found)
+            remedy = order + (ALONE if self.predicts_alone else _SPENDS)
+            raise InputError(
+                f"Expected the fitted graph ({self.graph_key.num_nodes} nodes), got {graph.name!r} with {found}. {remedy}"
+            )
+        return found
+
+    def _found(self, graph: Graph) -> AsFitted | str:
+        """The graph as it was fitted; or in which words it is another one."""
+        graph = check_graph(graph)
+        key, known = self.graph_key.of(graph), self.graph_key.identity
+        rows = None
+        if (key.num_nodes, key.ids_digest) != (self.graph_key.num_nodes, self.graph_key.ids_digest):
+            rows = None if known is None else known.rows(graph)
+            if rows is None:
+                return "other node ids"
+        if graph.classes and self.graph_key.classes and {*graph.classes} != {*self.graph_key.classes}:
+            return f"{_SAME} but other classes"
+        if graph.classes and graph.classes != in_classes(graph, self.graph_key.classes).classes:
+            raise InputError(
+                f"Expected graph {graph.name!r} to have the {len(graph.classes)} classes of training in their order, since "
+                "answers are numbers of these, got the same classes in another order. Declare them as in training, or pass "
+                "fitted.graph_key.in_columns(graph)."
+            )
+        graph = self.graph_key.in_columns(graph)
+        self._check_columns(graph)
+        graph = graph if rows is None or known is None else known.ordered(graph)
+        other = None if known is None else known.difference(graph)
+        return AsFitted(graph, rows) if other is None else f"{_SAME} but other {other}, which are public"
+
+    def _check_columns(self, graph: Graph) -> None:
+        trained = self.graph_key
+        if graph.num_features != self.plan.public.num_features:
+            found = f"{graph.num_features}"
+        elif graph.feature_names != trained.feature_names:
+            named = zip(trained.feature_names, graph.feature_names, strict=False)
+            found = next((f"{one!r} in the place of {mine!r}" for mine, one in named if mine != one), "none with names")
+        elif trained.ranges and graph.ranges != trained.ranges:
+            found = "other declared ranges"
+        else:
+            return
+        raise InputError(
+            f"Expected the {self.plan.public.num_features} feature columns that the model was trained with, got {found}. "
+            "Read both tables with one schema."
+        )
+
+    def score_pairs(self, graph: Graph, pairs: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Compute a score of each pair of nodes, float64 [m]: the higher, the more likely a link. This spends nothing.
+
+        Args:
+            graph: the graph that was fitted; its edges are not read.
+            pairs: row numbers of the two nodes of each pair, [2, m].
+
+        Raises:
+            InputError: the method scores nodes, the graph is another, or a row number is none of the graph.
+        """
+        found = self.as_fitted(graph)
+        pairs = np.asarray(pairs)
+        if pairs.ndim != 2 or len(pairs) != 2 or not np.issubdtype(pairs.dtype, np.integer):
+            raise fail(
+                "pairs", f"shape {pairs.shape} of {pairs.dtype}", "to be whole numbers of shape [2, m]", "Transpose?"
+            )
+        if pairs.size and not 0 <= int(pairs.min()) <= int(pairs.max()) < graph.num_nodes:
+            raise fail("pairs", f"{pairs.min()} to {pairs.max()}", f"to be rows from 0 to {graph.num_nodes - 1}")
+        if found.rows is not None:
+            pairs = found.fitted_rows[pairs]
+        return self.ran.method.pair_scores(self.ran, self.weights, self.released, found.graph, pairs)
+
+    def best_pairs(self, graph: Graph, top: int | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return for each node the others with the best scores, int64 [2, n * top], and the scores. This spends nothing.
+
+        Links that are there already are among them. To leave them out would tell which pairs are linked, and that is protected.
+        Of equal scores the lower row comes first. All n (n - 1) pairs are scored.
+
+        Args:
+            graph: the graph that was fitted; its edges are not read.
+            top: how many others of each node, from 1 to n - 1.
+
+        Raises:
+            InputError: the method scores nodes, the graph is another, or there are not so many other nodes.
+        """
+        asked = self.as_fitted(graph)
+        most = graph.num_nodes - 1
+        if top is None or not 1 <= top <= most:
+            raise fail("top", top, f"to be from 1 to {most}, the number of other nodes")
+        found, best = [], []
+        for nodes in np.array_split(np.arange(most + 1), -(-(most + 1) * most // _PAIRS_AT_ONCE)):
+            others = np.arange(most) + (np.arange(most) >= nodes[:, None])  # all nodes but the one of the row
+            pairs = np.stack([np.repeat(nodes, most), others.ravel()])
+            scores = self.ran.method.pair_scores(self.ran, self.weights, self.released, asked.graph, pairs)
+            first = np.argsort(-scores.reshape(others.shape), axis=1, kind="stable")[:, :top]
+            found.append(np.take_along_axis(others, first, 1).ravel())
+            best.append(np.take_along_axis(scores.reshape(others.shape), first, 1).ravel())
+        others, scores = (asked.back(np.concatenate(part).reshape(-1, top)) for part in (found, best))
+        others = others if asked.rows is None else asked.rows[others]
+        return np.stack([np.repeat(np.arange(most + 1), top), others.ravel()]), scores.ravel()
+
+    def embeddings(self, graph: Graph) -> NDArray[np.float32]:
+        """Return the released row of each node as features for other tools, float32 [num_nodes, columns]. This spends nothing.
+
+        Anyone may see them, if the certificate lets anyone see such rows; else they are refused.
+
+        Args:
+            graph: the graph that was fitted; its edges and values are not read.
+
+        Raises:
+            InputError: the rows may not leave, or there are none, or the graph is another.
+        """
+        asked = self.as_fitted(graph)
+        rows = self.ran.method.rows_called
+        if rows not in self.certificate.values["who_may_see"]["anyone"]:
+            raise fail(
+                "run",
+                self.ran.method.name,
+                f"to let anyone see {rows}",
+                "Its certificate says who may see which rows.",
+            )
+        return asked.back(self.ran.method.released_rows(self.ran, self.weights, self.released))

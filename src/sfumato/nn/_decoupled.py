@@ -1,0 +1,93 @@
+"""Decoupled networks meet the graph in fixed sums over neighbors, before or after they learn; nothing here is private."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sfumato.nn._models import Linear, Rows, SparseRows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Smoothed(nn.Module):
+    r"""A smoothed network predicts from features alone, and then spreads its scores over the graph by personalized PageRank.
+
+    With H the scores of an MLP and S a symmetric matrix of hops, :math:`Z^{(0)} = H` and
+    :math:`Z^{(k)} = (1 - \alpha) S Z^{(k-1)} + \alpha H`.
+
+    Args:
+        num_features: columns of the input.
+        width: units of the hidden layer.
+        num_classes: columns of the scores.
+        steps: the largest k.
+        restart: alpha, the share of its own scores that a node keeps.
+        dropout: share of inputs and of hidden units that are dropped in training.
+
+    Shapes: rows [n, num_features], S [n, n] and the numbers of some nodes to their scores [len(ids), num_classes].
+
+    Source: Klicpera, Bojchevski and Günnemann (2019), Predict then Propagate, equation 4.
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> hop = SparseRows(sp.csr_matrix(np.full((2, 2), 0.5, np.float32)))
+    >>> Smoothed(5, 8, 3)(torch.ones(2, 5), hop, np.array([1])).shape
+    torch.Size([1, 3])
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        width: int,
+        num_classes: int,
+        *,
+        steps: int = 10,
+        restart: float = 0.1,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.hidden, self.head = nn.Linear(num_features, width), nn.Linear(width, num_classes)
+        self.steps, self.restart, self.dropout = steps, restart, dropout
+
+    def forward(self, x: Rows, hop: SparseRows, ids: NDArray[np.integer]) -> Tensor:
+        weight = functional.dropout(self.hidden.weight.T, self.dropout, self.training)
+        hidden = functional.relu(x @ weight + self.hidden.bias)
+        scores = own = self.head(functional.dropout(hidden, self.dropout, self.training))
+        for _ in range(self.steps):
+            scores = (1 - self.restart) * (hop @ scores) + self.restart * own
+        return scores[ids]
+
+
+class Blocks(nn.Module):
+    """A network on blocks maps each block of columns by a linear map of its own, and adds them up in one hidden layer.
+
+    Args:
+        widths: columns of each block.
+        width: units of the hidden layer.
+        num_classes: columns of the scores.
+        dropout: share of the columns of a block and of hidden units that are dropped in training.
+
+    Shapes: blocks [n, widths[k]], sparse or dense, to scores [n, num_classes].
+
+    >>> Blocks((4, 2), 8, 3)(torch.zeros(5, 4), torch.zeros(5, 2)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, widths: Sequence[int], width: int, num_classes: int, *, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList([Linear(columns, width, bias=False) for columns in widths])
+        self.norm, self.head, self.dropout = nn.BatchNorm1d(width), nn.Linear(width, num_classes), dropout
+
+    def forward(self, *blocks: Rows) -> Tensor:
+        parts: list[Tensor] = []
+        one: Any
+        for one, block in zip(self.maps, blocks, strict=True):
+            parts.append(block @ functional.dropout(one.weight.T, self.dropout, self.training))
+        hidden = functional.relu(self.norm(torch.stack(parts).sum(0)))
+        scores: Tensor = self.head(functional.dropout(hidden, self.dropout, self.training))
+        return scores

@@ -1,0 +1,266 @@
+"""Plain networks: they know no privacy, and no graph beyond the matrix that a caller passes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sfumato.nn._steady import attention, selu
+from sfumato.nn._stored import StoredRows
+
+COMBINE = ("cat", "sum", "attention")
+"""How hops become one row for a head."""
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+
+class SparseRows:
+    """A constant sparse matrix is stored with its transpose, so that products and their gradients both read rows.
+
+    >>> import scipy.sparse as sp
+    >>> rows = SparseRows(sp.csr_matrix(np.eye(3, 2, dtype=np.float32)))
+    >>> tuple((rows @ torch.ones(2, 4)).shape)
+    (3, 4)
+    """
+
+    def __init__(self, matrix: sp.csr_matrix) -> None:
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        self.shape = matrix.shape
+        self.matrix = _to_torch(matrix, torch.float32)
+        self.transposed = _to_torch(matrix.T.tocsr(), torch.float32)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return _SparseProduct.apply(self, dense)
+
+
+def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:
+    index = torch.int64 if matrix.nnz > np.iinfo(np.int32).max else torch.int32
+    indptr, indices, data = (
+        np.require(part, requirements="W") for part in (matrix.indptr, matrix.indices, matrix.data)
+    )
+    return csr_tensor(
+        torch.as_tensor(indptr, dtype=index),
+        torch.as_tensor(indices, dtype=index),
+        torch.as_tensor(data, dtype=dtype),
+        matrix.shape,
+    )
+
+
+def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Build a sparse matrix from its parts, without a check and without Torch's warning that sparse tensors are in beta.
+
+    Args:
+        indptr: row pointers [rows + 1].
+        indices: columns of the entries.
+        values: values of the entries.
+        shape: rows and columns.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
+
+
+Rows: TypeAlias = Tensor | SparseRows | StoredRows
+"""What a first layer reads."""
+
+
+class _SparseProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: SparseRows, dense: Tensor) -> Tensor:
+        ctx.rows = rows
+        return rows.matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        return None, ctx.rows.transposed @ grad
+
+
+class _NormalizeRows(torch.autograd.Function):
+    """Rows over their norm; the gradient takes out the part along the row."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(rows: Tensor) -> tuple[Tensor, Tensor]:
+        norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True).clamp_min(1e-12)
+        return rows / norms, norms
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
+        unit, norms = ctx.saved_tensors
+        along = torch.linalg.vecdot(grad, unit).unsqueeze(-1)
+        return (grad - unit * along) / norms
+
+
+def normalize(rows: Tensor) -> Tensor:
+    """Scale rows to norm 1.
+
+    >>> normalize(torch.tensor([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    return _NormalizeRows.apply(rows)[0]
+
+
+class Linear(nn.Linear):
+    """A linear layer takes a dense tensor, :class:`SparseRows` or :class:`~sfumato.nn._stored.StoredRows`."""
+
+    def reset_parameters(self) -> None:
+        """Set the initial parameters; without inputs there is at most a bias, and nothing to draw."""
+        if self.in_features:
+            super().reset_parameters()
+        elif self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Rows) -> Tensor:
+        return super().forward(x) if isinstance(x, Tensor) else x @ self.weight.T + self.bias
+
+
+class MLP(nn.Module):
+    """A multilayer perceptron has linear layers with SELU between them, and batch norm before each SELU if wanted.
+
+    Args:
+        widths: input width, hidden widths, output width.
+        batch_norm: normalize hidden layers over the batch (never in per-example private training).
+        plain_last: leave the last layer without batch norm and SELU.
+
+    Shapes: [batch, widths[0]] to [batch, widths[-1]].
+
+    >>> MLP((8, 16, 3))(torch.zeros(5, 8)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, widths: Sequence[int], *, batch_norm: bool = False, plain_last: bool = True) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Linear(a, b) for a, b in pairwise(widths)])
+        self.num_activated = len(self.layers) - plain_last
+        hidden = widths[1 : 1 + self.num_activated]
+        self.norms = nn.ModuleList([nn.BatchNorm1d(width) for width in hidden] if batch_norm else [])
+
+    def forward(self, x: Rows) -> Tensor:
+        out: Tensor = self.layers[0](x)
+        for i, layer in enumerate(self.layers):
+            out = layer(out) if i else out
+            if i < self.num_activated:
+                out = selu(self.norms[i](out) if len(self.norms) else out)
+        return out
+
+
+class Encoder(nn.Module):
+    """GAP's encoder is an MLP: its normalized last hidden layer is the encoding, and its head serves pre-training alone.
+
+    Args:
+        num_features: columns of the input.
+        width: hidden width, and columns of the encoding.
+        num_classes: columns of the scores.
+        num_layers: number of hidden layers.
+        batch_norm: normalize hidden layers over the batch.
+
+    Shapes: scores [batch, num_classes]; :meth:`encode` gives rows of norm 1, [batch, width].
+
+    Source: Sajadmanesh et al. (2023), GAP, equations 4.3 to 4.6.
+    """
+
+    def __init__(
+        self, num_features: int, width: int, num_classes: int, *, num_layers: int = 2, batch_norm: bool
+    ) -> None:
+        super().__init__()
+        self.mlp = MLP((num_features, *([width] * num_layers)), batch_norm=batch_norm, plain_last=False)
+        self.head = Linear(width, num_classes)
+
+    def encode(self, x: Rows) -> Tensor:
+        """Compute the rows that leave for aggregation, of norm 1."""
+        return normalize(self.mlp(x))
+
+    def forward(self, x: Rows) -> Tensor:
+        return self.head(self.encode(x))
+
+
+class MultiHopClassifier(nn.Module):
+    r"""GAP's classifier maps each hop by a linear map of its own, combines, normalizes, and ends with SELU and a linear head.
+
+    With :math:`H_k` the mapped hop k, ``cat`` puts all side by side, ``sum`` adds them, and ``attention`` adds
+    :math:`\sum_k \alpha_k H_k`, where :math:`\alpha = \mathrm{softmax}(a_0 \cdot H_0 + b_0, \dots, a_K \cdot H_K + b_K)`
+    for each row. Each hop has a score map of its own, so that an example meets every layer once: gradients of single
+    examples are clipped by the norm trick.
+
+    Args:
+        num_hops: K; there is one map for each of the hops 0 to K.
+        width: columns after each map.
+        num_classes: columns of the scores.
+        batch_norm: normalize over the batch.
+        input_width: columns of each hop; None means ``width``.
+        combine: one of :data:`COMBINE`.
+
+    Shapes: a tensor [batch, num_hops + 1, input_width] (default ``width``) to scores [batch, num_classes].
+
+    Source: Sajadmanesh et al. (2023), GAP, equations 4.10 to 4.12.
+
+    >>> MultiHopClassifier(2, 4, 3, batch_norm=False, combine="attention")(torch.ones(5, 3, 4)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(
+        self,
+        num_hops: int,
+        width: int,
+        num_classes: int,
+        *,
+        batch_norm: bool,
+        input_width: int | None = None,
+        combine: str = "cat",
+    ) -> None:
+        super().__init__()
+        stages = range(num_hops + 1)
+        self.combine, joint = combine, width * len(stages) if combine == "cat" else width
+        self.base = nn.ModuleList([Linear(input_width or width, width) for _ in stages])
+        self.score = nn.ModuleList([Linear(width, 1) for _ in stages] if combine == "attention" else [])
+        self.norm = nn.BatchNorm1d(joint) if batch_norm else nn.Identity()
+        self.head = Linear(joint, num_classes)
+
+    def forward(self, hops: Tensor) -> Tensor:
+        mapped = [base(hops[:, k]) for k, base in enumerate(self.base)]
+        if self.combine == "attention":
+            scores = torch.cat([score(rows) for score, rows in zip(self.score, mapped, strict=True)], dim=1)
+            joint = attention(scores, torch.stack(mapped, dim=1))
+        else:
+            joint = torch.cat(mapped, dim=1) if self.combine == "cat" else reduce(torch.add, mapped)
+        return self.head(selu(self.norm(normalize(joint))))
+
+
+class GraphSAGE(nn.Module):
+    """GraphSAGE has two layers that average over neighbors; projecting first and propagating then is the same, and cheaper.
+
+    Args:
+        num_features: columns of the input.
+        width: units of the hidden layer.
+        num_classes: columns of the scores.
+
+    Shapes: features [num_nodes, num_features] and a row-normalized adjacency to scores [num_nodes, num_classes].
+
+    Source: Hamilton et al. (2017), mean aggregator.
+    """
+
+    def __init__(self, num_features: int, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.own = nn.ModuleList([Linear(num_features, width), Linear(width, num_classes)])
+        self.neighbor = nn.ModuleList([Linear(num_features, width), Linear(width, num_classes)])
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x: Rows, adjacency: SparseRows) -> Tensor:
+        hidden = selu(self.norm(self.own[0](x) + adjacency @ self.neighbor[0](x)))
+        return self.own[1](hidden) + adjacency @ self.neighbor[1](hidden)

@@ -1,0 +1,157 @@
+"""The variational graph auto-encoder maps nodes to Gaussian codes, and pairs of codes to the odds of an edge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sfumato.nn._models import Linear, Rows, SparseRows
+from sfumato.nn._training import Adam
+
+_MAX_LOG_STD = 10.0
+_CHECK_EVERY, _PATIENCE = 10, 10
+
+
+class VGAE(nn.Module):
+    r"""The encoder has two graph convolutions, the second one twice: for mean and log standard deviation of a code.
+
+    With :math:`\hat A` the normalized adjacency, :math:`h = \mathrm{ReLU}(\mathrm{BN}(\hat A X W_0))`,
+    :math:`\mu = \hat A h W_1`, :math:`\log \sigma = \hat A h W_2`; a pair (u, v) has log odds :math:`z_u^\top z_v`. Features
+    are projected before they are propagated, which is the same and cheaper.
+
+    Shapes: features [n, num_features] (dense or sparse rows) and the adjacency [n, n] to codes [n, width]: drawn in
+    training mode, means in evaluation mode.
+
+    Source: Kipf and Welling (2016), Variational graph auto-encoders.
+
+    Args:
+        num_features: columns of the features.
+        hidden: units of the hidden layer.
+        width: columns of a code.
+
+    >>> model = VGAE(3, hidden=4, width=2).eval()
+    >>> import scipy.sparse
+    >>> adjacency = SparseRows(scipy.sparse.eye(5, format="csr"))
+    >>> tuple(model(torch.ones(5, 3), adjacency).shape)
+    (5, 2)
+    """
+
+    def __init__(self, num_features: int, hidden: int = 32, width: int = 16) -> None:
+        super().__init__()
+        self.first, self.heads = Linear(num_features, hidden), Linear(hidden, 2 * width)
+        self.norm = nn.BatchNorm1d(hidden)
+        for layer in (self.first, self.heads):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def encode(self, x: Rows, adjacency: SparseRows) -> tuple[Tensor, Tensor]:
+        """Compute means and log standard deviations of the codes, [n, width] each."""
+        hidden = functional.relu(self.norm(adjacency @ self.first(x)))
+        mean, log_std = (adjacency @ self.heads(hidden)).chunk(2, dim=1)
+        return mean, log_std.clamp(max=_MAX_LOG_STD)
+
+    def forward(self, x: Rows, adjacency: SparseRows) -> Tensor:
+        mean, log_std = self.encode(x, adjacency)
+        return drawn(mean, log_std) if self.training else mean
+
+
+def drawn(mean: Tensor, log_std: Tensor) -> Tensor:
+    """Draw a code from the Gaussian of each node.
+
+    >>> drawn(torch.ones(1, 2), torch.full((1, 2), -100.0)).tolist()
+    [[1.0, 1.0]]
+    """
+    return mean + torch.randn_like(mean) * log_std.exp()
+
+
+def log_odds(codes: Tensor, pairs: Tensor) -> Tensor:
+    """Compute the log odds of an edge for each column of ``pairs`` [2, m].
+
+    >>> log_odds(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([[0], [1]])).tolist()
+    [3.0]
+    """
+    return (codes.index_select(0, pairs[0]) * codes.index_select(0, pairs[1])).sum(1)
+
+
+def reconstruction_loss(codes: Tensor, edges: Tensor, non_edges: Tensor) -> Tensor:
+    """Compute the mean negative log likelihood of edges, plus that of non-edges.
+
+    Args:
+        codes: codes of the nodes, [n, width].
+        edges: pairs of nodes [2, m].
+        non_edges: pairs of nodes [2, m'].
+
+    >>> round(reconstruction_loss(torch.zeros(2, 1), torch.tensor([[0], [1]]), torch.tensor([[0], [0]])).item(), 4)
+    1.3863
+    """
+    found = functional.softplus(-log_odds(codes, edges)).mean()
+    return found + functional.softplus(log_odds(codes, non_edges)).mean()
+
+
+def divergence(mean: Tensor, log_std: Tensor) -> Tensor:
+    """Compute the mean Kullback-Leibler divergence of the codes from standard Gaussians.
+
+    >>> divergence(torch.tensor([[2.0]]), torch.zeros(1, 1)).item()
+    2.0
+    """
+    return 0.5 * (mean.square() + (2 * log_std).exp() - 1 - 2 * log_std).sum(1).mean()
+
+
+def train_vgae(
+    model: VGAE,
+    x: Rows,
+    adjacency: SparseRows,
+    edges: Tensor,
+    validation_edges: Tensor,
+    non_edges: Callable[[int], Tensor],
+    *,
+    learning_rate: float = 0.01,
+    weight_decay: float = 0.01,
+    min_epochs: int = 100,
+    max_epochs: int = 500,
+    report: Callable[[int, int], None] | None = None,
+) -> int:
+    """Train by Adam on reconstruction loss + divergence / n, in place, and return the epochs it took.
+
+    Args:
+        model: is changed in place.
+        x: features [n, num_features].
+        adjacency: normalized, [n, n].
+        edges: training edges [2, m].
+        validation_edges: decide when training ends, [2, m'].
+        non_edges: ``non_edges(m)`` draws m fresh pairs [2, m].
+        learning_rate: step size of Adam.
+        weight_decay: the weight decay of Adam.
+        min_epochs: training does not end before.
+        max_epochs: training ends here at the latest.
+        report: is called with the epochs done and ``max_epochs``.
+
+    ``non_edges(m)`` draws m fresh pairs [2, m] for each loss. The loss on the validation edges is checked every 10
+    epochs; training ends when 10 checks in a row brought no better one, and keeps the last weights, as published.
+    """
+    optimizer = Adam(model.parameters(), learning_rate)
+    best, waited = float("inf"), 0
+    for epoch in range(1, max_epochs + 1):
+        model.train()
+        mean, log_std = model.encode(x, adjacency)
+        loss = reconstruction_loss(drawn(mean, log_std), edges, non_edges(edges.shape[1]))
+        (loss + divergence(mean, log_std) / len(mean)).backward()
+        optimizer.grad.add_(optimizer.flat, alpha=weight_decay)
+        optimizer.step()
+        if report is not None:
+            report(epoch, max_epochs)
+        if epoch % _CHECK_EVERY:
+            continue
+        model.eval()
+        with torch.no_grad():
+            mean, log_std = model.encode(x, adjacency)
+            held_out = reconstruction_loss(mean, validation_edges, non_edges(validation_edges.shape[1]))
+            now = float(held_out + divergence(mean, log_std) / len(mean))
+        best, waited = (now, 0) if now < best else (best, waited + 1)
+        if waited >= _PATIENCE and epoch >= min_epochs:
+            break
+    model.eval()
+    return epoch

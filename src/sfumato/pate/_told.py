@@ -1,0 +1,90 @@
+"""The epsilon that was released of a file of votes is kept beside it, since every further release would cost again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+from sfumato._files import read_secret, whole_file
+from sfumato.errors import DataError, InputError
+from sfumato.pate._epsilon_release import Released, release_epsilon
+from sfumato.pate._votes import read_votes
+
+if TYPE_CHECKING:
+    from sfumato.pate._aggregation import Mechanism
+
+
+def release_once(
+    path: Path, mechanism: Mechanism, delta: float, *, queries: int | None, order: float, beta: float, noise: float
+) -> Released:
+    r"""Release the epsilon of the votes in a file, or return what was released of them before.
+
+    **Formal guarantee.** That of :func:`~sfumato.pate._epsilon_release.release_epsilon`, once: the number is in
+    ``PATH.released.json`` before anybody sees it, the same question gets the same number for ever, and another question about the
+    same votes is refused. It holds for this file: whoever copies the votes elsewhere, or removes what is kept, pays again.
+
+    Args:
+        path: the counts of votes, as ``.npy``.
+        mechanism: how votes are made private.
+        delta: the failure probability.
+        queries: how many rows are charged, from the first on; None charges all.
+        order: alpha, chosen without looking at these votes.
+        beta: smoothness, chosen likewise.
+        noise: noise on the sum, chosen likewise.
+
+    Raises:
+        InputError: another release was made of these votes, or an argument is refused.
+        DataError: the file holds no votes, or what is kept is damaged.
+        OSError: the number cannot be kept, so it is not told.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sfumato.pate import GNMax
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "votes.npy"
+    ...     np.save(path, np.tile([180, 30, 20, 10, 10], (500, 1)))
+    ...     asked = dict(queries=None, order=14.0, beta=0.015, noise=8.0)
+    ...     first, again = (release_once(path, GNMax(40.0), 1e-5, **asked) for _ in range(2))
+    >>> first == again
+    True
+    """
+    votes, file = read_votes(path), path.with_name(path.name + ".released.json")
+    asked = {"mechanism": repr(mechanism), "delta": delta, "queries": queries or len(votes)}
+    asked |= {"order": order, "beta": beta, "noise": noise}
+    digest = hashlib.sha256(repr(votes.shape).encode() + votes.astype("<i8").tobytes()).hexdigest()
+    with FileLock(path.with_name(path.name + ".released.lock"), mode=0o600):
+        kept = _read(file)
+        for one in kept:
+            if one["votes"] == digest:
+                if one["asked"] != asked:
+                    raise InputError(
+                        f"Expected the question that {file.name} answers, {one['asked']}, got another. Every release of these "
+                        "votes costs, and no sum of two is proved here. Ask the same, or tell a data-independent epsilon."
+                    )
+                return Released(**one["released"])
+        rows = read_votes(path, queries)
+        found = release_epsilon(rows, mechanism, delta, order=order, beta=beta, noise=noise)
+        told = {name: value for name, value in asdict(found).items() if name != "releasable"}
+        with whole_file(file, 0o600) as out:
+            out.write(
+                json.dumps([*kept, {"votes": digest, "asked": asked, "released": told}], indent=1).encode() + b"\n"
+            )
+    return found
+
+
+def _read(file: Path) -> list[dict[str, Any]]:
+    try:
+        text = read_secret(file)
+    except FileNotFoundError:
+        return []
+    try:
+        kept = json.loads(text)
+        _ = [(one["votes"], one["asked"], Released(**one["released"])) for one in kept]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DataError(f"Expected {file.name} to hold what was released of the votes. Restore it.") from None
+    return kept

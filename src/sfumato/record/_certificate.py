@@ -1,0 +1,396 @@
+"""The certificate: what is claimed about which data, what is released to whom, and under which assumptions.
+
+Its form is the JSON Schema ``certificate-3.schema.json`` beside this file, which maps every field to the question of
+NIST SP 800-226 that it answers. Sentences that hold for every run are constants. Sentences that depend on the run
+follow from unit, direction and mechanisms (:func:`caveats`), from implausible public facts
+(:mod:`~sfumato.privacy.promises`), or from the method. The verifier holds its own copy of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.errors import LedgerError
+from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.privacy.events import SelectionEvent, flatten, leaves
+from sfumato.privacy.promises import implausible
+from sfumato.privacy.units import Unit, class_named, unit_to_dict
+from sfumato.record import _arrivals as arrivals
+from sfumato.record import _collected as collected
+from sfumato.record import _deployment as deployment
+from sfumato.record._prices import MOST, prices
+from sfumato.record._shown import ShownCertificate, delta_up, factor_words
+from sfumato.record._shown import round_up as round_up
+from sfumato.record.ledger import Ledger, Release, canonical_json
+
+FORMAT = 3
+MOST_ORIGINS = 16
+"""Most runs that weights may come from, one after another."""
+FIXED: Mapping[str, Any] = {
+    "trust_model": "trusted curator",
+    "adversary": "Anyone who reads everything shown to anyone, knows every other record, the code and the settings, and "
+    "cannot break AES-256 or HMAC-SHA256: the guarantee is computational.",
+    "randomness": "Noise and sampling coins come from AES-256 and HMAC-SHA256 under a 256-bit key drawn from the operating "
+    "system for this run alone.",
+    "assumptions": [
+        "Whoever runs the training may see the data and follows the method.",
+        "The key, the sampling coins and every value before its noise stay secret.",
+        "Settings and budget were chosen without looking at protected data, and what is listed as public may be known.",
+    ],
+    "side_channels": [
+        "Floating point: noise is whole numbers added to whole numbers, so the spacing of floats reveals nothing.",
+        "Time and memory: running time, memory use, file sizes and power draw are not protected.",
+        "Messages: whether a run stops, its errors and its logs are not protected.",
+        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+    ],
+    "data_collection": "Not covered: how the data was collected, stored and accessed before and beside this run.",
+}
+LOCAL: Mapping[str, Any] = {
+    "trust_model": "local: users trust nobody",
+    "randomness": "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system. Devices draw "
+    "their own; this run simulated them in one process, under a key for this run alone.",
+    "assumptions": [
+        "Every device randomizes its own values, follows the method and keeps its coins to itself. This run simulated the "
+        "devices: whoever ran it held the values, and the guarantee is about everyone who sees only what was sent.",
+        "Links and roles are public, and so is who reports a label. A user's values may still be inferred from what linked "
+        "users report.",
+        "One collection: a second one, or anything else that is told about a user, adds up.",
+        "Settings, ranges and budget were chosen without looking at protected data, and what is listed as public may be known.",
+    ],
+    "side_channels": [
+        "Floating point: reports are whole numbers, so the spacing of floats reveals nothing.",
+        "Time and memory: a device's running time, memory use and power draw are not protected.",
+        "Messages: whether a device reports, its errors and its logs are not protected.",
+        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+    ],
+}
+"""What stands in place of the same fields of ``FIXED`` under unit local."""
+LINK: Mapping[str, Any] = {
+    **LOCAL,
+    "assumptions": [
+        LOCAL["assumptions"][0],
+        "Features, labels and roles are public. A link may still be inferred from them, from other users' lists, and from the "
+        "list of the user at its other end.",
+        *LOCAL["assumptions"][2:],
+    ],
+}
+"""The same under unit link."""
+_OF_TRUST: Mapping[str, Mapping[str, Any]] = {"curator": {}, "local": LOCAL, "link": LINK}
+SELECTED = (
+    "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen without "
+    "looking at protected data. The number of trials, and every trial but the best, stay secret."
+)
+COVERS = "This run alone: other releases about the same data add up."
+
+
+@dataclass(frozen=True, repr=False)
+class Certificate(ShownCertificate):
+    """A claim of privacy for a single run. It exists only if the ledger holds exactly the plan's releases.
+
+    ``values`` is the JSON form (`certificate.json`); ``str()`` gives the plain words.
+
+    >>> print(Certificate({"claim": {"epsilon": 1.0, "delta": 1e-7}}).to_json(), end="")
+    {"claim":{"delta":1e-07,"epsilon":1.0}}
+    """
+
+    values: Mapping[str, Any]
+
+    @property
+    def epsilon(self) -> float | None:
+        """The claimed epsilon, or None without privacy."""
+        epsilon: float | None = self.values["claim"]["epsilon"]
+        return epsilon
+
+    @property
+    def delta(self) -> float | None:
+        """The claimed delta, or None without privacy."""
+        delta: float | None = self.values["claim"]["delta"]
+        return delta
+
+    @property
+    def sentence(self) -> str:
+        """The claim in one sentence, and what it costs if arcs of others go with the record."""
+        claim, unit = self.values["claim"], self.values["unit"]
+        words = (
+            f"Protects {self.values['protects']}: whoever sees the release learns at most epsilon = "
+            f"{round_up(claim['epsilon'])}, delta = {delta_up(claim['delta'])} about it (unit {unit['name']}, relation "
+            f"{unit['relation']}; {self.values['trust_model']})."
+        )
+        return " ".join([words, *price_words(self.values)])
+
+    def to_json(self) -> str:
+        """Return the canonical JSON text, with a newline at its end."""
+        return canonical_json(self.values) + "\n"
+
+    def __str__(self) -> str:
+        claim, unit = self.values["claim"], self.values["unit"]
+        if claim["epsilon"] is None:
+            return "No privacy: this run was trained without any guarantee; nothing of it may be released."
+        lines = [
+            f"Protects {self.values['protects']}.",
+            f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {delta_up(claim['delta'])} "
+            f"about it (unit {unit['name']}, relation {unit['relation']}).",
+            *([] if self.values["composition"]["builds_on"] else factor_words(claim)),
+            self.not_protected,
+            *_shares(self.values),
+            *price_words(self.values),
+            f"Trust model: {self.values['trust_model']}.",
+            f"Adversary: {self.values['adversary']}",
+        ]
+        for who, what in self.values["who_may_see"].items():
+            if what:
+                lines.append(
+                    f"{who.capitalize()} may see: {'; '.join(what)}."
+                    if who != "never"
+                    else f"Never to be shown: {'; '.join(what)}."
+                )
+        if self.values["assumed_public"]:
+            lines.append("Assumed public, read from the data: " + "; ".join(self.values["assumed_public"]) + ".")
+        lines += [*self.values["assumptions"], *self.values["caveats"], self.values["randomness"]]
+        lines += [*self.values["side_channels"], self.values["composition"]["covers"]]
+        lines += [collected.words(self.values["collection"])] if "collection" in self.values else []
+        origins = list(self.values["composition"]["builds_on"])
+        if "arrival" in self.values:
+            run = origins.pop()
+            lines.append(
+                f"{len(self.values['arrival']['nodes'])} nodes arrived after the run that this release extends (ledger "
+                f"{run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta {run['delta']}): each edge pays once, there or here."
+            )
+        lines += [
+            f"The weights come from another run (ledger {run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta "
+            f"{run['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
+            for run in origins
+        ]
+        lines += [deployment.words(self.values["deployment"])] if "deployment" in self.values else []
+        lines += [f"Chosen among: {canonical_json(one)}." for one in self.values.get("candidates", ())]
+        return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Everything that the certificate of a finished run states.
+
+    Args:
+        ledger: holds the plan and every one of its releases.
+        version: the version of the library.
+        settings: public hyper-parameters of the method.
+        unit: the privacy unit of the claim.
+        budget: epsilon and delta that were allowed, or None without privacy.
+        accounting: ``gaussian``, ``pld``, ``renyi``, ``sum`` (of a user's reports) or ``none``.
+        public_facts: the public facts that calibration read.
+        assumed_public: which of them were read off protected data.
+        who_may_see: outputs for ``anyone``, ``the node itself`` and ``never``.
+        builds_on: runs whose weights this run uses: ``ledger_head``, ``epsilon`` and ``delta`` of each.
+        candidates: what a charged selection chose from, in its order: ``method`` and ``settings`` of each.
+        notes: free text, outside the claim; nothing checks it.
+        assumptions: what the method assumes, beside the assumptions of a trusted curator.
+        limits: caveats that follow from the method.
+        reads_links: False if the method uses no graph.
+        arrival: the nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
+        collection: the facts of the collection whose reports were read; None for a run that asked users itself.
+        deployment: the deployment record, outside the claim; None for a run without one.
+
+    >>> from sfumato.privacy.units import NoPrivacy
+    >>> Statement(Ledger({}, ()), "0.1.0", {}, NoPrivacy(), None, "none", {}, (), {}).ledger.complete
+    True
+    """
+
+    ledger: Ledger
+    version: str
+    settings: Mapping[str, Any]
+    unit: Unit
+    budget: Mapping[str, float] | None
+    accounting: str
+    public_facts: Mapping[str, Any]
+    assumed_public: Sequence[str]
+    who_may_see: Mapping[str, Sequence[str]]
+    builds_on: Sequence[Mapping[str, Any]] = ()
+    candidates: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
+    assumptions: Sequence[str] = ()
+    limits: Sequence[str] = ()
+    reads_links: bool = True
+    arrival: arrivals.Arrival | None = None
+    collection: Mapping[str, Any] | None = None
+    deployment: Mapping[str, str] | None = None
+
+
+def certify(stated: Statement) -> Certificate:
+    """Write the certificate of a finished run.
+
+    Raises:
+        LedgerError: the ledger does not hold every planned release.
+
+    >>> from sfumato.privacy.units import NoPrivacy
+    >>> plan = {"method": "gap", "claim": {"epsilon": None, "delta": None}, "delta_sampler": 0.0}
+    >>> facts = {"num_nodes": 3000, "num_train": 2250, "num_classes": 6, "directed": False}
+    >>> print(certify(Statement(Ledger(plan, ()), "0.1.0", {}, NoPrivacy(), None, "none", facts, (), {})))
+    No privacy: this run was trained without any guarantee; nothing of it may be released.
+    """
+    ledger, unit, facts = stated.ledger, stated.unit, stated.public_facts
+    if not ledger.complete:
+        raise LedgerError(
+            f"Expected {len(ledger.releases)} releases in the ledger, got {len(ledger.entries) - 1}. "
+            "No certificate is written for a run that did not finish its plan."
+        )
+    plan = ledger.plan
+    known = None if unit.no_arc_change is None else prices(ledger.releases, plan["claim"])
+    return Certificate(
+        {
+            "format": FORMAT,
+            "version": stated.version,
+            "method": plan["method"],
+            "settings": dict(stated.settings),
+            **({"candidates": [dict(one) for one in stated.candidates]} if stated.candidates else {}),
+            **({} if stated.arrival is None else {"arrival": stated.arrival.to_dict()}),
+            **({} if stated.collection is None else {"collection": dict(stated.collection)}),
+            **({} if stated.deployment is None else {"deployment": dict(stated.deployment)}),
+            "unit": unit_to_dict(unit),
+            "protects": unit.describe() + unit.weighed * ("max_weight" in facts),
+            "claim": plan["claim"],
+            **({} if known is None else {"prices": known}),
+            "budget": dict(stated.budget) if stated.budget else {"epsilon": None, "delta": None},
+            "releases": [release.to_dict() for release in ledger.releases],
+            "accounting": {
+                "method": stated.accounting,
+                "delta_sampler": plan["delta_sampler"],
+                "sampler_tau": SAMPLER_TAU,
+            },
+            "public_facts": dict(facts),
+            "assumed_public": list(stated.assumed_public),
+            "who_may_see": {who: list(what) for who, what in stated.who_may_see.items()},
+            "caveats": [
+                *caveats(unit, bool(facts.get("directed")), ledger.releases),
+                *each_feature(stated.settings, facts),
+                *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),
+                *([] if stated.arrival is None else [arrivals.ASSUMED]),
+                *stated.limits,
+                *(
+                    text
+                    for _, text in implausible(
+                        plan["method"],
+                        unit,
+                        plan["claim"],
+                        {**facts, "assumed": stated.assumed_public},
+                        stated.settings,
+                        learns=not stated.builds_on,
+                        reads_links=stated.reads_links,
+                    )
+                ),
+            ],
+            "composition": {
+                "covers": _covers(stated),
+                "builds_on": [dict(run) for run in stated.builds_on],
+            },
+            "notes": list(stated.notes),
+            "ledger_head": ledger.head,
+            **FIXED,
+            **_OF_TRUST[unit.trust],
+            **({} if stated.collection is None else collected.sentences(_OF_TRUST[unit.trust])),
+            **({"assumptions": [*FIXED["assumptions"], *stated.assumptions]} if stated.assumptions else {}),
+        }
+    )
+
+
+def _covers(stated: Statement) -> str:
+    if stated.collection is not None:
+        return collected.COVERS
+    return COVERS if stated.arrival is None else arrivals.COVERS
+
+
+def _shares(values: Mapping[str, Any]) -> list[str]:
+    """Return what each report takes of epsilon, if there is more than one report."""
+    trust = class_named(values["unit"]["name"]).trust
+    if trust == "curator" or len(values["releases"]) < 2:
+        return []
+    whose = "a user's" if trust == "local" else "this"
+    taken = {one["name"]: one["event"].get("epsilon") for one in values["releases"]}
+    rest = values["claim"]["epsilon"] - sum(part or 0.0 for part in taken.values())
+    shown = (f"{name} {round_up(rest if part is None else part)}" for name, part in taken.items())
+    return [f"Of {whose} epsilon: {', '.join(shown)}."]
+
+
+def price_words(values: Mapping[str, Any]) -> list[str]:
+    """Return what the claim costs if arcs that other nodes own go with the record, in one line; nothing for other units.
+
+    >>> unit, priced = {"name": "node", "arcs": "owned"}, [{"arcs": 1, "epsilon": 2.5}, {"arcs": 25, "epsilon": None}]
+    >>> price_words({"unit": unit, "claim": {"epsilon": 1.0, "delta": 1e-5}, "prices": priced})
+    ['With arcs that others own and that point at it: 1 arc, epsilon = 2.5; 25 arcs, epsilon above 30 or without a bound.']
+    """
+    if values["unit"].get("arcs") != "owned" or values["claim"]["epsilon"] is None:
+        return []
+    if "prices" not in values:
+        return ["With arcs that others own and that point at it: no epsilon is known."]
+    return [f"With arcs that others own and that point at it: {'; '.join(map(_priced, values['prices']))}."]
+
+
+def _priced(price: Mapping[str, Any]) -> str:
+    arcs = f"{price['arcs']} arc{'s' * (price['arcs'] > 1)}"
+    if price["epsilon"] is None:
+        return f"{arcs}, epsilon above {MOST:g} or without a bound"
+    return f"{arcs}, epsilon = {round_up(price['epsilon'])}"
+
+
+def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str]:
+    """Return the limits of the claim that follow from the unit, the direction of the graph, and the mechanisms.
+
+    Args:
+        unit: the privacy unit of the claim.
+        directed: whether the graph is declared directed.
+        releases: the releases of the plan, which name the mechanisms.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> caveats(NodeLevel(max_out_degree=10), True, ())
+    ["A node's label may still be inferred from what other nodes' records say about it."]
+    """
+    found = unit.caveats(directed)
+    events = [release.event for release in releases]
+    if any(isinstance(event, SelectionEvent) for event, _ in flatten(events)):
+        found.append(SELECTED)
+    if any(hasattr(event, "sampling_prob") for event in leaves(events)):
+        found.append(
+            "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. "
+            "Sums over examples are exact."
+        )
+    return found
+
+
+def each_feature(settings: Mapping[str, Any], public_facts: Mapping[str, Any]) -> list[str]:
+    """Return the caveat of a budget that is spent on every feature separately; nothing for other budgets.
+
+    >>> each_feature({"epsilon_x": 1.0, "per_feature": True}, {"num_features": 1433})
+    ['epsilon_x = 1 is spent on each of the 1433 features, as first published: a user spends up to 1433 times as much.']
+    """
+    if not (settings.get("per_feature") and settings.get("epsilon_x")):
+        return []
+    count = public_facts["num_features"]
+    return [
+        f"epsilon_x = {settings['epsilon_x']:g} is spent on each of the {count} features, as first published: a user "
+        f"spends up to {count} times as much."
+    ]
+
+
+def both_ends(epsilon: float) -> list[str]:
+    """Return the caveats of unit link, under which a link is a bit of two lists.
+
+    >>> both_ends(5.0)[0]
+    'epsilon = 5 is that of one bit of one list. A relationship that both of its ends report costs epsilon = 10.'
+    """
+    return [
+        f"epsilon = {round_up(epsilon)} is that of one bit of one list. A relationship that both of its ends report costs "
+        f"epsilon = {round_up(2 * epsilon)}.",
+        "A whole neighbor list costs epsilon for every bit in which it could differ: about how many links a user has is not "
+        "hidden.",
+    ]
+
+
+def total_draws(releases: Sequence[Release]) -> int:
+    """Return how many noise draws a record can touch in a plan: the factor of ``SAMPLER_TAU`` in delta.
+
+    >>> from sfumato.privacy.events import GaussianEvent
+    >>> total_draws([Release("aggregate/1", GaussianEvent(2.0, count=2), (4, 16), 32)])
+    64
+    """
+    return sum(release.draws for release in releases)

@@ -1,0 +1,197 @@
+"""The content of a data set's ledger: claims, the marks of claims that are spent, and the rule by which claims add up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import BudgetExceededError, InputError, LedgerError
+from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, gaussian_mu, show
+
+if TYPE_CHECKING:
+    from sfumato.record._arrivals import Arrival
+    from sfumato.record.ledger import Release
+
+FIRST_NOISE = "first noise"
+
+
+def new_run() -> str:
+    """Return a random name for a run, 128 bits in hexadecimal.
+
+    >>> len(new_run())
+    32
+    """
+    return os.urandom(16).hex()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a run asks of a data set's budget: its claim, and what the rule ``gdp`` needs.
+
+    Args:
+        run: the random name of the run; the same run is charged once.
+        method: the name of the method, such as ``gap``.
+        epsilon: the claimed epsilon, >= 0.
+        delta: the claimed delta, in [0, 1).
+        mu: Gaussian parameter of all its events together, rounded up; None unless all events are Gaussian.
+        draws: noise draws that a record can touch.
+        plan: hash of the plan entry in the run's own ledger.
+
+    >>> from sfumato.record.ledger import Release
+    >>> from sfumato.privacy.events import GaussianEvent
+    >>> release = Release("aggregate/1", GaussianEvent(2.0, count=4), (4, 16), 32)
+    >>> Claim.of("run", "gap", 4.0, 1e-7, [release], "0" * 64).mu
+    1.0
+    """
+
+    run: str
+    method: str
+    epsilon: float
+    delta: float
+    mu: float | None
+    draws: int
+    plan: str
+
+    def __post_init__(self) -> None:
+        _ = self.charge  # checks the values
+
+    @classmethod
+    def of(cls, run: str, method: str, epsilon: float, delta: float, releases: Sequence[Release], plan: str) -> Claim:
+        """Make the claim of a plan with these ``releases``, from which ``mu`` and ``draws`` follow.
+
+        ``run``, ``method``, ``epsilon``, ``delta`` and ``plan`` are the fields of the claim.
+        """
+        mu = gaussian_mu([release.event for release in releases])
+        return cls(run, method, epsilon, delta, mu, sum(release.draws for release in releases), plan)
+
+    @cached_property
+    def charge(self) -> Charge:
+        """What a filter counts for this claim."""
+        return Charge(self.epsilon, self.delta, self.mu, self.draws)
+
+
+@dataclass(frozen=True)
+class Account:
+    """The sound content of a ledger file: its header, its claims and their marks.
+
+    Args:
+        header: the unit, the data set, the totals and the rule of composition.
+        claims: the claims of all runs, in the order of the file.
+        problem: what is wrong with the rest of the file; None if nothing is.
+        marks: by run, marks of what its noise was drawn from: one of its first noise, and one of each release it bound.
+        arrivals: the nodes that arrived after a run, and what their release would cost by itself. Its run's claim covers it.
+
+    >>> Account({"composition": "basic", "total_epsilon": 1.0, "total_delta": 1e-6}, ()).left()
+    {'epsilon': 1.0, 'delta': 1e-06}
+    """
+
+    header: dict[str, Any]
+    claims: tuple[Claim, ...]
+    problem: str | None = None
+    marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    arrivals: tuple[tuple[Arrival, Claim], ...] = ()
+
+    def state(self, claim: Claim) -> str:
+        """Return ``spent`` if noise was, or may have been, drawn under a claim, else ``reserved``; ``unknown`` in format 1."""
+        if self.marks.get(claim.run):
+            return "spent"
+        return "unknown" if self.header["format"] == 1 else "reserved"
+
+    def marked(self, run: str, what: str, mark: str | None, path: Path) -> bool:
+        """Return whether a run has this mark already. A run with a different mark is refused.
+
+        Args:
+            run: the name of the run.
+            what: ``FIRST_NOISE``, or the name of a release.
+            mark: the mark of what the noise is drawn from now; None without one.
+            path: the ledger file, for the message.
+
+        Raises:
+            LedgerError: the noise was drawn from something else, or what it drew was lost.
+        """
+        found = self.marks.get(run, {}).get(what)
+        if found in (None, mark):
+            return found is not None
+        raise LedgerError(
+            f"The claim of run {run[:8]} in the ledger {path} is spent: its {what} was drawn already, from another state of its "
+            "folder or from other data, settings or code, and one claim pays for one draw. Nothing was drawn now. Put folder "
+            "and data back as that run left them, or start a new run in a new folder, which costs anew."
+        )
+
+    def check_arrival(self, claim: Claim, arrival: Arrival, path: Path) -> None:
+        """Refuse nodes that arrive after a run unless a claim of that run covers them.
+
+        It does if it costs no less than their release, and if none of them arrived before. Runs of one plan have equal claims,
+        which are counted: each claim may be extended by the arrivals of one run.
+
+        Args:
+            claim: what the release for these nodes would cost by itself.
+            arrival: the nodes, and the run that they extend.
+            path: the ledger file, for the message.
+
+        Raises:
+            LedgerError: they are not covered.
+        """
+        paid = [one for one in self.claims if one.plan == arrival.plan]
+        extended = {one.extends for one, _ in self.arrivals if one.plan == arrival.plan} | {arrival.extends}
+        if len(paid) < len(extended):
+            raise LedgerError(
+                f"The ledger {path} holds no claim of the run that these nodes extend. Name the ledger that this run was "
+                "charged to. Nothing was released."
+            )
+        mu = paid[0].mu is None or (claim.mu is not None and claim.mu <= paid[0].mu)
+        if not mu or any(getattr(claim, name) > getattr(paid[0], name) for name in ("epsilon", "delta", "draws")):
+            raise LedgerError(
+                f"The claim of the run in the ledger {path} does not cover these nodes: their release costs more. Nothing was "
+                "released."
+            )
+        arrived = {node for one, _ in self.arrivals if one.extends == arrival.extends for node in one.nodes}
+        if not arrived.isdisjoint(arrival.nodes):
+            raise LedgerError(
+                f"The ledger {path} says that some of these nodes arrived before, in a release that the folder of the run does "
+                "not hold: an older copy was put in its place, or a prediction was stopped. Nothing was released. Restore the "
+                "newest copy, or leave these nodes out."
+            )
+
+    def filter(self) -> BasicFilter | GaussianFilter:
+        """Return the filter of the header's rule, with all claims counted."""
+        rule = BasicFilter if self.header["composition"] == "basic" else GaussianFilter
+        charges = [claim.charge for claim in self.claims]
+        return rule(self.header["total_epsilon"], self.header["total_delta"], charges)
+
+    def left(self) -> dict[str, float]:
+        """Return what another claim may cost at most, rounded down."""
+        return self.filter().remaining
+
+    def total(self) -> dict[str, float]:
+        """Return the most that all claims may cost together, rounded down."""
+        return replace(self, claims=()).left()
+
+    def spent(self) -> dict[str, Fraction]:
+        """Return what all claims cost together, as exact fractions."""
+        rule = self.filter()
+        prices = [rule.price(claim.charge) for claim in self.claims]
+        return {name: sum((price[name] for price in prices), Fraction(0)) for name in rule.remaining}
+
+    def check(self, claim: Claim, path: Path) -> None:
+        """Refuse a claim that costs more than what is left. The message names the shortfall exactly.
+
+        Raises:
+            BudgetExceededError: the claim costs more than what is left.
+            InputError: the rule is ``gdp``, and the plan has releases that are not Gaussian.
+        """
+        if self.header["composition"] == "gdp" and claim.mu is None:
+            raise InputError(
+                f"Expected a plan of Gaussian releases only, as the ledger's rule gdp composes them, got {claim.method!r} "
+                "with others. Give this data set a ledger with --composition basic from its first run on."
+            )
+        try:
+            self.filter().charge(claim.charge)
+        except BudgetExceededError as error:
+            spent = ", ".join(f"{name} {show(amount)}" for name, amount in self.spent().items())
+            raise BudgetExceededError(f"Ledger {path}, with {spent} spent: {error}") from error

@@ -1,0 +1,307 @@
+r"""The ledger of a data set: every run that reads it reserves its whole claim here before its first release.
+
+A header fixes the unit, the data set, the totals and the rule by which claims add up; then follows one entry for each run,
+in the hash-chained form of :mod:`sfumato.record.ledger`. Entries are never removed: a killed run stays charged.
+
+**Formal guarantee.** However later runs choose their methods, budgets and number after seeing earlier results, all runs
+together are (total epsilon, total delta)-DP under the ledger's unit, if all of them reserve here: rule ``basic`` is
+:class:`~sfumato.privacy.filters.BasicFilter`, rule ``gdp`` (plans of Gaussian releases only) is
+:class:`~sfumato.privacy.filters.GaussianFilter`. The rule is fixed in the header, because the better of two filters, chosen
+afterwards, is not a filter. A number counts as the decimal that ledger and certificate print; sums are exact.
+
+**A claim pays for one draw.** Before noise is drawn under a claim, a line with a *mark* says that the claim is spent. A
+process that draws under it later must show the same mark, or is refused. *So, after any sequence of kills, copies and
+restored copies of run folders, all that was ever released under one claim is one draw.* Proof. Lines are appended under
+the lock and never removed, so all calls of :meth:`DatasetLedger.spend` for one run and one name that ever return carry
+one mark. Marks are of two kinds.
+
+* A run without kept key draws the mark at random, and a key for the noise beside it, which is not written. Another process
+  has the same mark with probability 2^-128. So the process that wrote the mark alone draws, once. It may keep the mark with
+  what it drew: a process that continues from there shows the mark, and draws nothing.
+* A resumable fit derives its marks from its stored key by HMAC-SHA256: that of the first noise from the MACs of plan, settings,
+  versions, threads and graph, and that of a release from the MAC of its operand. Equal marks mean an equal key and equal
+  operands (else HMAC collides), and noise is a function of these: it is the same noise. A release has its mark before it is
+  computed; a DP-SGD run and a selection, each one release, before their result is stored. Local reports are functions of
+  the key and of the graph alone.
+
+If a process is killed after the mark and before anything is kept, the claim stays spent: a run of the second kind draws the
+same bits again, and a run of the first kind is refused. Marks reveal nothing: they are random, or pseudo-random to everyone
+who lacks the key, which is removed with the run.
+
+**Nodes that arrive later.** An arrival at edge level reads edges that no earlier release of its run read
+(:mod:`sfumato.central._arrivals`). So the run's claim covers it, and it adds a line and no cost: :meth:`DatasetLedger.cover`
+refuses it if it costs more than the claim, or if a node arrives twice after one run.
+
+**Damage.** ``FILE.head`` names the last whole entry, and is there before the first line is. So a file that lost entries (a cut,
+an old copy) differs from a file whose last line was being written by a process that died: that line is dropped, because its run
+had drawn nothing yet. And a file beside which there is no ``.head`` is never taken for a new ledger, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sfumato._validate import check_choice, check_real, fail
+from sfumato.errors import InputError, LedgerError
+from sfumato.privacy.units import class_named
+from sfumato.record._arrivals import Arrival
+from sfumato.record._claims import FIRST_NOISE, Account, Claim
+from sfumato.record._ledger_file import append, begin, begun, head_problem, locked, read_chain
+from sfumato.record.ledger import canonical_json
+
+RULES = ("basic", "gdp")
+_FORMATS = (1, 2)  # 1: runs did not mark what they spent
+_claim = lru_cache(1 << 14, typed=True)(Claim)  # to check a claim takes longer than to read its line
+_HEADER = {"format", "unit", "dataset", "total_epsilon", "total_delta", "composition"}
+
+
+@dataclass(frozen=True)
+class DatasetLedger:
+    """The ledger file of a data set.
+
+    Options may be left out once the file exists. If they are given, they must agree with the file.
+
+    Args:
+        path: the file, made by the first run; its folder must exist. A symbolic link is followed first, so that all its
+            names share one lock and one ``.head``.
+        total_epsilon: the most that all runs together may cost.
+        total_delta: the same for delta; default ten times the first run's.
+        composition: how claims add up, ``basic`` (default) or ``gdp``.
+
+    Raises:
+        InputError: a value is outside its range, the folder does not exist, or a new ledger lacks ``total_epsilon``.
+
+    >>> DatasetLedger(Path("ledger.jsonl"), total_epsilon=4.0).composition
+    """
+
+    path: Path
+    total_epsilon: float | None = None
+    total_delta: float | None = None
+    composition: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", _followed(self.path))
+        if self.total_epsilon is not None:
+            object.__setattr__(
+                self, "total_epsilon", check_real(low=0, open_low=True, total_epsilon=self.total_epsilon)
+            )
+        if self.total_delta is not None:
+            check_real(low=0, high=1, open_high=True, total_delta=self.total_delta)
+        if self.composition is not None:
+            check_choice(RULES, composition=self.composition)
+        if not self.path.parent.is_dir():
+            raise InputError(
+                f"Expected the folder of the ledger to exist, got {str(self.path.parent)!r}. Make it, or check the path."
+            )
+        if self.total_epsilon is None and not begun(self.path):
+            raise InputError(
+                f"Expected a ledger at {str(self.path)!r}, got none. To start one, say what all runs on this data set "
+                "together may spend: --total-epsilon E (total_epsilon)."
+            )
+
+    def reserve(
+        self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any], mark: str | None = None
+    ) -> None:
+        """Charge the whole claim of a run, under an exclusive lock. It is on disk before this returns; a run is charged once.
+
+        Args:
+            claim: what the run asks for.
+            unit: its privacy unit, as JSON values.
+            dataset: what identifies the data set: ``name`` and ``ids_digest``.
+            mark: the mark of the first noise, for a run that has one; a claim that is spent is refused without it.
+
+        Raises:
+            BudgetExceededError: less is left; the message names the shortfall. Nothing was written.
+            InputError: the ledger is another data set's, has another unit, or contradicts an option.
+            LedgerError: the file is damaged, the claim is spent, or another process keeps the file locked.
+        """
+        with locked(self.path):
+            exists = begun(self.path)
+            account = self._sound() if exists else self._opened(claim, unit, dataset)
+            self._agree(account.header, unit, dataset)
+            known = next((old for old in account.claims if old.run == claim.run), None)
+            if known == claim:
+                account.marked(claim.run, FIRST_NOISE, mark, self.path)
+                return
+            if known is not None:
+                raise LedgerError(f"Run {claim.run} is in the ledger {self.path} with another claim. Start a new run.")
+            account.check(claim, self.path)
+            if not exists:
+                begin(self.path)
+                append(self.path, {"kind": "header", "header": account.header})
+            append(self.path, {"kind": "run", "claim": asdict(claim)})
+
+    def look(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
+        """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written.
+
+        ``claim``, ``unit`` and ``dataset`` are those of :meth:`reserve`.
+
+        Raises:
+            BudgetExceededError: less is left; the message names the shortfall.
+            InputError: the ledger is another data set's, has another unit, or contradicts an option.
+            LedgerError: the file is damaged.
+        """
+        account = self._sound() if begun(self.path) else self._opened(claim, unit, dataset)
+        self._agree(account.header, unit, dataset)
+        account.check(claim, self.path)
+        return account
+
+    def spend(self, run: str, mark: str, what: str) -> None:
+        """Record that noise is drawn under a run's claim, on disk before this returns. The same mark is accepted again.
+
+        Args:
+            run: the name of a run that reserved a claim.
+            mark: the mark of what the noise is drawn from, at least 128 random or pseudo-random bits.
+            what: ``FIRST_NOISE``, or the name of a release.
+
+        Raises:
+            LedgerError: the run has another mark or no claim here, or the file is damaged or stays locked. Do not draw.
+        """
+        with locked(self.path):
+            account = self._sound()
+            if all(claim.run != run for claim in account.claims):
+                raise LedgerError(
+                    f"The ledger {self.path} holds no claim of run {run[:8]}, which reserved one: an older copy was put in its "
+                    "place. Nothing was drawn. Restore the newest ledger with its .head file."
+                )
+            if not account.marked(run, what, mark, self.path):
+                append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark})
+
+    def cover(self, claim: Claim, arrival: Arrival, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+        """Record that a run's claim covers nodes that arrive after it: 0 more is charged. It is on disk before this returns.
+
+        Args:
+            claim: what the release for these nodes would cost by itself.
+            arrival: the nodes, and the run that they extend.
+            unit: the privacy unit of both, as JSON values.
+            dataset: what identifies the data set of the run: ``name`` and ``ids_digest``.
+
+        Raises:
+            InputError: the ledger is another data set's, has another unit, or contradicts an option.
+            LedgerError: the run has no claim here, it does not cover this, a node arrived before, or the file is damaged.
+        """
+        with locked(self.path):
+            account = self._sound()
+            self._agree(account.header, unit, dataset)
+            account.check_arrival(claim, arrival, self.path)
+            append(self.path, {"kind": "arrival", "arrival": arrival.to_dict(), "claim": asdict(claim)})
+
+    def _sound(self) -> Account:
+        account = read_account(self.path)
+        if account.problem:
+            raise LedgerError(f"The ledger {self.path} is damaged: {account.problem}. Nothing was released or charged.")
+        return account
+
+    def _opened(self, claim: Claim, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
+        """Return the account that a new file starts with."""
+        delta = self.total_delta
+        if delta is None:
+            delta = float(min(10 * Fraction(repr(claim.delta)), Fraction(1, 2)))
+            pure = "delta" not in class_named(unit.get("name")).budget  # a whole ledger of delta 0
+            if not delta and not pure:
+                raise fail(
+                    "total_delta",
+                    None,
+                    "for a new ledger whose first run claims delta 0",
+                    "The run claims no delta: pass --total-delta (total_delta in Python); 0 admits runs without delta alone.",
+                )
+        header = {
+            "format": _FORMATS[-1],
+            "unit": dict(unit),
+            "dataset": dict(dataset),
+            "total_epsilon": self.total_epsilon,
+            "total_delta": delta,
+            "composition": self.composition or "basic",
+        }
+        return Account(header, ())
+
+    def _agree(self, header: dict[str, Any], unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+        for name in ("total_epsilon", "total_delta", "composition"):
+            given = getattr(self, name)
+            if given is not None and given != header[name]:
+                raise InputError(
+                    f"Expected --{name.replace('_', '-')} {header[name]}, which the ledger {self.path} was made with, got "
+                    f"{given}. Leave the option out: the totals were fixed with the first run."
+                )
+        if header["unit"] != dict(unit):
+            raise InputError(
+                f"Expected the unit of the ledger {self.path}, {canonical_json(header['unit'])}, got "
+                f"{canonical_json(dict(unit))}: claims about different units do not add up. Use the same unit, or keep a "
+                "ledger for each; what one protects the other may still spend."
+            )
+        if header["dataset"] != dict(dataset):
+            raise InputError(
+                f"Expected the data set of the ledger {self.path}, {header['dataset'].get('name')!r}, got "
+                f"{dataset.get('name')!r}, other node ids, another order of them, or other cells. If these are the same nodes, "
+                "put the rows back in order and spend from this ledger. For another data set use that data set's own ledger; for "
+                "records in both, the two ledgers' epsilons add up."
+            )
+
+
+def read_account(path: Path) -> Account:
+    """Read a ledger file without changing it, and check its chain, its fields and its ``.head``.
+
+    Raises:
+        InputError: there is no file, or it does not begin like the ledger of a data set.
+
+    >>> read_account(Path("/nonexistent/ledger.jsonl"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected '/nonexistent/ledger.jsonl' to be the ledger of a data set, ...
+    """
+    path = _followed(path)
+    if not path.exists():
+        raise InputError(
+            f"Expected {str(path)!r} to be the ledger of a data set, as --ledger makes it, but the file does not exist. Check "
+            "the path; a ledger that was lost must be restored."
+        )
+    if path.is_dir():
+        raise InputError(
+            f"Expected {str(path)!r} to be the ledger of a data set, which is one file, got a folder. Name the file; the "
+            "ledger of a single run is RUN/release/ledger.jsonl, and `sfumato verify` reads it."
+        )
+    chain = read_chain(path)
+    header: Any = chain.entries[0].get("header") if chain.entries else None
+    if not _is_header(header):
+        found = "its first line is not the header that --ledger writes" if path.stat().st_size else "the file is empty"
+        raise InputError(
+            f"Expected {str(path)!r} to be the ledger of a data set, but {found}. Check the path. If this was the ledger, "
+            "restore it from a backup: what it held is still spent."
+        )
+    problem = chain.problem or head_problem(path, chain)
+    claims: list[Claim] = []
+    marks: dict[str, dict[str, str]] = {}
+    arrivals: list[tuple[Arrival, Claim]] = []
+    for number, entry in enumerate(chain.entries[1:], start=2):
+        try:
+            if entry["kind"] == "spent":
+                own, what = marks[entry["run"]], entry["what"]
+                if own.setdefault(what, entry["mark"]) != entry["mark"] or not isinstance(entry["mark"], str):
+                    raise TypeError("a second mark")
+            elif entry["kind"] == "arrival":
+                arrivals.append((Arrival.from_dict(entry["arrival"]), _claim(**entry["claim"])))
+            else:
+                claims.append(_claim(**entry["claim"]))
+                marks.setdefault(claims[-1].run, {})
+        except (KeyError, TypeError, InputError):
+            problem = f"line {number} is not the claim of a run, nor its mark, nor an arrival"
+            break
+    return Account(header, tuple(claims), problem, marks, tuple(arrivals))
+
+
+def _is_header(header: Any) -> bool:
+    if not isinstance(header, dict) or set(header) != _HEADER or header["composition"] not in RULES:
+        return False
+    if header["format"] not in _FORMATS:
+        return False
+    numbers = all(isinstance(header[name], float) for name in ("total_epsilon", "total_delta"))
+    return numbers and header["total_epsilon"] > 0 and header["total_delta"] >= 0
+
+
+def _followed(path: Path) -> Path:
+    return Path(os.path.realpath(path)) if path.is_symlink() else path

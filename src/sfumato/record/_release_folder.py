@@ -1,0 +1,359 @@
+"""The `release/` folder of a run: certificate, ledger, weights, released arrays, spec, manifest.
+
+Only these files may leave; the manifest is written last, so an interrupted write never verifies.
+
+Rows that are for their own node alone stand beside it, in ``own/rows.safetensors``. They must not leave as a whole. ``spec.json``
+holds the SHA-256 of that file, in which 32 secret bytes stand beside the rows: so the digest says nothing about them.
+
+Node ids are public under every unit, but they may be names, so they leave on request alone: ``ids.txt`` has one a line, in the
+order of the rows, and no newline at the end. Its SHA-256 is the digest of ids that ``spec.json`` holds.
+
+Beside ``release/``, in ``identity.json``, stands what tells the graph of the run from others with the same node ids
+(:mod:`sfumato.method._identity`). It must not leave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._files import left_behind, read_secret, remove_empty, whole_file
+from sfumato._optional import require
+from sfumato.errors import DataError, InputError
+from sfumato.record._collected import FILE
+from sfumato.record.ledger import Ledger, canonical_json
+
+if TYPE_CHECKING:
+    from sfumato.record._certificate import Certificate
+
+Arrays = dict[str, NDArray[Any]]
+LEDGER = "ledger.jsonl"
+IDS = "ids.txt"
+Parts = tuple[bytes | memoryview, ...]
+"""What a file holds, one part after the other: arrays are written and digested where they lie, without a copy."""
+OWN_ROWS = "own/rows.safetensors"
+"""The file of rows that are for their own node alone, in the run folder."""
+IDENTITY = "identity.json"
+"""The file, in the run folder, by which the run knows its graph again, in any order of rows."""
+_SALT = "salt"
+LOCK = ".sfumato.lock"
+"""Held, in the run folder, by the process that makes the run (:mod:`sfumato.record._owned`)."""
+_BEGUN = {LOCK, "private", "private/lock", "release", f"release/{LEDGER}"}
+_TYPES = ("U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I16", "I8", "U8")
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """The content of a run folder, as :func:`read_release` returns it.
+
+    Args:
+        certificate: the certificate as JSON values; empty if there is none.
+        spec: how to load the run: method, settings, public facts, graph key.
+        weights: trained arrays, by name.
+        released: released arrays, by release name; rows for single nodes too, if they are in the run folder.
+        ledger_text: the text of the ledger.
+        collection: the closed file whose reports the run learned from, if it learned from one.
+        ids: the node ids as text, in the order of the rows; None if they are not in the folder.
+        identity: what tells the graph of the run from others; None if it is not beside the release.
+
+    >>> StoredRun({}, {}, {}, {}, "").ledger_text
+    ''
+    """
+
+    certificate: dict[str, Any]
+    spec: dict[str, Any]
+    weights: Arrays
+    released: Arrays
+    ledger_text: str
+    collection: bytes | None = None
+    ids: tuple[str, ...] | None = None
+    identity: dict[str, Any] | None = None
+
+
+def check_new_folder(directory: Path) -> None:
+    """Refuse a run folder that exists and is not empty.
+
+    Raises:
+        InputError: the folder holds something, or it is a file.
+
+    >>> check_new_folder(Path("/nonexistent/run"))
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InputError(
+            f"Expected out to be a new folder, got {str(directory)!r}, which exists. Choose another name or remove it."
+        )
+
+
+def check_new_run(directory: Path) -> None:
+    """Refuse a run folder that holds more than what a run leaves that was killed before it was charged.
+
+    Such a run leaves a lock, and a ledger without a line.
+
+    Raises:
+        InputError: the folder holds something else, or it is a file.
+
+    >>> check_new_run(Path("/nonexistent/run"))
+    """
+    begun = directory.is_dir() and all(
+        (name in _BEGUN and not (path.name == LEDGER and path.stat().st_size))
+        or left_behind(name, "private/state.json")
+        for path in directory.rglob("*")
+        for name in [path.relative_to(directory).as_posix()]
+    )
+    if not begun:
+        check_new_folder(directory)
+
+
+def write_release(
+    run: Path,
+    certificate: Certificate | None,
+    ledger: Ledger,
+    spec: dict[str, Any],
+    weights: Arrays,
+    released: Arrays,
+    sign_key: Path | None = None,
+    own: Arrays | None = None,
+    collection: bytes | None = None,
+    ids: str | None = None,
+    identity: dict[str, Any] | None = None,
+) -> Path:
+    """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
+
+    Args:
+        run: the run folder.
+        certificate: the certificate of this run; None if its cost cannot be derived again from what leaves.
+        ledger: the ledger of this run, in memory or already in ``run`` or ``run/release``.
+        spec: how to load the run: method, settings, public facts, graph key.
+        weights: trained arrays, by name.
+        released: released arrays, by release name.
+        sign_key: PEM file of an Ed25519 private key; adds ``signature.json`` over the manifest.
+        own: rows that are for their own node alone, by release name: they go beside the folder.
+        collection: the closed file of a collection, if the run learned from one.
+        ids: the node ids, one a line, if they are to leave.
+        identity: what tells the graph of the run from others: it goes beside the folder.
+
+    Raises:
+        InputError: the folder holds something else, or the key is not Ed25519.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_release(Path(folder), None, Ledger({}, ()), {"method": "gap"}, {"w": np.zeros(2)}, {})
+    ...     read_release(Path(folder), certified=False).weights
+    {'w': array([0., 0.])}
+    """
+    release = run / "release"
+    if ledger.path != release / LEDGER:
+        check_new_folder(release if ledger.path == run / LEDGER else run)
+    signer = read_sign_key(sign_key) if sign_key is not None else None
+    made = [] if run.exists() else [run]
+    if own:
+        content = _tensor_file({**own, _SALT: np.frombuffer(secrets.token_bytes(32), np.int64)})
+        spec = {**spec, "own": _digest(content)}
+        _write_all((run / OWN_ROWS).parent, {Path(OWN_ROWS).name: content}, None)
+        (run / OWN_ROWS).chmod(0o600)
+    files: dict[str, Parts] = {
+        **({} if certificate is None else {"certificate.json": (certificate.to_json().encode(),)}),
+        LEDGER: (ledger.text().encode(),),
+        "spec.json": ((canonical_json(spec) + "\n").encode(),),
+        "model.safetensors": _tensor_file(weights),
+        "releases.safetensors": _tensor_file(released),
+        **({} if collection is None else {FILE: (collection,)}),
+        **({} if ids is None else {IDS: (ids.encode(),)}),
+    }
+    digests = {name: _digest(content) for name, content in sorted(files.items())}
+    manifest = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
+    if signer is not None:
+        files["signature.json"] = ((canonical_json(signer(manifest)) + "\n").encode(),)
+    try:
+        if identity is not None:
+            run.mkdir(parents=True, exist_ok=True)
+            with whole_file(run / IDENTITY, 0o600) as file:
+                file.write((canonical_json(identity) + "\n").encode())
+        _write_all(release, {**files, "manifest.json": (manifest,)}, ledger.path)
+    except BaseException:
+        with suppress(OSError):
+            if own:
+                (run / OWN_ROWS).unlink(missing_ok=True)
+            if identity is not None:
+                (run / IDENTITY).unlink(missing_ok=True)
+            remove_empty([(run / OWN_ROWS).parent, *made])
+        raise
+    return run
+
+
+def _write_all(release: Path, files: dict[str, Parts], ledger: Path | None) -> None:
+    """Write the files in order. If one fails, leave nothing but the ledger that was there."""
+    made = [folder for folder in (release, release.parent) if not folder.exists()]
+    try:
+        release.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            with whole_file(release / name) as file:
+                file.writelines(content)
+    except BaseException:
+        with suppress(OSError):
+            for path in {release / name for name in files} - {ledger}:
+                path.unlink(missing_ok=True)
+            for folder in made:
+                folder.rmdir()
+        raise
+
+
+def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str] | None = None) -> StoredRun:
+    """Read a run folder back, and refuse files that do not match the manifest.
+
+    Args:
+        run: the run folder, or the release folder in it.
+        certified: whether a certificate must be there; it is empty if it need not and is not.
+        others: methods whose runs the caller does not take, each with what to do with them instead.
+
+    Raises:
+        InputError: the run is one of the others.
+        DataError: a file is missing, unreadable or altered.
+
+    >>> read_release(Path("/nonexistent/run"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.DataError: Expected '/nonexistent/run' to be a finished run folder, ...
+    """
+    refusal = require("safetensors").SafetensorError
+    release = run / "release" if (run / "release").is_dir() else run
+    try:
+        digests = json.loads((release / "manifest.json").read_bytes())["files"]
+        contents = {name: (release / name).read_bytes() for name in digests}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"Expected {str(run)!r} to be a finished run folder, but release/manifest.json or a file it lists cannot be "
+            f"read ({type(error).__name__}). Train again, or check the path."
+        ) from error
+    for name, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != digests[name]:
+            raise DataError(f"File release/{name} of {str(run)!r} differs from its manifest. See `sfumato verify`.")
+    try:
+        spec = json.loads(contents["spec.json"])
+        remedy = (others or {}).get(spec.get("method"))
+        if remedy is not None:
+            raise InputError(
+                f"Expected {str(run)!r} to be another kind of run, got one of {spec['method']!r}. {remedy}"
+            )
+        certificate = contents["certificate.json"] if certified else contents.get("certificate.json", b"{}")
+        stored = StoredRun(
+            json.loads(certificate),
+            spec,
+            _tensors(contents["model.safetensors"]),
+            {**_tensors(contents["releases.safetensors"]), **_own_rows(release.parent / OWN_ROWS, spec.get("own"))},
+            contents[LEDGER].decode(),
+            contents.get(FILE),
+            tuple(contents[IDS].decode().split("\n")) if IDS in contents else None,
+            json.loads(beside.read_bytes()) if (beside := release.parent / IDENTITY).is_file() else None,
+        )
+    except (KeyError, ValueError, TypeError, AttributeError, refusal) as error:
+        raise DataError(
+            f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
+        ) from error
+    return stored
+
+
+def _own_rows(path: Path, digest: str | None) -> Arrays:
+    """Read the rows that are for their own node alone; nothing if they are not here."""
+    if digest is None or not path.is_file():
+        return {}
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{OWN_ROWS} differs from spec.json")
+    return {name: value for name, value in _tensors(content).items() if name != _SALT}
+
+
+def released_digest(released: Arrays) -> str:
+    """Return the SHA-256 of the file that holds these released arrays, as the manifest lists it.
+
+    >>> released_digest({"aggregate/1": np.zeros((1, 2), np.int64)})[:8]
+    '3411e9d8'
+    """
+    return _digest(_tensor_file(released))
+
+
+def _digest(content: Parts) -> str:
+    found = hashlib.sha256()
+    for part in content:
+        found.update(part)
+    return found.hexdigest()
+
+
+def _tensor_file(arrays: Arrays) -> Parts:
+    """Return the safetensors file of these arrays. Its bytes say nothing but their names, types, shapes and numbers."""
+    plain = {name: np.ascontiguousarray(value, value.dtype.newbyteorder("<")) for name, value in arrays.items()}
+    order = _file_order(plain)
+    return _tensor_header(order), *(value.reshape(-1).view(np.uint8).data for value in order.values())
+
+
+def _tensors(content: bytes) -> Arrays:
+    """Read a safetensors file whose header is the one of its arrays.
+
+    Raises:
+        ValueError: the header is spelled otherwise, so that it could hold more than that.
+    """
+    arrays: Arrays = require("safetensors.numpy").load(content)
+    if not content.startswith(_tensor_header(_file_order(arrays))):
+        raise ValueError("the header of a safetensors file is not in canonical form")
+    return arrays
+
+
+def _file_order(arrays: Arrays) -> Arrays:
+    """Return the arrays by type, then by name."""
+    return dict(sorted(arrays.items(), key=lambda item: (_TYPES.index(_type(item[1])), item[0])))
+
+
+def _tensor_header(arrays: Arrays) -> bytes:
+    """Return length and JSON of a safetensors header: no spaces but those up to a multiple of 8 bytes, no metadata."""
+    entries, end = {}, 0
+    for name, value in arrays.items():
+        start, end = end, end + value.nbytes
+        entries[name] = {"dtype": _type(value), "shape": list(value.shape), "data_offsets": [start, end]}
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _type(array: NDArray[Any]) -> str:
+    return f"{array.dtype.kind.upper()}{8 * array.itemsize}"
+
+
+def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:
+    """Read an Ed25519 private key (PEM). Return a function from the manifest's bytes to ``signature.json``.
+
+    Raises:
+        InputError: the file cannot be read, has a password or is no Ed25519 key.
+
+    >>> read_sign_key(Path("/nonexistent/key.pem"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    sfumato.errors.InputError: Expected sign_key to be a PEM file without password, got '/nonexistent/key.pem' ...
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+    try:
+        pem = read_secret(path)
+    except OSError as error:
+        raise InputError(
+            f"Expected sign_key to be a PEM file without password, got {str(path)!r} ({error})."
+        ) from error
+    try:
+        key = load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"Expected sign_key to be a PEM file without password, got {str(path)!r} ({error})."
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(
+            f"Expected sign_key {str(path)!r} to be an Ed25519 key. Make one with: openssl genpkey -algorithm ed25519"
+        )
+    public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    return lambda data: {"algorithm": "ed25519", "public_key": public, "signature": key.sign(data).hex()}

@@ -1,0 +1,217 @@
+"""The page about an experiment: what is compared under which unit, our numbers beside the published ones, and why.
+
+Drawn from a specification and its rows alone; see :mod:`sfumato.experiments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sfumato.experiments._results import Line, sum_up
+from sfumato.report._answers import answers_section
+from sfumato.report._convergence import convergence_section
+from sfumato.report._figures import accuracy_figure, cost_figure
+from sfumato.report._html import to_html
+from sfumato.report._lines import ceiling_of, floor_of, gain_of
+from sfumato.report._markdown import to_markdown
+from sfumato.report._page import Items, Page, Part, Section, Table
+from sfumato.report._ran import compared_section, reproduce_section, skipped_section
+from sfumato.report._words import AXES, capital, claim_words, event_words, interval, percent, plain
+
+if TYPE_CHECKING:
+    from sfumato.experiments._cells import Row
+    from sfumato.experiments._spec import Spec
+    from sfumato.report._drawing import Figure
+
+_OUTSIDE = {
+    "accuracy": "Accuracies read true labels. They are evaluation by whoever holds the data, outside every guarantee: where "
+    "labels are private, this page must not leave.",
+    "AUC": "AUC is the chance that a held-out link scores above a pair without one. Links are public here, but rows without "
+    "privacy read features in the clear, and one user answers many fits: where features are private, this page must not leave.",
+}
+
+
+def experiment_page(spec: Spec, rows: Sequence[Row], *, date: str | None = None) -> str:
+    """Return an HTML page about an experiment in a single file: nothing is loaded, and no script runs.
+
+    Args:
+        spec: the specification of the experiment.
+        rows: its results, done and skipped.
+        date: printed as the day of the run; None prints none.
+    """
+    return to_html(_page(spec, rows, date))
+
+
+def experiment_markdown(spec: Spec, rows: Sequence[Row], *, date: str | None = None) -> str:
+    """Return the same page as Markdown. It shows the files of :func:`experiment_figures`, which must be beside it.
+
+    ``spec``, ``rows`` and ``date`` are those of :func:`experiment_page`.
+    """
+    return to_markdown(_page(spec, rows, date))
+
+
+def experiment_figures(spec: Spec, rows: Sequence[Row]) -> dict[str, str]:
+    """Return the SVG files of the page, by file name. They are readable on light and dark; equal input gives equal bytes."""
+    return {f"{figure.name}.svg": figure.alone() for figure in _page(spec, rows, None).figures()}
+
+
+def _page(spec: Spec, rows: Sequence[Row], date: str | None) -> Page:
+    lines = sum_up(spec, rows)
+    sections = (
+        compared_section(spec, rows, date),
+        _accuracy(spec, lines),
+        convergence_section(spec.name, rows),
+        answers_section(rows) if spec.images else _gain(lines),
+        _privacy(spec, lines),
+        _cost(spec, lines),
+        skipped_section(rows),
+        Section("comments", "What differs, and what the source leaves out", (Items(tuple(spec.comments)),)),
+        reproduce_section(spec, rows),
+    )
+    shown = tuple(
+        section for section in sections if section is not None and (section.key != "comments" or spec.comments)
+    )
+    return Page(spec.title, f"Source: {spec.source}.", shown)
+
+
+def _accuracy(spec: Spec, lines: Sequence[Line]) -> Section:
+    figure = accuracy_figure(f"{spec.name}-accuracy", lines, spec.axis, spec.dataset, spec.measure)
+    axis = AXES.get(spec.axis, spec.axis)
+    table = Table(
+        "accuracy",
+        f"Test {spec.measure} in percent, mean over seeds with its 95 % t-interval, beside the published number",
+        (
+            "Run",
+            "Epsilon",
+            axis.capitalize() if spec.axis != "epsilon" else "At",
+            "Ours",
+            "95 % interval",
+            "Macro-F1",
+            "Seeds",
+            "Published",
+            "Where published",
+        ),
+        tuple(
+            (
+                line.label,
+                plain(line.epsilon),
+                plain(line.at),
+                percent(line.mean) if line.score else "not run",
+                interval(line.score.low, line.score.high) if line.score else "-",
+                percent(line.macro_f1),
+                str(line.score.seeds) if line.score else "-",
+                _published(line),
+                line.published.source if line.published else "-",
+            )
+            for line in lines
+        ),
+        text=("Where published",),
+    )
+    parts: tuple[Part, ...] = (
+        _OUTSIDE[spec.measure],
+        *([figure] if figure else ["Nothing has been run yet."]),
+        table.without_empty(),
+    )
+    return Section("results", f"{capital(spec.measure)}, ours beside published", parts, kind="outside")
+
+
+def _published(line: Line) -> str:
+    if line.published is None:
+        return "-"
+    width = "" if line.published.half_width is None else f" ± {line.published.half_width:g}"
+    value = f"{line.published.value:g}"
+    return (value if "." in value else f"{value}.0") + width
+
+
+def _gain(lines: Sequence[Line]) -> Section | None:
+    rows = []
+    for line in lines:
+        gain = (
+            gain_of(line, lines) if line.role in ("method", "label-control", "no-information") and line.score else None
+        )
+        floor, ceiling = floor_of(line, lines), ceiling_of(line, lines)
+        if gain is not None and floor is not None and ceiling is not None:
+            where = line.label, plain(line.epsilon), plain(line.at), percent(line.mean)
+            rows.append(
+                (*where, percent(floor.mean), floor.label, percent(ceiling.mean), ceiling.label, f"{100 * gain:.0f}")
+            )
+    if not rows:
+        return None
+    table = Table(
+        "gain",
+        "Share of the graph's gain that is kept under privacy, in percent",
+        ("Run", "Epsilon", "At", "Accuracy", "Floor", "Floor is", "Ceiling", "Ceiling is", "Gain kept"),
+        tuple(rows),
+        text=("Floor is", "Ceiling is"),
+    )
+    text = (
+        "(accuracy - floor) / (ceiling - floor): 0 is what features alone reach at the same unit and budget, 100 what "
+        "the graph adds without privacy. Below 0 the graph-free method is the better choice."
+    )
+    return Section("graph-gain", "Graph gain kept", (text, table.without_empty()), kind="outside")
+
+
+def _privacy(spec: Spec, lines: Sequence[Line]) -> Section:
+    rows: dict[tuple[str, ...], None] = {}
+    words: dict[str, None] = {}
+    for line in lines:
+        if line.certificate is None:
+            if line.score is not None:
+                rows[(line.label, "-", "-", "nothing: no guarantee", "no guarantee", "none")] = None
+            continue
+        values = line.certificate
+        noise = "; ".join(_releases(values["releases"])) or "nothing is released that depends on what is protected"
+        where = line.label, plain(line.epsilon), plain(line.at)
+        rows[(*where, values["protects"], claim_words(values["claim"]), noise)] = None
+        for key in ("assumptions", "caveats", "notes"):
+            words.update(dict.fromkeys(values.get(key, ())))
+        words.update(dict.fromkeys(f"Assumed public, read from the data: {one}." for one in values["assumed_public"]))
+    source = "of one fit; link prediction writes no certificate" if spec.links else "certificate of one fit"
+    table = Table(
+        "privacy",
+        f"What each run protects, what it claims, and its noise ({source})",
+        ("Run", "Epsilon", "At", "Protects", "Claim", "Releases and noise"),
+        tuple(rows),
+        text=("Protects", "Claim", "Releases and noise"),
+    )
+    return Section(
+        "statements", "Privacy statements", (table.without_empty(), *((Items(tuple(words)),) if words else ()))
+    )
+
+
+def _releases(releases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Releases in words, those with the same noise together."""
+    groups: dict[str, list[str]] = {}
+    for release in releases:
+        groups.setdefault(event_words(release["event"]), []).append(release["name"])
+    yield from (f"{', '.join(names)}: {noise}" for noise, names in groups.items())
+
+
+def _cost(spec: Spec, lines: Sequence[Line]) -> Section | None:
+    done = [line for line in lines if line.score is not None and line.seconds is not None and line.peak_mb is not None]
+    if not done:
+        return None
+    table = Table(
+        "costs",
+        "Mean cost of a fit: seconds of training, and peak memory of its process in MiB",
+        ("Run", "Epsilon", "At", "Seconds", "Peak MiB"),
+        tuple(
+            (line.label, plain(line.epsilon), plain(line.at), f"{line.seconds:.2f}", f"{line.peak_mb:,.0f}")
+            for line in done
+        ),
+    )
+    labels = list(dict.fromkeys(line.label for line in done))
+
+    def mean(label: str, what: str) -> float:
+        values = [getattr(line, what) for line in done if line.label == label]
+        return float(sum(values) / len(values))
+
+    figures: list[Figure] = [
+        cost_figure(f"{spec.name}-{key}", title, unit, [(label, mean(label, what)) for label in labels])
+        for key, title, unit, what in (
+            ("seconds", "Training time of a fit", "seconds", "seconds"),
+            ("memory", "Peak memory of a fit", "MiB", "peak_mb"),
+        )
+    ]
+    return Section("cost", "Cost", (*figures, table.without_empty()))

@@ -1,0 +1,108 @@
+"""What a page holds, before it is HTML or Markdown: sections of text, lists, tables, figures and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sfumato.report._drawing import Figure
+
+
+@dataclass(frozen=True)
+class Items:
+    """A bulleted list of texts."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Commands that the reader can type."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names with their values, such as a data set and its split."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a caption; the first column names the row.
+
+    Args:
+        key: the id of the table.
+        caption: the text above the table.
+        columns: the names of the columns.
+        rows: the cells of each row.
+        text: the columns that hold words rather than numbers.
+        heat: shades of the cells: a share from 0 to 1 for each cell after the first column.
+    """
+
+    key: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    text: tuple[str, ...] = ()
+    heat: tuple[tuple[float, ...], ...] = ()
+
+    def without_empty(self) -> Table:
+        """Return the table without the columns that hold nothing but dashes."""
+        kept = [i for i in range(len(self.columns)) if i == 0 or any(row[i] != "-" for row in self.rows)]
+        return replace(
+            self,
+            columns=tuple(self.columns[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what is below it.
+
+    Args:
+        key: the id of the section.
+        title: the text of the heading.
+        parts: what is below the heading, in order.
+        kind: ``plain``, ``guarantee`` (covered by it), ``warning``, or ``outside`` (of the guarantee).
+    """
+
+    key: str
+    title: str
+    parts: tuple[Part, ...]
+    kind: str = "plain"
+
+
+Part = str | Items | Code | Facts | Table | Figure | Section
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page, before it is HTML or Markdown.
+
+    Args:
+        title: the title of the page.
+        lead: a line below the title.
+        sections: the sections of the page, in order.
+        closing: a line at the end.
+    """
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+    closing: str = ""
+
+    def figures(self) -> tuple[Figure, ...]:
+        """Return all figures of the page, in order."""
+        return tuple(part for section in self.sections for part in _parts(section) if isinstance(part, Figure))
+
+
+def _parts(section: Section) -> Iterator[Part]:
+    for part in section.parts:
+        if isinstance(part, Section):
+            yield from _parts(part)
+        else:
+            yield part

@@ -1,0 +1,125 @@
+"""What epsilon and delta mean for one person: guesses, odds and chances, each rounded so that it stays true.
+
+An (epsilon, delta)-private release about two equally likely cases is a random function of this one (Kairouz, Oh, Viswanath
+2015): with probability delta it shows the case, otherwise the true case with probability e^epsilon / (1 + e^epsilon).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+from sfumato.record._certificate import round_up
+from sfumato.report._drawing import PALETTE, Figure, canvas, finish, style
+
+_EXACT = Context(prec=60)
+_STEPS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+_LARGEST = 1000.0
+_TENS = {
+    10: "ten",
+    100: "a hundred",
+    1000: "a thousand",
+    10**4: "ten thousand",
+    10**5: "a hundred thousand",
+    10**6: "a million",
+    10**7: "ten million",
+    10**8: "a hundred million",
+}
+
+
+def right_guesses(epsilon: float, delta: float) -> str:
+    r"""Return how many of 100 guesses between two equally likely cases can be right at most, rounded upward to one decimal.
+
+    **Formal guarantee.** Whoever sees an (epsilon, delta)-private release guesses right with probability at most
+    :math:`(e^\epsilon + \delta) / (1 + e^\epsilon)`.
+
+    >>> right_guesses(0.0, 0.0), right_guesses(1.0, 1e-7), right_guesses(20.0, 0.0)
+    ('50', '73.2', '100')
+    """
+    return _tenths(100 * (_odds(epsilon) + Decimal(repr(delta))) / (1 + _odds(epsilon)))
+
+
+def belief_after(epsilon: float, percent: int) -> str:
+    r"""Return what a belief of so many percent can become at most, rounded upward to one decimal.
+
+    **Formal guarantee.** Outside an event of probability delta a belief p becomes at most
+    :math:`e^\epsilon p / (1 - p + e^\epsilon p)`.
+
+    >>> belief_after(1.0, 1), belief_after(0.0, 1)
+    ('2.7', '1')
+    """
+    grown = _odds(epsilon) * percent
+    return _tenths(100 * grown / (100 - percent + grown))
+
+
+def factor(epsilon: float) -> str:
+    """Return by how much odds can be multiplied at most: e^epsilon, rounded upward.
+
+    >>> factor(1.0), factor(8.0), factor(71.0)
+    ('2.72', '2,981', '10^31')
+    """
+    odds = _odds(epsilon)
+    if odds >= 10**9:
+        return f"10^{odds.adjusted() + 1}"
+    places = Decimal("0.01") if odds < 100 else Decimal(1)
+    return f"{odds.quantize(places, ROUND_CEILING, _EXACT):,f}"
+
+
+def one_in(delta: float) -> str:
+    """Return a probability as "one in so many", with the largest whole number for which "at most one in" is true.
+
+    >>> one_in(1e-6), one_in(3e-5), one_in(1e-20)
+    ('one in a million', 'one in 33,333', 'one in 10^20')
+    """
+    number = int(_EXACT.divide(Decimal(1), Decimal(repr(delta))))
+    if number >= 10**12:
+        return f"one in 10^{len(str(number)) - 1}"
+    return f"one in {_TENS.get(number, f'{number:,}')}"
+
+
+def scale_rows(claim: Mapping[str, Any], name: str = "this model") -> list[tuple[str, str, bool]]:
+    """Return how often a guess can be right at some epsilons and at that of a claim: words, right of 100, and whether it is its.
+
+    Args:
+        claim: ``epsilon`` and ``delta``.
+        name: what the row of the claim is called.
+
+    >>> scale_rows({"epsilon": 1.0, "delta": 1e-7})[3]
+    ('this model, epsilon 1', '73.2', True)
+    """
+    mine = (claim["epsilon"], f"{name}, epsilon {round_up(claim['epsilon'])}", right_guesses(**claim), True)
+    others = [
+        (step, f"epsilon {step:g}", right_guesses(step, 0.0), False)
+        for step in _STEPS
+        if round_up(step) != round_up(claim["epsilon"])
+    ]
+    return [row[1:] for row in sorted([mine, *others])]
+
+
+def scale_figure(claim: Mapping[str, Any], name: str = "this model") -> Figure:
+    """Draw how often a guess can be right, for some epsilons and for that of a ``claim``, which is marked and called ``name``."""
+    rows = scale_rows(claim, name)
+    with style():
+        figure, axes = canvas(0.9 + 0.5 * len(rows))
+        for at, (name, right, mine) in enumerate(reversed(rows)):
+            axes.barh(at, float(right) - 50, 0.34, left=50, color=PALETTE[0] if mine else PALETTE[6], alpha=0.9)
+            weight = "bold" if mine else "normal"
+            axes.text(50, at + 0.24, f"{name}: at most {right}", va="bottom", fontweight=weight)
+        axes.set_yticks([])
+        axes.set_xlim(50, 100)
+        axes.set_ylim(-0.4, len(rows) - 0.25)
+        axes.set_xlabel("right guesses of 100 (50: a coin)")
+        axes.grid(False, axis="y")
+        axes.spines["left"].set_visible(False)
+        words = "; ".join(f"{name}: at most {right} of 100" for name, right, _ in rows)
+        title = "How often a guess can be right. Gray bars: other epsilons, at delta 0"
+        return finish(figure, "figure-scale", title, f"{title}. {words}.")
+
+
+def _odds(epsilon: float) -> Decimal:
+    return _EXACT.exp(Decimal(min(epsilon, _LARGEST)))
+
+
+def _tenths(value: Decimal) -> str:
+    return f"{min(value, Decimal(100)).quantize(Decimal('0.1'), ROUND_CEILING, _EXACT).normalize():f}"

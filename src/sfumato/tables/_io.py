@@ -1,0 +1,270 @@
+"""Readers turn a node table and an edge table, from CSV, Parquet or a database, into a :class:`Graph`.
+
+DuckDB reads the files; one path of Arrow tables follows, so that every source obeys the same rules. Node ids and names of
+columns are public; values and the ends of edges may not be, so errors name their row and column instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato._optional import require
+from sfumato._validate import fail
+from sfumato.graph._dropped import check_drop, tell_dropped
+from sfumato.graph._schema import Schema
+from sfumato.graph._unique import tell_texts
+from sfumato.tables._build import Reading, build_graph, read_facts
+from sfumato.tables._columns import edge_names, id_name, unread
+from sfumato.tables._described import edge_columns, node_columns
+from sfumato.tables._id_column import named_by_ends
+from sfumato.tables._tables import (
+    FileTable,
+    counted,
+    documents_of,
+    existing,
+    file_table,
+    guarded,
+    known,
+    numbering,
+    table,
+)
+from sfumato.text._encoders import with_texts
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.tables._cells import ReadColumn, Told
+    from sfumato.tables._ends import Numbers
+    from sfumato.text._documents import Report
+
+
+def read_csv(
+    nodes: str | Path,
+    edges: str | Path,
+    *,
+    label: str | Sequence[str] | None = None,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    directed: bool | None = None,
+    id_column: str | None = None,
+    role: str | None = None,
+    features: Sequence[str] | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    self_loops: str = "remove",
+    name: str = "graph",
+    text: Sequence[str] = (),
+    text_features: str | None = None,
+    report: Report | None = None,
+    edge_weight: str | None = None,
+    max_weight: float | None = None,
+    told: Told | None = None,
+    drop: Sequence[str] = (),
+) -> Graph:
+    r"""Read a graph from a node file and an edge file, both CSV with a header row.
+
+    Node file: one row for each node. ``id_column`` (default: a column called id or node, else the first) holds integers or
+    text; ``label`` one class for each node, missing allowed, or several columns of 0 and 1
+    (:class:`~sfumato.graph._targets.Targets`); ``role`` train, val, test or none; ``features`` (default: all other columns)
+    numbers, or text and booleans that become one-hot columns, all zero where missing. All rows decide which
+    (:mod:`sfumato.tables._cells` has the rule). A missing number becomes the middle of its declared range, else 0
+    (:attr:`~sfumato.graph._schema.Column.default`); a row without any value becomes zeros.
+    Edge file: one row for each edge; ``source`` and ``target`` default to columns of such names, else the first two.
+    ``edge_weight`` names a column of weights >= 0, which are clipped to the public ``max_weight``
+    (:mod:`sfumato.graph._weights`). Other columns are not read, and a :class:`~sfumato.errors.DroppedWarning` names them. A row
+    that is there twice counts once; so does, if undirected (the default, unless the schema says otherwise), a row beside its
+    reverse. Weights of such rows are added. How many were merged is in ``Graph.merged``, which is as private as the edges.
+    ``schema`` declares what is public (see :class:`Schema`); what it leaves open is read off the data and listed in
+    ``Graph.assumed_public``. Numbers beyond a declared range are clipped to it; a category or class that is not declared
+    counts as missing; ``Graph.outside`` counts both.
+
+    Errors: :class:`~sfumato.errors.DataError` naming file, column and row, never a value;
+    :class:`~sfumato.errors.SchemaError` where a table does not fit the schema.
+
+    Args:
+        nodes: path of the node file.
+        edges: path of the edge file.
+        label: column of the classes, or columns of several labels; None takes the schema's word, else reads no labels.
+        schema: declares what is public.
+        directed: whether arcs have a direction; None takes the schema's word, else undirected.
+        id_column: column of the ids.
+        role: column of the roles; None reads none.
+        features: columns of the features; None takes all others.
+        source: column of the edges' first end.
+        target: column of the edges' second end.
+        self_loops: "remove" (and count), "keep" or "error".
+        name: the name of the graph, in messages and certificates.
+        text: columns of texts, which become features by ``text_features`` and nothing else.
+        text_features: names the encoder of the texts, such as ``hashing`` (see :mod:`sfumato.text._encoders`).
+        report: is told how far texts are encoded.
+        edge_weight: column of the edges' weights; None takes the schema's word, else reads none.
+        max_weight: the weight that counts in full, known without this data; None takes the schema's word.
+        told: is told of each table what its columns were taken for (:class:`~sfumato.tables._cells.ReadColumn`).
+        drop: columns of either table that are left out, beside those of the schema.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "nodes.csv").write_text("id,dorm,year\nann,north,2004\nbob,south,2005\n")
+    ...     _ = Path(folder, "edges.csv").write_text("from,to\nann,bob\n")
+    ...     graph = read_csv(Path(folder, "nodes.csv"), Path(folder, "edges.csv"), label="year")
+    >>> graph.feature_names, graph.classes, graph.num_edges
+    (('dorm=north', 'dorm=south'), ('2004', '2005'), 1)
+    """
+    how = Reading(
+        label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
+        text_features, report, edge_weight, max_weight, told, drop,
+    )  # fmt: skip
+    numbers = numbering(nodes), numbering(edges)
+    return read_tables(read_nodes(nodes), read_edges(edges), how, (str(nodes), str(edges)), numbers)
+
+
+def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
+    """Read a graph from a node file and an edge file, both Parquet. Keyword arguments are those of :func:`read_csv`.
+
+    Columns are read one after the other and edges in batches, so that no second copy of features or edges is held.
+    """
+    return read_tables(FileTable(nodes), FileTable(edges), Reading(**how), (str(nodes), str(edges)))
+
+
+def read_tables(
+    nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
+) -> Graph:
+    """Build a graph from two tables, ``nodes`` and ``edges``, and name the columns of edges that are not read.
+
+    ``how`` says what their columns mean, ``places`` names the tables in messages, and ``numbers`` give the
+    numbers of their rows there.
+    """
+    check_drop(how.left_out, nodes.column_names, edges.column_names, places)
+    graph = build_graph(nodes, edges, how, places, numbers)
+    ends = edge_names(edges.column_names, how, places[1])
+    used = {*ends, *(how.weight or ()), *how.left_out}
+    tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
+    if how.text_features is not None:
+        graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
+    tell_texts(graph.assumed_public, graph.feature_names, places[0], 2)
+    return graph
+
+
+def describe_tables(
+    nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
+) -> tuple[tuple[ReadColumn, ...], tuple[ReadColumn, ...]]:
+    """Return what each column of a node table and of an edge table is taken for, without building features or arcs.
+
+    Args:
+        nodes: an Arrow table, or a :class:`~sfumato.tables._tables.FileTable`.
+        edges: such a table.
+        how: what the columns mean.
+        places: name the two tables in errors.
+        numbers: give the numbers of their rows in errors.
+
+    Raises:
+        DataError: a table is empty, lacks a column, or holds what does not fit.
+        SchemaError: a table does not fit the schema.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"id": ["a", "b"], "age": ["3", "NA"], "year": ["2004", "2005"]})
+    >>> links = pa.table({"from": ["a"], "to": ["b"]})
+    >>> for column in describe_tables(table, links, Reading(label="year"), ("nodes", "edges"))[0]:
+    ...     print(column.name, column.use, column.kind, column.count, column.missing)
+    id id text None 0
+    age feature number None 1
+    year label category 2 0
+    """
+    how = named_by_ends(how, nodes.column_names, edges.column_names, places[1])
+    found = read_facts(nodes, how, places[0], numbers[0])
+    return node_columns(nodes, how, places[0], found), edge_columns(edges.column_names, how, places[1], found.ids)
+
+
+def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[str, str, str]:
+    """Return the names of the column of ids of a node file, and of both ends of an edge file.
+
+    ``how`` says what the columns mean, as for :func:`read_csv`; ``nodes`` and ``edges`` are the paths of the two files.
+
+    Raises:
+        DataError: a file cannot be read, or lacks a column.
+    """
+    reading = Reading(**how)
+    names, links = FileTable(nodes).column_names, FileTable(edges).column_names
+    reading = named_by_ends(reading, names, links, str(edges))
+    own = id_name(names, reading, Schema.read(reading.schema), str(nodes))
+    return own, *edge_names(links, reading, str(edges))
+
+
+def read_nodes(path: str | Path) -> Any:
+    """Read a node file, CSV or Parquet, as an Arrow table."""
+    return file_table(path)
+
+
+def read_column(path: str | Path, name: str) -> Any:
+    """Read one column of a node file, CSV or Parquet, as an Arrow array; ``name`` is its name.
+
+    Raises:
+        DataError: the file cannot be read, or has no such column.
+    """
+    file = FileTable(path)
+    known(file.column_names, name, file.place)
+    return file.column(name)
+
+
+def read_texts(
+    nodes: str | Path,
+    text: Sequence[str],
+    text_features: str,
+    *,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    report: Report | None = None,
+) -> Graph:
+    """Read the texts of a node file as features; no other column is read, and there are no edges.
+
+    Args:
+        nodes: path of the node file.
+        text: columns of texts.
+        text_features: names their encoder.
+        schema: may name the column of the ids.
+        report: is told how far texts are encoded.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a column.
+    """
+    import pyarrow as pa
+
+    declared = Schema(id=Schema.read(schema).id)
+    how = Reading(schema=declared, features=(), text=text, text_features=text_features, report=report)
+    none = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
+    return read_tables(read_nodes(nodes), none, how, (str(nodes), "no edges"), (numbering(nodes), counted))
+
+
+def read_edges(path: str | Path) -> Any:
+    """Read an edge file, CSV or Parquet, as an Arrow table."""
+    return file_table(path)
+
+
+def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
+    """Read a graph from two queries over anything that DuckDB reaches.
+
+    ``connection`` is an open DuckDB connection, which stays open, or the path of a database, which is only read.
+    ``nodes`` and ``edges`` are queries. Keyword arguments as :func:`read_csv`.
+
+    Raises:
+        InputError: ``connection`` is one of another database.
+
+    >>> import duckdb
+    >>> edges = "SELECT * FROM (VALUES (1, 2), (2, 3)) AS links(source, target)"
+    >>> with duckdb.connect() as connection:
+    ...     read_sql(connection, "SELECT range AS id, range / 2 AS age FROM range(1, 4)", edges)
+    Graph('graph', 3 nodes, 2 undirected edges, 1 features, 0 classes)
+    """
+    duckdb = require("duckdb")
+    if isinstance(connection, str | Path):
+        path = existing(connection)
+        with guarded(partial(duckdb.connect, str(path), read_only=True), str(path)) as opened:
+            return read_sql(opened, nodes, edges, **how)
+    if connection is not duckdb and not isinstance(connection, duckdb.DuckDBPyConnection):
+        raise fail(
+            "connection", type(connection).__name__, "to be an open connection of DuckDB, or the path of a database",
+            "DuckDB reads others, such as ATTACH 'people.sqlite' (TYPE sqlite); or pass data frames to from_frames.",
+        )  # fmt: skip
+    node_table = table(partial(connection.sql, nodes), "the nodes query")
+    edge_table = table(partial(connection.sql, edges), "the edges query")
+    return read_tables(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))

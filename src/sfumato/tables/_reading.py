@@ -1,0 +1,112 @@
+"""A reading says how two tables become a graph, and what was read of the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato._validate import check_choice, fail
+from sfumato.errors import InputError
+from sfumato.graph._schema import Schema, trimmed
+from sfumato.graph._weights import declared_weight
+
+if TYPE_CHECKING:
+    from sfumato.tables._cells import Told
+    from sfumato.text._documents import Report
+
+_ONE = ("id_column", "role", "source", "target", "edge_weight")
+_SEVERAL = ("label", "features", "text", "drop")
+"""The arguments that name columns: white space at their ends does not count, as in the tables themselves."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`).
+
+    ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``,
+    ``name``, ``text``, ``text_features``, ``edge_weight``, ``max_weight`` and ``drop`` are explained there. ``report`` is told of
+    texts, and ``told`` what each column of a table was taken for.
+
+    Raises:
+        InputError: ``text`` or ``text_features`` is given without the other.
+    """
+
+    label: str | Sequence[str] | None = None
+    schema: Schema | Mapping[str, Any] | str | Path | None = None
+    directed: bool | None = None
+    id_column: str | None = None
+    role: str | None = None
+    features: Sequence[str] | None = None
+    source: str | None = None
+    target: str | None = None
+    self_loops: str = "remove"
+    name: str = "graph"
+    text: Sequence[str] = ()
+    text_features: str | None = None
+    report: Report | None = None
+    edge_weight: str | None = None
+    max_weight: float | None = None
+    told: Told | None = None
+    drop: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in (*_ONE, *_SEVERAL):
+            object.__setattr__(self, name, _named(name, getattr(self, name)))
+        if self.directed is not None and not isinstance(self.directed, bool):
+            raise fail("directed", self.directed, "to be True, False or None", "Declare the direction of the edges.")
+        check_choice(("remove", "keep", "error"), self_loops=self.self_loops)
+        for name in ("report", "told"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise fail(name, type(getattr(self, name)).__name__, "to be a function")
+        for name in ("name", "text_features"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, str):
+                raise fail(name, getattr(self, name), "to be a text")
+        if bool(self.text) != (self.text_features is not None):
+            raise InputError(
+                f"Expected columns of texts and their encoder together, got text={self.text!r} and "
+                f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
+            )
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The columns that the reading or its schema leaves out."""
+        return frozenset((*self.drop, *Schema.read(self.schema).drop))
+
+    @property
+    def weight(self) -> tuple[str, float] | None:
+        """The column of the weights of edges and their public bound; None where edges have none."""
+        return declared_weight(self.edge_weight, self.max_weight, Schema.read(self.schema).edges)
+
+
+def _named(argument: str, given: Any) -> Any:
+    """Names of columns without white space at their ends."""
+    names = (
+        (given,)
+        if isinstance(given, str)
+        else tuple(given)
+        if isinstance(given, list | tuple | Mapping | Set)
+        else None
+    )
+    if given is None and argument in ("text", "drop"):
+        return ()
+    texts = names is not None and all(isinstance(name, str) for name in names)
+    if given is None or (texts and (argument in ("label", *_ONE) if isinstance(given, str) else argument in _SEVERAL)):
+        return trimmed(given if isinstance(given, str) or names is None else names)
+    wanted = "the name of a column" if argument in _ONE else "names of columns"
+    raise fail(argument, given, f"to be {wanted}", "Name columns by text." if argument in _ONE else "Such as ['age'].")
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A read node table: everything but the values of features.
+
+    ``ids`` is an Arrow array in the order of the nodes, ``layout`` says what the columns of features become (see
+    :class:`sfumato.tables._features.Layout`), and ``fields`` are those of :class:`Graph`.
+    """
+
+    ids: Any
+    layout: Any
+    fields: dict[str, Any]

@@ -1,0 +1,181 @@
+"""What the verifier knows of methods mlp, linear, graph-free, sage and reference.
+
+Part of the verifier: it needs NumPy and the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ._central import OWN, TRAINING, Central, Sizes, no_arc_change, sizes
+from ._kinds import Planned, Weights
+from ._rules import Audience, Certificate, Rules, Tensors
+from ._splits import split_faults
+from ._units import public_parts
+
+if TYPE_CHECKING:
+    from ._tensors import Stored
+
+_OF_EDGES: Audience = {"anyone": ["weights", "predictions"], "the node itself": [], "never": []}
+_OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
+_ROUNDS, _NODES = 100, 61  # of trees
+_SCALE_STEPS = 50
+_CENTER_SHARE, _SCALE_SHARE = 0.02, 0.03
+
+
+class MLP(Central):
+    """The rules of method mlp, a network that reads features alone."""
+
+    settings: ClassVar = TRAINING
+    audience: ClassVar = {
+        "edge": _OF_EDGES,
+        "node": _OF_RECORDS,
+        "record": _OF_RECORDS,
+    }
+    reads_links = False
+    targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Return two linear layers, and a batch norm."""
+        width, features, classes = sizes(certificate)
+        return {"network": ({"layers.0": (width, features), "layers.1": (classes, width)}, {"norms.0": width})}
+
+
+class Linear(MLP):
+    """The rules of method linear: a center of features, where their matrix may be dense, logistic regression, and a scale.
+
+    ``scaled`` says that a method has a scale. Runs that were made before it was there have none.
+    """
+
+    settings: ClassVar = {"epochs": "count", "learning_rate": "positive up to 10", "l2_clip_norm": "positive"}
+    targets: ClassVar[tuple[str, ...]] = ()
+    scaled: ClassVar[bool] = True
+
+    def faults(self, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem for noise that is not split by the public rule, that of before for runs without a scale."""
+        shares = {"center": _CENTER_SHARE} if is_centered(certificate) else {}
+        shares |= {"scale": _SCALE_SHARE} if self._has_scale(certificate) else {}
+        yield from split_faults(certificate, {**shares, "head": 1 - sum(shares.values())}, "head", "head")
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Return the center, the head and the scale where labels are private, and nothing otherwise."""
+        head = super().releases(certificate)
+        scale = Weights("scale", [1], _SCALE_STEPS, arc_change=no_arc_change(certificate))
+        return [*center(certificate), *head, *([scale] * self._has_scale(certificate))] if head else []
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Return one linear layer."""
+        _, features, classes = sizes(certificate)
+        return {"head": ({"": (classes, features)}, {})}
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the shapes of the head and, where there are any, of the center and the scale."""
+        private = "labels" not in public_parts(certificate)
+        scale: Tensors = {"scale": [1]} if private and self._has_scale(certificate) else {}
+        return {**super().networks(certificate, found), **center_tensors(certificate, found), **scale}
+
+    def _has_scale(self, certificate: Certificate) -> bool:
+        return self.scaled and not lacks(certificate, "scale", 1 + len(center(certificate)))
+
+
+def is_centered(certificate: Certificate) -> bool:
+    """Return whether features are read around a center: if public counts say that their matrix may be dense."""
+    public = certificate["public_facts"]
+    return bool(0 < public["num_nodes"] * public["num_features"] <= 30_000_000)
+
+
+def center(certificate: Certificate) -> list[Planned]:
+    """Return the release of the center, if there is one."""
+    columns = certificate["public_facts"]["num_features"]
+    found = Weights("center", [columns], columns, arc_change=no_arc_change(certificate))
+    return [found] if is_centered(certificate) else []
+
+
+def center_tensors(certificate: Certificate, found: Iterable[str]) -> Tensors:
+    """Return the shape of the center among the tensors of the model.
+
+    Weights that come from another run have one if that run had: then it is there if it is ``found``.
+    """
+    borrowed = bool(certificate["composition"]["builds_on"])
+    there = "center" in found if borrowed else is_centered(certificate)
+    return {"center": [certificate["public_facts"]["num_features"]]} if there else {}
+
+
+def lacks(certificate: Certificate, name: str, number: int) -> bool:
+    """Return whether a run, or each trial of a selection, was made before its method had a release.
+
+    ``certificate`` lists what was charged, ``name`` is that of the release, and ``number`` how many others the method had then.
+    """
+    charged = certificate["releases"]
+    for one in charged:
+        if one["event"]["type"] == "selection":  # each trial has its score, too
+            return any(len(events) == number + 1 for events in one["event"]["candidates"])
+    return bool(charged) and all(one["name"] != name for one in charged)
+
+
+class SAGE(Rules):
+    """The rules of methods sage and reference, which have no proof and run without privacy only."""
+
+    settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}
+    targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
+
+
+class GraphFree(Rules):
+    """The rules of method graph-free, which keeps one of three models of features; its tensors show which."""
+
+    settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}
+    audience: ClassVar = {"edge": _OF_EDGES}
+    reads_links = False
+
+    def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for trees that training cannot give."""
+        yield from tree_faults(weights)
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the tensors of the model that was kept."""
+        return of_graph_free(certificate, certificate["settings"]["width"], found)
+
+
+def tree_faults(weights: Mapping[str, Stored], prefix: str = "") -> Iterator[str]:
+    """Yield a problem for trees in which a row may find no leaf: a node must be its own child or come before its children.
+
+    ``prefix`` opens the names of the tensors among the ``weights``.
+    """
+    names = [f"{prefix}trees.{part}" for part in ("left", "right")]
+    if any(name not in weights for name in names):
+        return
+    own = np.arange(_NODES)
+    left, right = (weights[name].array() for name in names)
+    leaf = (left == own) & (right == own)
+    inner = (left > own) & (right > own) & (left < _NODES) & (right < _NODES) & (left % 1 == 0) & (right % 1 == 0)
+    if not (leaf | inner).all():
+        yield f"{prefix}trees: holds a node that is neither a leaf nor before its children"
+    feature = weights[f"{prefix}trees.feature"].array()
+    if ((feature < 0) | (feature % 1 != 0)).any():
+        yield f"{prefix}trees.feature: holds numbers that are no columns"
+
+
+def of_graph_free(certificate: Certificate, width: int, found: Iterable[str]) -> Tensors:
+    """Return the tensors of a model that reads no graph: trees, linear layer, or network with a batch norm.
+
+    ``certificate`` has the public facts, ``width`` is the number of units of the network, and ``found`` are names of tensors,
+    which show what was kept.
+    """
+    _, features, classes = sizes(certificate)
+    kept = {name.partition(".")[0] for name in found}
+    if kept == {"trees"}:
+        parts = ("feature", "threshold", "left", "right", "value")
+        return {f"trees.{part}": [_ROUNDS, classes, _NODES] for part in parts} | {"trees.baseline": [classes]}
+    if kept == {"linear"}:
+        return {"linear.weight": [classes, features], "linear.bias": [classes]}
+    norm = {f"network.norm.{leaf}": [width] for leaf in ("weight", "bias", "running_mean", "running_var")}
+    return {
+        "network.maps.0.weight": [width, features],
+        "network.head.weight": [classes, width],
+        "network.head.bias": [classes],
+        "network.norm.num_batches_tracked": [1],
+        **norm,
+    }

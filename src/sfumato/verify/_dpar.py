@@ -1,0 +1,122 @@
+"""What the verifier knows of method dpar: released PageRank rows, and one network that DP-SGD trained on roots.
+
+It needs NumPy and the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ._central import OWN, Central, Sizes, no_arc_change, sizes
+from ._kinds import Network, Planned, Shape, Values, type_faults
+
+if TYPE_CHECKING:
+    from ._rules import Certificate
+    from ._tensors import Stored
+
+DECLARED = (
+    "Features of nodes outside the training role, and arcs between them, were declared public: nothing is promised about "
+    "them, and the predictions for these nodes read them."
+)
+_NOISY = ("gaussian", "exponential", "exponential-laplace")
+
+
+@dataclass(frozen=True)
+class PageRankRows(Planned):
+    """The K entries of each row: their columns, ascending numbers below ``nodes``, their values, or both.
+
+    ``parts`` are the names of the tensors.
+    """
+
+    nodes: int = field(kw_only=True)
+    parts: tuple[str, ...] = field(kw_only=True)
+    axes: ClassVar[str] = "roots and entries, "
+
+    def tensors(self, release: Values) -> dict[str, Shape]:
+        """Return the parts, each of the shape that was charged."""
+        shape: Shape = release["shape"]
+        return dict.fromkeys(self.parts, shape)
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for parts of another type, and for columns that are out of bounds or out of order."""
+        for part in self.parts:
+            yield from type_faults(part, stored[part], "I64")
+            if part.endswith("columns"):
+                found = stored[part].array()
+                if found.size and not 0 <= int(found.min()) <= int(found.max()) < self.nodes:
+                    yield f"{part}: holds nodes from {found.min()} to {found.max()}, expected 0 to {self.nodes - 1}"
+                if not (np.diff(found, axis=1) > 0).all():
+                    yield f"{part}: holds rows that are not in ascending order, each node once"
+
+
+class DPAR(Central):
+    """The rules of method dpar: rows where the mechanism has noise, and two linear layers."""
+
+    settings: ClassVar = {
+        "mechanism": "one of auto, none, random, " + ", ".join(_NOISY), "num_roots": "count or null", "top_k": "count",
+        "occurrences": "count", "appr_share": "part", "row_clip": "positive", "entry_clip": "positive", "alpha": "share",
+        "rho": "part", "gamma": "part", "batch_size": "count or null", "steps": "count",
+        "learning_rate": "positive up to 100", "width": "count", "l2_clip_norm": "positive", "public_test_graph": "flag",
+        "power_steps": "count", "root_seed": "index",
+    }  # fmt: skip
+    audience: ClassVar = {
+        "node": {
+            "anyone": ["PageRank rows with noise", "weights"],
+            "the node itself": OWN,
+            "never": ["PageRank rows before noise"],
+        }
+    }
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Return two linear layers."""
+        width, features, classes = sizes(certificate)
+        return {"network": ({"first": (width, features), "second": (classes, width)}, {})}
+
+    def caveats(self, certificate: Certificate) -> list[str]:
+        """Return what the claim leaves out where the test graph is declared public."""
+        return [DECLARED] if certificate["settings"]["public_test_graph"] else []
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Return the rows, if they have noise, and the network; nothing without privacy."""
+        if certificate["unit"]["name"] == "none":
+            return []
+        return [*self._rows(certificate), self._network(certificate, "network")]
+
+    def _rows(self, certificate: Certificate) -> Iterator[Planned]:
+        settings, (rows, nodes) = certificate["settings"], self._roots(certificate)
+        entries, mechanism = min(settings["top_k"], nodes), settings["mechanism"]
+        shape: Shape = [rows, entries]
+        same: dict[str, Any] = {"nodes": nodes, "arc_change": no_arc_change(certificate)}
+        columns, values = "appr/columns", "appr/values"
+        if mechanism == "gaussian":
+            yield PageRankRows("appr", shape, nodes, count=rows, parts=(columns, values), **same)
+        elif mechanism in _NOISY:
+            picks = rows * entries
+            yield PageRankRows(columns, shape, 0, event="exponential", count=picks, parts=(columns,), **same)
+            if mechanism == "exponential-laplace":
+                yield PageRankRows(values, shape, entries, event="laplace", count=rows, parts=(values,), **same)
+
+    def _network(self, certificate: Certificate, name: str) -> Network:
+        settings, (rows, _) = certificate["settings"], self._roots(certificate)
+        width, features, classes = sizes(certificate)
+        size = features * width + width + (width + 1) * classes
+        most = 1 if settings["mechanism"] in ("auto", "none") else settings["occurrences"]
+        return Network(
+            name,
+            [size],
+            size,
+            min(settings["batch_size"] or rows, rows) / rows,
+            settings["steps"],
+            None if most == 1 else most,
+            arc_change=no_arc_change(certificate),
+        )
+
+    @staticmethod
+    def _roots(certificate: Certificate) -> tuple[int, int]:
+        """Return how many roots and how many training nodes there are."""
+        nodes = max(certificate["public_facts"]["num_train"], 1)
+        return min(certificate["settings"]["num_roots"] or nodes, nodes), nodes

@@ -1,0 +1,98 @@
+"""What the verifier knows of method label-messages. Part of the verifier: it needs the standard library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from ._baselines import of_graph_free, tree_faults
+from ._central import OF_HOPS, OWN, Central, Sizes, sizes
+from ._kinds import Matrix
+from ._units import public_parts
+
+if TYPE_CHECKING:
+    from ._kinds import Planned
+    from ._rules import Certificate, Tensors
+    from ._tensors import Stored
+
+_WIDTH = 64  # of the graph-free network
+_WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0)  # of the second hop
+
+
+class LabelMessages(Central):
+    """The rules of method label-messages: counts or sums of neighbors' labels, and logistic regression on them.
+
+    Where labels are public, counts have Laplace noise: an edge changes one row, in one of two parts, by one message.
+    """
+
+    settings: ClassVar = {
+        "num_hops": "count or null up to 2",
+        "learner_share": "share or null",
+        "epochs": "count",
+        "learning_rate": "positive up to 10",
+        "l2_clip_norm": "positive",
+    }
+    audience: ClassVar = {
+        "edge": OF_HOPS,
+        "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": OWN, "never": ["sums before noise"]},
+    }
+    routed = True
+    inductive = True
+    reads_weights = True
+    arrives = True
+
+    def setting_faults(self, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem for wrong settings. More than one hop is for unit edge only, under which labels are public."""
+        found = list(super().setting_faults(certificate))
+        yield from found
+        hops = certificate["settings"].get("num_hops")
+        if not found and certificate["unit"]["name"] == "node" and hops not in (None, 1):
+            yield f"certificate.json: settings.num_hops: expected 1 under unit node, got {hops}"
+
+    def hops(self, certificate: Certificate) -> int:
+        """Return the number of hops in the settings, or the default of the unit."""
+        usual = 1 if certificate["unit"]["name"] == "node" else 2
+        return certificate["settings"]["num_hops"] or usual
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Return the counts where labels are public, and the hop and the head where they are not."""
+        found = super().releases(certificate)
+        if not found or "labels" not in public_parts(certificate):
+            return found
+        (nodes, columns), hops = found[0].shape, self.hops(certificate)
+        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], 0, event="pure")]
+
+    def columns(self, certificate: Certificate) -> int:
+        """Return the number of classes: each has a column."""
+        return sizes(certificate)[2]
+
+    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
+        """Return the layers of logistic regression. A linear layer that is the whole network has no name of its own."""
+        _, features, classes = sizes(certificate)
+        inputs = 3 * classes if "labels" in public_parts(certificate) else classes + features
+        return {"head": ({"": (classes, inputs)}, {})}
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the shapes of the head; where labels are public, of the graph-free model, and of the head if it was kept."""
+        head = super().networks(certificate, found)
+        if "labels" not in public_parts(certificate):
+            return head
+        names = list(found)
+        prior = [name.removeprefix("prior.") for name in names if name.startswith("prior.")]
+        alone = {f"prior.{name}": shape for name, shape in of_graph_free(certificate, _WIDTH, prior).items()}
+        if not any(name.startswith("head.") for name in names):
+            return alone
+        if "class.shares" in names:  # runs that were saved without them read no rates
+            classes = self.columns(certificate)
+            head |= {"head.weight": [classes, 4 * classes + 1], "class.shares": [classes]}
+        return {**alone, **head, **({"later.weight": [1]} if self.hops(certificate) == 2 else {})}
+
+    def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for trees that training cannot give, a weight that is no candidate, and shares that are none."""
+        yield from tree_faults(weights, "prior.")
+        if "later.weight" in weights and float(weights["later.weight"].array()[0]) not in _WEIGHTS:
+            yield f"later.weight: expected one of {_WEIGHTS}"
+        if "class.shares" in weights:
+            shares = weights["class.shares"].array().astype(float)
+            if not (shares > 0).all() or not abs(shares.sum() - 1) < 1e-3:
+                yield "class.shares: expected numbers above 0 whose sum is 1"

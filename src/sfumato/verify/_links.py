@@ -1,0 +1,107 @@
+"""What the verifier knows of methods under unit link: users send noisy degrees and neighbor lists.
+
+Part of the verifier: it needs NumPy and the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ._kinds import Form, Planned, Reports, Values, type_faults
+from ._reports import SENT, least_epsilon
+from ._rules import Certificate, Rules, Tensors
+
+if TYPE_CHECKING:
+    from ._tensors import Stored
+
+DEGREES, LINKS = "degree-reports", "link-reports"
+LEARNERS = ("mlp", "beliefs", "gcn")
+_STEPS = 2**20  # of the epsilon of a degree
+
+
+class Blink(Rules):
+    """The rules of method blink: links that both ends report, and a learner on their likelihoods."""
+
+    settings: ClassVar = {
+        "epsilon": "positive up to 1000000", "degree_share": "part", "rule": "one of expected, hard", "width": "count",
+        "epochs": "count", "learning_rate": "positive", "weight_decay": "amount", "dropout": "fraction",
+    }  # fmt: skip
+    audience: ClassVar = {"link": SENT}
+
+    def faults(self, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem for a directed graph, because neighbor lists have no direction, and for a delta that is not needed."""
+        if certificate["unit"]["name"] == "none":
+            return
+        if certificate["public_facts"]["directed"]:
+            yield "certificate.json: public_facts.directed: expected false, since both ends of a link report it"
+        if certificate["claim"]["delta"] != 0:
+            yield f"certificate.json: claim.delta: expected 0, got {certificate['claim']['delta']}"
+
+    def releases(self, certificate: Certificate) -> list[Planned]:
+        """Return the reports of every user: a degree and a list of bits."""
+        n = certificate["public_facts"]["num_nodes"]
+        if certificate["unit"]["name"] == "none":
+            return []
+        check, degree = partial(link_faults, certificate=certificate), ("I64", 0, (0, 0), (-n, 2 * n))
+        return [Reports(DEGREES, [n], 0, check, lambda _: degree), Bits(LINKS, [n, -(-n // 8)], 0, check, _bytes)]
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        """Return the shape of the probabilities, under the name of the learner that was kept."""
+        public = certificate["public_facts"]
+        learner = next((name for name in LEARNERS if name in found), LEARNERS[0])
+        return {learner: [public["num_nodes"], public["num_classes"]]}
+
+
+def _bytes(_: int) -> Form:
+    return "U8", 0, (0, 0), (0, 255)
+
+
+@dataclass(frozen=True)
+class Bits(Reports):
+    """Packed neighbor lists, which hold one of n bits for each pair of users."""
+
+    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
+        """Yield a problem for bits that belong to no user, and for links of users with themselves."""
+        found = stored[self.name]
+        if found.dtype != "U8":
+            yield from type_faults(self.name, found, "U8")
+            return
+        bits, n = found.array(), found.shape[0]
+        own = np.arange(n)
+        if n % 8 and (bits[:, -1] >> n % 8).any():
+            yield f"{self.name}: holds bits beyond the {n} users"
+        if (bits[own, own // 8] >> (own % 8) & 1).any():
+            yield f"{self.name}: holds links of users with themselves"
+
+
+def link_faults(where: str, release: Values, certificate: Certificate) -> Iterator[str]:
+    """Yield what is wrong with degrees or bits of neighbor lists: every user sends them, at their part of the budget.
+
+    Args:
+        where: opens each problem.
+        release: the release as it was charged.
+        certificate: gives the settings and the number of users.
+    """
+    event, settings, n = release["event"], certificate["settings"], certificate["public_facts"]["num_nodes"]
+    degrees = release["name"] == DEGREES
+    expected = [n] if degrees else [n, -(-n // 8)]
+    if release["shape"] != expected:
+        yield f"{where}shape: expected {expected}, for {n} users, got {release['shape'][:4]}"
+    if release["affected_coordinates"] != 0:
+        yield f"{where}affected_coordinates: expected 0, got {release['affected_coordinates']}"
+    if event["type"] != "pure" or event["count"] != 1:
+        yield f"{where}event: expected one report of type pure"
+        return
+    asked = Fraction(settings["epsilon"])
+    part = Fraction(int(asked * Fraction(settings["degree_share"]) * _STEPS), _STEPS)
+    rest = float(asked - part)
+    low, high = (float(part),) * 2 if degrees else (least_epsilon(rest, 1, 2, 2), (1 + 1e-9) * rest)
+    if not low <= event["epsilon"] <= high:
+        wanted = float(part) if degrees else rest
+        yield f"{where}event.epsilon: expected about {wanted:.9g}, as the settings ask, got {event['epsilon']:.9g}"

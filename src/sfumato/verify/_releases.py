@@ -1,0 +1,82 @@
+"""Whether releases, released tensors and weights are those that the rules of the method plan.
+
+Part of the verifier: it needs the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ._collection import tensors
+from ._documents import plain
+from ._tensors import Stored
+
+if TYPE_CHECKING:
+    from ._kinds import Shape
+    from ._rules import Certificate, Rules
+
+Tensors = Mapping[str, Stored] | None
+"""Of one file; None stands for a file that cannot be read, which is a problem already."""
+
+
+def release_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
+    """Yield a problem for releases that the method does not plan, and for events and sizes that public facts do not imply."""
+    planned = {one.name: one for one in rules.releases(certificate)}
+    names = [release["name"] for release in certificate["releases"]]
+    if names != [*planned]:
+        yield f"certificate.json: releases: expected {[*planned] or 'none'}, got {plain(repr(names))}"
+    for index, release in enumerate(certificate["releases"]):
+        where = f"certificate.json: releases[{index}]."
+        if certificate["unit"]["relation"] == "replace" and release["event"].get("relation") == "add-remove":
+            yield f"{where}event.relation: expected replace, the unit's, got add-remove"
+        if release["name"] in planned:
+            yield from planned[release["name"]].faults(where, release)
+
+
+def output_faults(certificate: Certificate, rules: Rules, released: Tensors, weights: Tensors) -> Iterator[str]:
+    """Yield a problem for released tensors that were not charged, and for weights that do not fit the method's networks.
+
+    Args:
+        certificate: the certificate, whose form was checked.
+        rules: the rules of its method.
+        released: the released tensors, or None if they cannot be read.
+        weights: the tensors of the model, or None if they cannot be read.
+    """
+    if released is not None:
+        yield from _released_faults(certificate, rules, released)
+    if weights is not None and certificate["unit"]["name"] != "none":
+        found = list(_weights_faults(weights, rules.networks(certificate, weights)))
+        yield from found or (f"model.safetensors: {text}" for text in rules.weight_faults(certificate, weights))
+
+
+def _released_faults(certificate: Certificate, rules: Rules, released: Mapping[str, Stored]) -> Iterator[str]:
+    planned = {one.name: one for one in rules.releases(certificate)}
+    charged: dict[str, Shape] = {**tensors(certificate)}
+    for release in certificate["releases"]:
+        charged |= planned[release["name"]].tensors(release) if release["name"] in planned else {}
+    for name in sorted(charged.keys() | released.keys()):
+        where = f"releases.safetensors: {plain(name)}: "
+        if name not in released:
+            yield f"{where}the tensor of this release is missing"
+        elif name not in charged:
+            yield f"{where}this tensor belongs to no release"
+        elif not _fits(released[name].shape, charged[name]):
+            found, stated = plain(repr(released[name].shape)), plain(repr(charged[name]))
+            yield f"{where}has shape {found}, but was charged with {stated}"
+
+
+def _fits(shape: list[int], charged: Shape) -> bool:
+    """Return whether a shape is the charged one, in which null stands for any number."""
+    return len(shape) == len(charged) and all(b is None or a == b for a, b in zip(shape, charged, strict=True))
+
+
+def _weights_faults(weights: Mapping[str, Stored], expected: dict[str, list[int]]) -> Iterator[str]:
+    for name in sorted(weights.keys() | expected.keys()):
+        where = f"model.safetensors: {plain(name)}: "
+        if name not in expected:
+            yield f"{where}belongs to no network of this method"
+        elif name not in weights:
+            yield f"{where}is missing"
+        elif weights[name].shape != expected[name]:
+            yield f"{where}expected shape {expected[name]}, as the settings say, got {plain(repr(weights[name].shape))}"

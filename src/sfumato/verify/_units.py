@@ -1,0 +1,208 @@
+"""The units of privacy as a certificate writes them. **A new unit is one entry of** :data:`UNITS`.
+
+Part of the verifier: it needs the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ._documents import round_up
+from ._values import case_faults
+
+Unit = dict[str, Any]
+Certificate = dict[str, Any]
+
+
+def _none(_: Any) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class UnitRules:
+    """The rules of a unit: what the verifier knows of it.
+
+    Args:
+        fields: kinds of the relation and of every parameter (``values.py``).
+        trust: the trust model whose sentences a certificate holds (``sentences.py``).
+        protects: what is protected, in plain words, from the unit as the certificate writes it.
+        public: which of features, labels and arcs are not protected.
+        rows: how many rows of noisy sums along arcs one record can change; None where nothing bounds them.
+        caveats: sentences that follow from unit, claim and public facts.
+        verdict: further lines about a claimed epsilon.
+        many: whether one record may hold many nodes, so that it can change any number of counted ones.
+        cells: how many cells there are, where a record is one of them; else 0.
+    """
+
+    fields: Mapping[str, str]
+    trust: str
+    protects: Callable[[Unit], str]
+    public: Callable[[Unit], tuple[str, ...]] = lambda _: ()
+    rows: Callable[[Unit], int | None] = lambda _: None
+    caveats: Callable[[Certificate], list[str]] = _none
+    verdict: Callable[[float], list[str]] = _none
+    many: bool = False
+    cells: Callable[[Certificate], int] = lambda _: 0
+
+    @property
+    def reported(self) -> bool:
+        """Whether users trust nobody and send reports."""
+        return self.trust in ("local", "link")
+
+
+def unit_rules(certificate: Certificate) -> UnitRules:
+    """Return the rules of a certificate's unit, whose form was checked."""
+    return UNITS[certificate["unit"]["name"]]
+
+
+def owns_arcs(certificate: Certificate) -> bool:
+    """Return whether a record is one node with the arcs that it owns, so that arcs of others are not protected.
+
+    >>> owns_arcs({"unit": {"name": "node", "relation": "remove", "arcs": "owned", "max_out_degree": None}})
+    True
+    """
+    return bool(certificate["unit"].get("arcs") == "owned")
+
+
+def public_parts(certificate: Certificate) -> tuple[str, ...]:
+    """Return which of features, labels and arcs the unit leaves unprotected.
+
+    >>> public_parts({"unit": {"name": "edge", "relation": "add-remove", "directed": False}})
+    ('features', 'labels')
+    """
+    return unit_rules(certificate).public(certificate["unit"])
+
+
+def unit_form_faults(unit: Unit) -> Iterator[str]:
+    """Return a problem for a unit that is not known, or that has other parameters than its own.
+
+    >>> list(unit_form_faults({"name": "record", "relation": "remove"}))
+    ["certificate.json: unit.relation: expected one of add-remove, replace, got 'remove'"]
+    """
+    return case_faults(unit, {name: rules.fields for name, rules in UNITS.items()}, "certificate.json: unit")
+
+
+def _edge(unit: Unit) -> str:
+    return "the presence of any one " + ("directed arc" if unit["directed"] else "undirected edge")
+
+
+def _half_an_edge(certificate: Certificate) -> list[str]:
+    if not certificate["unit"]["directed"] or certificate["public_facts"]["directed"]:
+        return []
+    return [
+        "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
+        "larger (Gaussian noise: sensitivity sqrt 2; Laplace noise and randomized response: epsilon doubles). This is the "
+        "published convention, not the honest default."
+    ]
+
+
+def _node(unit: Unit) -> str:
+    if unit["arcs"] == "incident":
+        return "any one node: its features, its label and every arc in or out of it"
+    cap = unit["max_out_degree"]
+    return f"any one node: its features, its label and the {f'(at most {cap}) ' if cap else ''}out-arcs it owns"
+
+
+def _owned_rows(unit: Unit) -> int | None:
+    """Those of a node's arcs; of two lists of them where a record is replaced."""
+    if unit["arcs"] == "incident" or unit["max_out_degree"] is None:
+        return None
+    rows: int = unit["max_out_degree"] * (1 + (unit["relation"] == "replace"))
+    return rows
+
+
+def _neighbors_tell(certificate: Certificate) -> list[str]:
+    """Under incident arcs the second sentence is not true; runs that were made before this was seen hold it."""
+    other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+    owned = certificate["unit"]["arcs"] == "owned" or other_end in certificate["caveats"]
+    return [
+        "A node's label may still be inferred from what other nodes' records say about it.",
+        *[other_end] * (not certificate["public_facts"]["directed"] and owned),
+    ]
+
+
+def _local(unit: Unit) -> str:
+    kept = " and ".join(word for word, held in (("features", unit["features"]), ("label", unit["labels"])) if held)
+    return f"one user's {kept}, from everyone, the server too"
+
+
+def _both_ends(certificate: Certificate) -> list[str]:
+    """A link is a bit of two lists."""
+    epsilon = certificate["claim"]["epsilon"]
+    if epsilon is None:
+        return []
+    return [
+        f"epsilon = {round_up(epsilon)} is that of one bit of one list. A relationship that both of its ends report costs "
+        f"epsilon = {round_up(2 * epsilon)}.",
+        "A whole neighbor list costs epsilon for every bit in which it could differ: about how many links a user has is not "
+        "hidden.",
+    ]
+
+
+_RELATIONS = "one of replace, add-remove"
+_CELLS = {
+    "directions": "{} cells of each class, found by public random directions",
+    "centroids": "{} cells of each class, found by public centroids",
+    "declared": "{} cells that a public column declares",
+}
+_OF_CELLS = {
+    "directions": "A record that moves to another cell or class changes two cells, which costs more than the claim.",
+    "centroids": "The centroids must be public: if they were fitted on protected records, such as by k-means on private "
+    "images, the claim does not hold. A record that moves to another cell changes two cells, which costs more.",
+    "declared": "Who is in which cell is not protected: if the cells were computed from protected records, such as by "
+    "k-means on private images, what they tell about these records is not covered.",
+}
+
+
+def _cell(unit: Unit) -> str:
+    return f"all records of any one cell: {_CELLS[unit['partition']].format(unit['cells'])}"
+
+
+def _shared(certificate: Certificate) -> list[str]:
+    return [
+        _OF_CELLS[certificate["unit"]["partition"]],
+        "What is common to many cells of a class may be learned: only what one cell adds is protected.",
+    ]
+
+
+def _two_classes(_: Certificate) -> list[str]:
+    return [
+        "A record that moves to another class changes two classes, which costs more than the claim. So does a person with "
+        "records in two classes. That a class exists, and its name, are not protected."
+    ]
+
+
+def _num_cells(certificate: Certificate) -> int:
+    unit, classes = certificate["unit"], certificate["public_facts"]["num_classes"]
+    return int(unit["cells"] if unit["partition"] == "declared" else unit["cells"] * classes)
+
+
+UNITS: dict[str, UnitRules] = {
+    "none": UnitRules(
+        {"relation": "one of none"}, "curator", lambda _: "nothing: this run carries no privacy guarantee",
+        lambda _: ("features", "labels", "arcs")),
+    "edge": UnitRules(
+        {"relation": "one of add-remove", "directed": "flag"}, "curator", _edge,
+        lambda _: ("features", "labels"), lambda unit: 1 if unit["directed"] else 2, _half_an_edge),
+    "node": UnitRules(
+        {"relation": "one of remove, replace", "arcs": "one of owned, incident", "max_out_degree": "count or null"}, "curator",
+        _node, rows=_owned_rows, caveats=_neighbors_tell),
+    "record": UnitRules({"relation": "one of add-remove, replace"}, "curator", lambda _: "any one record"),
+    "class": UnitRules(
+        {"relation": _RELATIONS}, "curator", lambda _: "all records of any one class", many=True,
+        caveats=_two_classes, cells=lambda certificate: certificate["public_facts"]["num_classes"]),
+    "subclass": UnitRules(
+        {"relation": _RELATIONS, "cells": "count", "partition": "one of directions, centroids, declared"}, "curator", _cell,
+        many=True, caveats=_shared, cells=_num_cells),
+    "local": UnitRules(
+        {"relation": "one of replace", "features": "flag", "labels": "flag"}, "local", _local,
+        lambda unit: ("arcs", *(part for part in ("features", "labels") if not unit[part]))),
+    "link": UnitRules(
+        {"relation": "one of replace"}, "link",
+        lambda _: "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report "
+        "costs twice the epsilon",
+        lambda _: ("features", "labels"), caveats=_both_ends,
+        verdict=lambda epsilon: [f"claim for a relationship that both ends report: epsilon {round_up(2 * epsilon)}"]),
+}  # fmt: skip

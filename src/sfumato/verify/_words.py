@@ -1,0 +1,75 @@
+"""What a certificate says in words: all of it follows from unit, direction, method and mechanisms.
+
+Part of the verifier: it needs the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import _arrivals as arrivals
+from ._caveats import stated
+from ._documents import differences
+from ._events import leaves
+from ._sentences import SENTENCES
+from ._units import UNITS, unit_rules
+
+if TYPE_CHECKING:
+    from ._rules import Audience, Certificate, Rules
+
+_WEIGHED = {"edge": ", and its weight", "node": ", and their weights"}
+"""What is added where weights of edges count: they are part of the record."""
+EVERYTHING: Audience = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}  # under unit none
+_SUMS = (
+    "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. "
+    "Sums over examples are exact.",
+    "DP-SGD takes for granted that functions of one number, and sums along one record's row, give the same bits "
+    "wherever in a batch the row stands. Products, and sums over records, are exact.",
+    "Floating-point error moves a sum of clipped gradients by at most 2^-20 of the clip norm a record: a margin "
+    "that is stated, not proved.",
+)
+"""What is said of sums in DP-SGD: now, before examples could be groups, and before the sums were exact."""
+
+
+def sentence_faults(certificate: Certificate, rules: Rules | None) -> Iterator[str]:
+    """Yield a problem for sentences of another trust model than the method's or, if the method has none, the unit's."""
+    trust = (rules and rules.trust) or unit_rules(certificate).trust
+    trust += ", from devices" * ("collection" in certificate)
+    if trust not in SENTENCES:
+        yield "certificate.json: collection: not expected, since users trust a curator"
+        return
+    for field, value in SENTENCES[trust].items():
+        found = differences(certificate[field], value, field)
+        yield from (f"certificate.json: {text} (compared with what the unit implies)" for text in found)
+
+
+def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
+    """Yield a problem for words that unit, direction, method and mechanisms do not imply."""
+    unit, held = certificate["unit"], certificate["caveats"]
+    sums = next((text for text in _SUMS if text in held), _SUMS[0])
+    limits = [*rules.caveats(certificate), *arrivals.caveats(certificate)]
+    caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums), *limits]
+    weighed = _WEIGHED.get(unit["name"], "") if "max_weight" in certificate["public_facts"] else ""
+    expected: dict[str, Any] = {
+        "protects": UNITS[unit["name"]].protects(unit) + weighed,
+        "caveats": [*caveats, *stated(rules.doubts(certificate), held, may_be_old="collection" not in certificate)],
+        "who_may_see": EVERYTHING if unit["name"] == "none" else rules.audience[unit["name"]],
+    }
+    for field, value in expected.items():
+        found = differences(certificate[field], value, field)
+        yield from (f"certificate.json: {text} (compared with what unit and method imply)" for text in found)
+
+
+def _of_events(certificate: Certificate, sums: str) -> list[str]:
+    """Return caveats that follow from mechanisms."""
+    events = list(leaves(release["event"] for release in certificate["releases"]))
+    found = []
+    if any(event["type"] == "selection" for event in events):
+        found.append(
+            "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen "
+            "without looking at protected data. The number of trials, and every trial but the best, stay secret."
+        )
+    if any("sampling_prob" in event for event in events):
+        found.append(sums)
+    return found
