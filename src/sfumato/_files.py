@@ -27,13 +27,6 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
     Processes that write one file at the same time each have a name of their own: the last of them wins, whole.
 
-    Args:
-        path: replaced if it exists.
-        mode: rights of the file, less what the process masks.
-
-    Raises:
-        OSError: folder or disk refuses it; ``filename`` names it.
-
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with whole_file(Path(folder) / "key", 0o600) as file:
     ...         _ = file.write(b"secret")
@@ -61,10 +54,6 @@ def read_secret(path: Path) -> bytes:
     """Read a file that only its owner may read or write, as programs for SSH do with their keys.
 
     A file that belongs to another user, such as one that a service was handed, may be readable by a group, and not be written.
-
-    Raises:
-        InputError: other users may read or write it.
-        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         found = os.fstat(file.fileno())
@@ -98,11 +87,7 @@ def _remove_dead(path: Path) -> None:
 
 
 def write_json(path: Path, values: object) -> None:
-    """Write values as indented JSON, whole or not at all, in a folder that is made.
-
-    Raises:
-        OSError: folder or disk refuses it.
-    """
+    """Write values as indented JSON, whole or not at all, in a folder that is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         file.write((json.dumps(values, indent=1) + "\n").encode())
@@ -114,9 +99,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
     Args:
         path: must not exist, or be empty. The folder above it is made.
-
-    Raises:
-        OSError: folder or disk refuses it; ``filename`` names it.
 
     >>> with tempfile.TemporaryDirectory() as parent:
     ...     with whole_folder(Path(parent) / "graph") as folder:
@@ -138,9 +120,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def finish_folder(folder: Path, path: Path) -> None:
     """Give a folder its own name once all its files are on disk.
-
-    Raises:
-        OSError: ``path`` is a folder that holds something, or the disk refuses it.
 
     >>> with tempfile.TemporaryDirectory() as parent:
     ...     Path(parent, "new").mkdir()
@@ -167,14 +146,6 @@ def sync_file(path: Path) -> None:
 
 def append_line(path: Path, line: str, *, new: bool) -> None:
     r"""Append a line to a file of lines, or create the file. It is on disk when this returns; a failure takes the line back.
-
-    Args:
-        path: the file to write.
-        line: without its end of line.
-        new: whether the file must be created; its name is then made durable too.
-
-    Raises:
-        OSError: folder or disk refuses it; ``filename`` names it.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     append_line(Path(folder) / "ledger.jsonl", "{}", new=True)

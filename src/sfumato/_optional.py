@@ -81,11 +81,7 @@ def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:
 
 
 def require(module: str) -> ModuleType:
-    """Import an optional package, or say which extra installs it.
-
-    Raises:
-        MissingDependencyError: the package is not installed.
-    """
+    """Import an optional package, or say which extra installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -94,9 +90,6 @@ def require(module: str) -> ModuleType:
 
 def check_installed(*packages: str) -> None:
     """Refuse at once what would need an absent package later, without importing any package.
-
-    Raises:
-        MissingDependencyError: one of ``packages`` is not installed.
 
     >>> check_installed()
     """
@@ -116,10 +109,6 @@ def lazily(
     package: str, homes: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Build ``__getattr__`` and ``__dir__`` of a package, which import modules and names on first use.
-
-    Args:
-        package: full name of the package.
-        homes: names that other modules define, each with its home module, in full where another package holds it.
 
     The built ``__getattr__`` raises AttributeError for a name that does not exist, and MissingDependencyError for one that
     needs an absent package.

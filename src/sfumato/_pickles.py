@@ -166,9 +166,6 @@ def load_pickle(stream: BinaryIO, source: str | Path) -> Any:
 
     Strings written by Python 2 are read as Latin-1. ``source`` is the file name for messages.
 
-    Raises:
-        DataError: the pickle asks for a global outside the allow-list, or is damaged.
-
     >>> load_pickle(io.BytesIO(pickle.dumps({"a": np.arange(3)}, protocol=2)), "example")
     {'a': array([0, 1, 2])}
     >>> load_pickle(io.BytesIO(b"cos\nsystem\n(S'true'\ntR."), "example")  # doctest: +ELLIPSIS
@@ -219,9 +216,6 @@ def _read_npy(content: bytes, source: str) -> Any:
 @contextmanager
 def reading(source: str | Path) -> Iterator[None]:
     """Turn whatever reading the file ``source`` raises into a one-line ``DataError``; Sfumato's own errors pass.
-
-    Raises:
-        DataError: reading the file failed.
 
     >>> with reading("cora.graph"):  # doctest: +ELLIPSIS
     ...     raise EOFError("Ran out of input")

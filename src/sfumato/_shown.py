@@ -32,11 +32,6 @@ class Shown:
 
 
 def html_table(title: str, facts: Mapping[str, str]) -> str:
-    """Return a table of HTML, every text escaped, with a row for each fact.
-
-    Args:
-        title: stands above the table.
-        facts: what is shown, by name.
-    """
+    """Return a table of HTML, every text escaped, with a row for each fact."""
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
     return f"<table><caption>{escape(title)}</caption>{rows}</table>"

@@ -10,14 +10,7 @@ from sfumato.errors import InputError
 
 
 def fail(name: str, value: Any, expected: str, remedy: str = "") -> InputError:
-    """Build the error ``Expected <name> <expected>, got <value>. <remedy>``.
-
-    Args:
-        name: the name of the argument.
-        value: that was given; it must be public under every unit, since messages reach logs.
-        expected: what the value has to be, such as "to be True or False".
-        remedy: what to do, as a sentence.
-    """
+    """Build the error ``Expected <name> <expected>, got <value>. <remedy>``."""
     held = hasattr(value, "__len__") and any(hasattr(value, mark) for mark in ("__array__", "__arrow_c_stream__"))
     got = type(value).__name__ if held else repr(value)  # arrays and tables hold data, which is nobody's to read
     return InputError(f"Expected {name} {expected}, got {got}." + (f" {remedy}" if remedy else ""))
@@ -37,19 +30,7 @@ def check_real(
     open_high: bool = False,
     **kwargs: Any,
 ) -> float:
-    """Return the one keyword argument as a finite float between ``low`` and ``high``.
-
-    Args:
-        remedy: what to do, as a sentence for the message.
-        low: the least allowed value.
-        high: the largest allowed value.
-        open_low: whether ``low`` itself is refused.
-        open_high: whether ``high`` itself is refused.
-        kwargs: the argument to check, by its name.
-
-    Raises:
-        InputError: the value is no number, not finite, or out of range.
-    """
+    """Return the one keyword argument as a finite float between ``low`` and ``high``."""
     name, value = _single(kwargs)
     left, right = ("> " if open_low else ">= "), ("< " if open_high else "<= ")
     bounds = [left + f"{low:g}"] * (low > -math.inf) + [right + f"{high:g}"] * (high < math.inf)
@@ -67,17 +48,7 @@ def check_real(
 
 
 def check_int(remedy: str = "", *, low: int | None = None, high: int | None = None, **kwargs: Any) -> int:
-    """Return the one keyword argument as an int between ``low`` and ``high``, both included.
-
-    Args:
-        remedy: what to do, as a sentence for the message.
-        low: the least allowed value; None sets no limit.
-        high: the largest allowed value; None sets no limit.
-        kwargs: the argument to check, by its name.
-
-    Raises:
-        InputError: the value is no whole number, or out of range.
-    """
+    """Return the one keyword argument as an int between ``low`` and ``high``, both included."""
     name, value = _single(kwargs)
     bounds = [f">= {low}"] * (low is not None) + [f"<= {high}"] * (high is not None)
     expected = "to be an integer" + (" " + " and ".join(bounds) if bounds else "")
@@ -90,16 +61,7 @@ def check_int(remedy: str = "", *, low: int | None = None, high: int | None = No
 
 
 def check_kind(kind: type, remedy: str = "", **kwargs: Any) -> None:
-    """Refuse the one keyword argument if it is no ``kind``; the message names its type and not its value, which may be private.
-
-    Args:
-        kind: the expected class.
-        remedy: what to do, as a sentence for the message.
-        kwargs: the argument to check, by its name.
-
-    Raises:
-        InputError: it is of another class.
-    """
+    """Refuse the one keyword argument if it is no ``kind``; the message names its type alone, as its value may be private."""
     name, value = _single(kwargs)
     if not isinstance(value, kind):
         found = type(value).__name__
@@ -109,11 +71,7 @@ def check_kind(kind: type, remedy: str = "", **kwargs: Any) -> None:
 
 
 def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> str:
-    """Return the one keyword argument if it is among ``choices``. The ``remedy`` says what to do, as a sentence for the message.
-
-    Raises:
-        InputError: the value is none of the choices.
-    """
+    """Return the one keyword argument if it is among ``choices``. The ``remedy`` is a sentence that says what to do."""
     name, value = _single(kwargs)
     if not isinstance(value, str) or value not in choices:
         raise fail(name, value, "to be one of " + ", ".join(choices), remedy)

@@ -42,11 +42,5 @@ class Attack(ABC):
         trained under privacy, whose noise nobody can repeat.
 
         Args:
-            fitted: the model that is attacked.
-            graph: that it was fitted on, with the roles of that fit.
             seed: of all that the attack draws.
-            progress: a function, called with (stage, done, total); None if nobody watches.
-
-        Raises:
-            InputError: the seed is no whole number from 0 to 2^32 - 1, or the attack does not fit this model or graph.
         """

@@ -44,9 +44,6 @@ class Attributes(Attack):
         arcs: whether imputation from neighbors is measured.
         most: the largest number of nodes; a random part of them if there are more.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> Attributes().known, Attributes.name
     (0.5, 'attributes')
 
@@ -76,9 +73,6 @@ class Attributes(Attack):
         """Score nodes by the predicted feature.
 
         ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-
-        Raises:
-            InputError: there is no such column of zeros and ones, or one side has no node that has it or no node that has not.
         """
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         if graph.num_features < 2:
@@ -129,9 +123,6 @@ def same_attribute(graph: Graph, column: int) -> NDArray[np.bool_]:
 def even_column(x: Any) -> int:
     """Find the column of zeros and ones whose halves are the most even.
 
-    Raises:
-        InputError: no column has zeros and ones alone.
-
     >>> even_column(np.array([[1, 0, 0.5], [1, 1, 0.5], [1, 0, 0.5]]))
     1
     """
@@ -152,10 +143,8 @@ def neighbor_rows(
     Without a neighbor of the kind the mean is that of all known nodes, or zeros.
 
     Args:
-        graph: arcs of either direction are read.
         others: the other features, [num_nodes, columns].
         hidden: the hidden feature, float64 [num_nodes]; it is read of ``known`` alone.
-        known: the nodes whose hidden feature is known.
     """
     arcs = adjacency(graph).astype(np.float64)
     both = sp.csr_matrix(arcs.maximum(arcs.T))

@@ -42,9 +42,6 @@ class Degree(Attack):
         within: whether only arcs between the nodes asked for are counted, as a method that trains on these alone reads them.
         most: the largest number of nodes; a random part of them if there are more.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> Degree().sees, Degree.name
     ('posteriors', 'degree')
 
@@ -74,9 +71,6 @@ class Degree(Attack):
         """Score nodes by their predicted degrees.
 
         ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-
-        Raises:
-            InputError: all nodes asked for have the same degree, or there are hardly any.
         """
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         nodes = np.flatnonzero(graph.train_mask) if self.role == "train" else np.arange(graph.num_nodes)

@@ -42,9 +42,6 @@ def ssim_distance(image: NDArray[np.float32], images: NDArray[np.float32]) -> ND
 
     Shapes: ``image`` is [channels, height, width], ``images`` [n, channels, height, width], and the result [n].
 
-    Raises:
-        InputError: the images differ in shape, or are smaller than the window.
-
     >>> ramp = np.linspace(0, 1, 64).reshape(1, 8, 8)
     >>> ssim_distance(ramp, np.stack([ramp, ramp[:, ::-1]])).round(3).tolist()
     [0.0, 1.926]
@@ -121,15 +118,6 @@ class Nearest:
         Shapes: ``image`` is [channels, height, width]; ``train`` and ``heldout`` are [n, channels, height, width], each with an
         n of its own.
 
-        Args:
-            distance: ``euclidean`` or ``ssim``.
-            image: the reconstruction of the class.
-            train: the training images of the class.
-            heldout: images of the class that the model never saw.
-
-        Raises:
-            InputError: the distance is unknown, a side is empty, or shapes differ.
-
         >>> pixels = np.array([0.1, 0.4, 0.5, 0.9]).reshape(4, 1, 1, 1)
         >>> nearest = Nearest.of("euclidean", np.zeros((1, 1, 1)), train=pixels, heldout=pixels[1:3])
         >>> {name: round(value, 3) for name, value in nearest.to_dict().items()}
@@ -155,9 +143,6 @@ def expected_minimum(values: NDArray[np.float64], size: int) -> float:
     """Compute the mean of the smallest value over all subsets of ``size`` of the ``values``.
 
     Of n sorted values, the i-th (from 0) is the smallest of C(n - 1 - i, size - 1) of the C(n, size) subsets.
-
-    Raises:
-        InputError: there are fewer values than ``size``, or ``size`` is below 1.
 
     >>> round(expected_minimum(np.array([1.0, 2.0, 4.0]), 2), 6)
     1.333333

@@ -38,9 +38,6 @@ class WholeGraph(Attack):
         distance: one of :data:`~sfumato.attacks._pairs.DISTANCES`.
         most: the largest number of nodes; a random part of them, with the links between them, if there are more.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> WholeGraph().distance, WholeGraph.name
     ('correlation', 'graph')
 
@@ -66,9 +63,6 @@ class WholeGraph(Attack):
         """Score all pairs by their similarity.
 
         ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-
-        Raises:
-            InputError: the nodes have no link between them, or all pairs are links.
         """
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         nodes = np.sort(coins.permutation(graph.num_nodes)[: self.most])

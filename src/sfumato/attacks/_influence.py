@@ -60,9 +60,6 @@ class Influence(Attack):
         step: d, the relative change of a node's features.
         most: the largest number of links that are candidates.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> Influence().step, Influence.name
     (0.0001, 'links-influence')
 
@@ -85,9 +82,6 @@ class Influence(Attack):
         """Score pairs by influence.
 
         ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-
-        Raises:
-            InputError: there are no features, or predictions read others' features in a way that has no float64 form here.
         """
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         if graph.x is None:
@@ -139,10 +133,7 @@ class ArcNetwork:
         r"""Compute the influence of the first node of each pair on the second, float64 [num_pairs].
 
         Args:
-            x: rows of features, dense or sparse.
             pairs: numbers of nodes, int64 [num_pairs, 2].
-            step: d, the relative change of the first node's features.
-            progress: a function, called with (stage, done, total); None if nobody watches.
         """
         found, order = np.zeros(len(pairs)), np.argsort(pairs[:, 0], kind="stable")
         sources, starts = np.unique(pairs[order, 0], return_index=True)
@@ -244,11 +235,6 @@ def answers_alone(fitted: Fitted, graph: Graph, progress: Progress | None = None
     For each bit of the node numbers and each value of it, the nodes with that bit exchange their features in a circle, and
     every other answer must be the same to the last bit. Any two nodes differ in a bit: each stands still while the other
     moves. An influence that cancels out among many nodes would be missed.
-
-    Args:
-        fitted: the model that answers.
-        graph: that it was fitted on, with features.
-        progress: a function, called with (stage, done, total); None if nobody watches.
     """
     x: Any = graph.x
     fitted = taking_any_features(fitted)

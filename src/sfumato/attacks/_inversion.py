@@ -61,9 +61,6 @@ class Inversion:
         tau: the constant inside the root in Adam.
         start: the standard deviation of the noise that w starts with.
 
-    Raises:
-        InputError: a setting is out of its range.
-
     >>> Inversion().weight, Inversion.faces().weight, Inversion.original().optimizer
     (0.05, 0.001, 'sgd')
     """
@@ -128,13 +125,6 @@ class Inversion:
         Args:
             network: maps images in [0, 1], float32 [n, channels * height * width], to scores [n, num_classes]; it is set to
                 evaluation, and its weights are left alone.
-            image_shape: channels, height and width of an image.
-            classes: the numbers of the classes to reconstruct, each once.
-            progress: a function, called with (steps done, steps); None if nobody watches.
-
-        Raises:
-            InputError: the shape is no image, a class is repeated or unknown to the network, or the window of the bilateral
-                total variation is as large as the image.
 
         >>> network = torch.nn.Linear(2, 2, bias=False)
         >>> _ = network.weight.data.copy_(torch.tensor([[9.0, 0.0], [0.0, 9.0]]))
@@ -202,11 +192,6 @@ def bilateral_variation(x: torch.Tensor, window: int, decay: float) -> torch.Ten
     term l = m = 0 is zero. The exponent is l + m as the thesis prints it; Farsiu et al. have abs(l) + abs(m).
 
     Shapes: ``x`` is [n, channels, height, width], with sides above ``window``; the result is [n].
-
-    Args:
-        x: the images, in any range.
-        window: p, the largest shift in pixels.
-        decay: alpha, the factor for each pixel of a shift.
 
     >>> round(bilateral_variation(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]), window=1, decay=0.5).item(), 3)
     2.25

@@ -31,14 +31,6 @@ def leaving_rows(fitted: Fitted, graph: Graph, sees: str) -> NDArray[np.float64]
     Posteriors are centered log-probabilities. Releases are those with a row for each node that anyone may see, side by side; of
     released edges it is the degree that they say. Without privacy nothing was released, and it is what prediction reads. The
     embeddings are those of dpar, an evaluation alone.
-
-    Args:
-        fitted: the model that is attacked.
-        graph: that it was fitted on.
-        sees: one of :data:`SIGHTS`.
-
-    Raises:
-        InputError: the model has nothing of the kind.
     """
     nodes = graph.num_nodes
     if sees == "posteriors":

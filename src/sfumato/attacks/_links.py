@@ -50,9 +50,6 @@ class Links(Attack):
         features: whether the attacker uses feature rows too.
         most: the largest number of links that are candidates.
 
-    Raises:
-        InputError: a setting is out of range, or features are used without known pairs.
-
     >>> Links().distance, Links.name
     ('correlation', 'links')
 
@@ -135,12 +132,6 @@ def learned_scores(
     Mean and deviation of each column are those of the known pairs: the others are never looked at before they are scored.
 
     Shapes: ``known`` is [num_known, columns], ``asked`` [num_asked, columns], and the result float64 [num_asked].
-
-    Args:
-        known: what is seen of the known pairs.
-        is_link: whether each of them is a link.
-        asked: what is seen of the pairs to score.
-        seed: of the first weights.
 
     >>> rows = np.linspace(-1, 1, 40)[:, None]
     >>> bool((np.diff(learned_scores(rows, rows[:, 0] > 0, rows, seed=0)) > 0).mean() > 0.9)

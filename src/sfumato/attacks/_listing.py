@@ -47,9 +47,6 @@ def attack_named(name: str, **settings: Any) -> Attack:
 
     ``name`` is one of :data:`ATTACKS`, and ``settings`` are fields of the attack.
 
-    Raises:
-        InputError: no attack has this name, or a setting is out of range.
-
     >>> attack_named("membership-confidence").name
     'membership-confidence'
     """

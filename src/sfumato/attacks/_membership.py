@@ -81,9 +81,6 @@ class ShadowMembership(Attack):
         epochs: full-batch steps of the attack network.
         learning_rate: step size of Adam, in (0, 10].
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> ShadowMembership().num_per_class
     1000
 
@@ -134,12 +131,7 @@ class ShadowMembership(Attack):
         )
 
     def shadow_graph(self, graph: Graph, seed: int) -> Graph:
-        """Draw the shadow model's nodes and give them roles; all other nodes have none.
-
-        Args:
-            graph: its labels are read, and of its roles the number of each.
-            seed: of the draw.
-        """
+        """Draw the shadow model's nodes and give them roles; all other nodes have none."""
         draw, y = np.random.default_rng([seed, 0]), labels(graph)
         drawn = np.concatenate(
             [draw.permutation(np.flatnonzero(y == one))[: self.num_per_class] for one in range(graph.num_classes)]
@@ -162,10 +154,7 @@ class ShadowMembership(Attack):
 
         Args:
             answers: rows of :func:`attack_rows` of the shadow model, [num_nodes, 2 num_classes].
-            known: the nodes that the shadow model was trained on, and others.
             queries: rows of the target, [n, 2 num_classes].
-            seed: of the initial weights and of which rows are taken.
-            progress: a function, called with (stage, done, total).
         """
         draw, size = np.random.default_rng([seed, 2]), min(map(len, known))
         rows = np.concatenate([draw.permutation(side)[:size] for side in known])

@@ -60,9 +60,6 @@ class Candidates:
         """Split both kinds at random: a share that the attacker knows, and the rest. No pair is in both.
 
         ``share`` is the share of the first part, and ``coins`` draw it.
-
-        Raises:
-            InputError: one part would lack links or others.
         """
         parts: list[list[NDArray[np.int64]]] = [[], []]
         for pairs in (self.links, self.others):
@@ -87,14 +84,6 @@ def candidates(graph: Graph, coins: np.random.Generator, most: int) -> Candidate
     """Draw the candidates: all links (a random part of them if there are more than ``most``), and as many random other pairs.
 
     Others are different pairs of different nodes without an arc either way, each equally likely.
-
-    Args:
-        graph: whose links are asked for.
-        coins: draw links and others.
-        most: the largest number of links.
-
-    Raises:
-        InputError: the graph has no link, or hardly a pair without one.
 
     >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False)
@@ -132,9 +121,7 @@ def pair_distances(rows: Any, pairs: NDArray[np.int64], names: Sequence[str] = D
     Shapes: ``rows`` is [num_nodes, columns], dense or sparse; the result is float64 [len(pairs), len(names)].
 
     Args:
-        rows: a row for each node.
         pairs: numbers of nodes, int64 [num_pairs, 2].
-        names: which of the :data:`DISTANCES`, one for each column; all by default.
 
     >>> rows = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     >>> pair_distances(rows, np.array([[0, 1], [0, 2]])).round(3).tolist()[0]

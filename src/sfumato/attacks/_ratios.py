@@ -61,9 +61,6 @@ class LiRA(Attack):
         online: whether shadow models that were trained on the node are read too.
         fixed_variance: one variance a side for all nodes, which the paper advises for fewer than 64 shadow models.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> LiRA(num_shadows=4).online
     True
 
@@ -92,14 +89,7 @@ class LiRA(Attack):
         return self.judged(fitted, graph, shadows(fitted, graph, self.num_shadows, seed, progress), seed)
 
     def judged(self, fitted: Fitted, graph: Graph, models: Shadows, seed: int) -> Attacked:
-        """Score every candidate by shadow models that are trained already, which several attacks may share.
-
-        Args:
-            fitted: the model that is attacked.
-            graph: that it was fitted on.
-            models: what the shadow models say.
-            seed: of the baseline without the model.
-        """
+        """Score every candidate by shadow models that are trained already, which several attacks may share."""
         asked, rows = Candidates.of(graph), np.concatenate(Candidates.of(graph))
         values = np.zeros(graph.num_nodes)
         target = confidence(fitted.predict_proba(graph), labels(graph))
@@ -161,9 +151,6 @@ class RMIA(Attack):
         offline_a: a, in [0, 1]: how a probability under models without the node tells that under all models; offline only.
         gamma: how much more than a population node a node has to be liked, at least 1.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> RMIA().offline_a
     0.3
 
@@ -190,9 +177,6 @@ class RMIA(Attack):
         """Train the shadow models and score every candidate.
 
         ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-
-        Raises:
-            InputError: there is no labeled node in the validation role or without role.
         """
         seed = check_int(low=0, high=2**32 - 1, seed=seed)
         population(graph)
@@ -251,11 +235,7 @@ class RMIA(Attack):
 
 
 def population(graph: Graph) -> NDArray[np.int64]:
-    """Return the labeled nodes that are neither in the training role nor candidates, int64 [k].
-
-    Raises:
-        InputError: there are none.
-    """
+    """Return the labeled nodes that are neither in the training role nor candidates, int64 [k]."""
     outside = labels(graph) >= 0
     outside[np.concatenate(Candidates.of(graph))] = False
     rows = np.flatnonzero(outside & (np.asarray(graph.roles) != TRAIN))

@@ -68,18 +68,6 @@ def reconstruct(
     """Run model inversion on a trained model, and measure it on training images and on test images of each class.
 
     The attack reads the weights alone. The images of ``graph`` only measure what it found.
-
-    Args:
-        fitted: the trained model.
-        graph: the images that the run was trained on, with its roles.
-        attack: how classes are reconstructed.
-        distance: ``euclidean`` or ``ssim`` (:mod:`sfumato.attacks._distances`).
-        classes: the names of the classes to reconstruct; none stands for all.
-        progress: a function, called with (steps done, steps); None if nobody watches.
-
-    Raises:
-        InputError: the graph holds no images or other ones, the model is no network of pixels, or a class is unknown or has no
-            training or no test images.
     """
     if graph.image_shape is None:
         raise InputError(

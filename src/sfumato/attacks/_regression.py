@@ -28,12 +28,6 @@ def regress(kind: str, known: Floats, answers: Floats, asked: Floats) -> Floats:
     Shapes: ``known`` is [num_known, columns], ``answers`` [num_known], ``asked`` [num_asked, columns]; the result is float64
     [num_asked].
 
-    Args:
-        kind: one of :data:`REGRESSIONS`.
-        known: rows whose answers are known.
-        answers: those of the known rows.
-        asked: rows to answer for.
-
     >>> rows = np.arange(10.0)[:, None]
     >>> regress("ridge", rows, 2 * rows[:, 0], np.array([[20.0]])).round(1).tolist()
     [40.0]

@@ -33,9 +33,6 @@ class Scores:
         members: scores of candidates that are in, float64 [m], m >= 1.
         others: scores of candidates that are not, float64 [n], n >= 1.
 
-    Raises:
-        InputError: one side is empty or holds a number that is not finite.
-
     >>> scores = Scores(np.array([0.9, 0.8, 0.3]), np.array([0.1, 0.2, 0.7]))
     >>> round(scores.auc().value, 4), scores.tpr_at(0.0).value
     (0.8889, 0.6666666666666666)
@@ -75,9 +72,6 @@ class Scores:
         The interval holds at 95 % for the true threshold, which is not known: of n others, so many as a binomial number allows
         lie above it. Half of the risk goes to these two ranks, half to the intervals of Clopper and Pearson for the members
         above them. With fewer than 1 / ``fpr`` others the share is that at no false alarm, and its lower end is 0.
-
-        Raises:
-            InputError: ``fpr`` is not in [0, 1].
         """
         check_real(low=0, high=1, fpr=fpr)
         n, each = len(self.others), (1 + CONFIDENCE) / 2

@@ -44,9 +44,6 @@ class Candidates(NamedTuple):
     def of(cls, graph: Graph) -> Candidates:
         """Read the candidates off the roles and labels of a graph.
 
-        Raises:
-            InputError: the graph has no labels or roles, or no labeled node in the training or the test role.
-
         >>> from sfumato.graph._graph import Graph
         >>> graph = Graph.from_edges([0], [1], 4, directed=False, y=[0, 1, 0, -1], roles=[0, 2, 1, 0])
         >>> [rows.tolist() for rows in Candidates.of(graph)]
@@ -66,11 +63,7 @@ class Candidates(NamedTuple):
 
 
 def labels(graph: Graph) -> NDArray[np.int64]:
-    """Return the labels of a graph, int64 [num_nodes].
-
-    Raises:
-        InputError: the graph has none.
-    """
+    """Return the labels of a graph, int64 [num_nodes]."""
     if graph.y is None:
         raise fail("labels of the graph", None, "to be there", "Attack the labeled graph of the fit.")
     y: NDArray[np.int64] = graph.y
@@ -81,14 +74,6 @@ def shadow_model(fitted: Fitted, graph: Graph, seed: int) -> Fitted:
     """Train a model like the target: same method, settings, unit and budget, on other roles.
 
     It spends nothing of anybody's budget, because an attack is an experiment of those who hold the data.
-
-    Args:
-        fitted: the model that is attacked.
-        graph: its graph, with the roles of the shadow model.
-        seed: of the initial weights.
-
-    Raises:
-        InputError: the target is a trained model that was applied to another graph.
     """
     plan = fitted.plan
     if plan.method.origin is not None:
@@ -125,10 +110,6 @@ def without_target(graph: Graph, seed: int) -> Scores:
 
     It is trained on as many nodes, drawn uniformly by the attacker from all that have a role, and says how easily a label
     follows from the features. The target is not asked. Where roles are uniform the AUC is 0.5 but for chance.
-
-    Args:
-        graph: its features, labels and roles are read; whether a node trained is read to mark the result alone.
-        seed: of the draw and of the initial weights.
     """
     draw = np.random.default_rng([seed, 1])
     taken = np.flatnonzero(graph.roles != NONE)
@@ -160,11 +141,7 @@ def shadows(fitted: Fitted, graph: Graph, count: int, seed: int, progress: Progr
     The number of training nodes is half of the candidates, which may be another number than the target's.
 
     Args:
-        fitted: the model that is attacked.
-        graph: that it was fitted on.
-        count: an even number of models.
         seed: of the draws and of the initial weights.
-        progress: a function, called with (stage, done, total).
     """
     y, rows = labels(graph), np.concatenate(Candidates.of(graph))
     draw, known = np.random.default_rng([seed, 0]), np.maximum(y, 0)

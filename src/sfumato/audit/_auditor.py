@@ -72,22 +72,6 @@ def audit(
 
     The result also names planned releases that no attack of this audit read, and the largest bound that it could have given.
 
-    Args:
-        method: an entry of the catalog, with its settings.
-        unit: the unit of privacy.
-        budget: epsilon and delta of the claim.
-        graph: the data beside the canaries; None makes small random graphs.
-        confidence: at which all bounds hold together, in (0.5, 1).
-        fits: how often the method is fitted for each kind of attack; None takes 8 for sums, 4 for
-            records, 10 for released edges, 20 on each side for cells, and 60 on each side for few records.
-        size: how many canaries there are, as a share of the default.
-        seed: of canaries and coins, and the public seed of the fits.
-        progress: a function, called with (stage, done, total).
-
-    Raises:
-        InputError: a value is out of range, or the method is not one of a trusted curator.
-        UnsupportedUnitError: the method has no proof under the unit.
-
     >>> from sfumato.central._gap import GAP
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import EdgeLevel

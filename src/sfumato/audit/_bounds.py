@@ -31,14 +31,6 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
 
     The ends p solve P[Bin(n, p) >= k] = (1 - confidence) / 2 and P[Bin(n, p) <= k] = (1 - confidence) / 2.
 
-    Args:
-        successes: k, from 0 to ``trials``.
-        trials: n independent trials, >= 1.
-        confidence: in (0, 1); half the remaining risk lies on each side.
-
-    Raises:
-        InputError: a value is outside its range.
-
     >>> low, high = clopper_pearson(successes=8, trials=10)
     >>> round(low, 6), round(high, 6)
     (0.443905, 0.974789)
@@ -69,19 +61,6 @@ def epsilon_lower_bound(
 
     **Formal guarantee.** If the mechanism is (epsilon, delta)-DP, the result exceeds epsilon with probability at most
     1 - confidence. Both directions follow from the same two bounds, so the larger is taken without a further correction.
-
-    Args:
-        true_positives: runs on the first data set that the attack assigned to the first; an integer or an array.
-        positives: independent runs on the first data set.
-        false_positives: runs on the second data set that the attack assigned to the first; broadcasts.
-        negatives: independent runs on the second data set.
-        delta: of the claim that is tested, in [0, 1).
-        confidence: in (0, 1).
-        comparisons: how many attacks or thresholds were tried on these same runs, of which the best is
-            reported (Bonferroni). An array of counts, one for each threshold, needs it as well.
-
-    Raises:
-        InputError: a value is outside its range, a count is above its total.
 
     >>> round(epsilon_lower_bound(true_positives=900, positives=1000, false_positives=100, negatives=1000), 4)
     1.9897
@@ -117,16 +96,6 @@ def one_run_p_value(correct: int, guesses: int, canaries: int, epsilon: float, d
     **Formal guarantee.** Relation: add/remove of one canary. For mechanisms whose epsilon and delta are fixed, a number
     of guesses r fixed before the run, and any dependence between canaries.
 
-    Args:
-        correct: v, from 0 to ``guesses``.
-        guesses: r, from 0 to ``canaries``.
-        canaries: m, >= 1: all whose coin was tossed, those abstained on included.
-        epsilon: of the tested claim, >= 0.
-        delta: of the tested claim, in [0, 1].
-
-    Raises:
-        InputError: a value is outside its range.
-
     >>> round(one_run_p_value(correct=60, guesses=80, canaries=100, epsilon=0.5, delta=1e-5), 6)
     0.011154
 
@@ -156,16 +125,6 @@ def one_run_epsilon(
     **Formal guarantee.** If the mechanism is (epsilon, delta)-DP under add/remove of one canary, the result exceeds
     epsilon with probability at most 1 - confidence. To choose among several numbers of guesses on one run, divide
     1 - confidence by how many were tried.
-
-    Args:
-        correct: right guesses, from 0 to ``guesses``.
-        guesses: fixed before the run, from 0 to ``canaries``.
-        canaries: each put in by a fair coin, >= 1.
-        delta: of the claim that is tested, in [0, 1].
-        confidence: in (0.5, 1), where the p-value grows with epsilon.
-
-    Raises:
-        InputError: a value is outside its range.
 
     >>> round(one_run_epsilon(correct=1000, guesses=1000, canaries=1000, confidence=0.95), 4)
     5.8091

@@ -97,14 +97,6 @@ def edge_canaries(graph: Graph, *, seed: int, most: int | None = None) -> Canari
 
     **Formal guarantee.** Two worlds that differ in one coin differ in one arc of a directed graph, or in one undirected edge. No
     node is an end of two canaries.
-
-    Args:
-        graph: the nodes, and the edges that stay.
-        seed: of the pairs.
-        most: the largest number of canaries; None sets no limit.
-
-    Raises:
-        InputError: the seed is negative.
     """
     graph = replace(graph, max_degree=None, degree_bounds=None)
     order = np.random.default_rng(check_int(low=0, seed=seed)).permutation(graph.num_nodes)
@@ -130,15 +122,6 @@ def node_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canarie
 
     **Formal guarantee.** Two worlds that differ in one coin differ in the record of one node with owned arcs, emptied or
     replaced as the unit's relation says. No node receives arcs of two canaries.
-
-    Args:
-        graph: the nodes and arcs that stay. It is declared directed, since an arc belongs to one owner.
-        unit: a node with owned arcs; its cap is D.
-        count: number of canaries.
-        seed: of their features.
-
-    Raises:
-        InputError: the seed is negative.
     """
     cap = unit.max_out_degree or _FREE_ARCS
     kinds = ["full", "looped"] if unit.max_out_degree is None else ["full", "looped", "crowded"]
@@ -159,15 +142,6 @@ def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canar
 
     **Formal guarantee.** Two worlds that differ in one coin differ in the features and the label of one node without arcs,
     emptied; if the unit's relation is replace, the label is another one.
-
-    Args:
-        graph: the records that stay.
-        unit: a node or a record.
-        count: number of canaries.
-        seed: of their labels.
-
-    Raises:
-        InputError: the seed is negative.
     """
     generator = np.random.default_rng(check_int(low=0, seed=seed))
     x = dense_rows(graph)

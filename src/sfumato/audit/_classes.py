@@ -42,17 +42,6 @@ def audit_cell(
     **Formal guarantee.** Unit: one class, or one cell of a class, replaced. If training is (epsilon, delta)-DP at the delta
     of the plan, the bound exceeds epsilon with probability at most 1 - ``confidence``: fits are independent, since each
     draws its own key.
-
-    Args:
-        plan: a plan of ``class-dp`` or ``subclass-dp`` for this graph.
-        graph: images in [0, 1] of few pixels, so that a fit takes a moment.
-        cell: which cell is the canary; classes are the cells of ``class-dp``.
-        fits: on each side.
-        confidence: in (0, 1).
-        policy: how the threshold is chosen; without one, the best of 32 ranks.
-
-    Raises:
-        InputError: the method has no cells, the cell holds no training image, or other images would leave the cell.
     """
     method = plan.method
     if not isinstance(method, CellMethod) or plan.delta is None:

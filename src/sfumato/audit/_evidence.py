@@ -70,9 +70,6 @@ class Audit:
         broken: promises that are broken whatever epsilon is, each in a sentence.
         untested: names of planned releases that no attack of this audit reads.
 
-    Raises:
-        InputError: the confidence is not in (0, 1).
-
     >>> bound = Evidence("canary edge", "all but one edge", 0.9, 0.999, 1000, "Clopper-Pearson")
     >>> audit = Audit("gap", "one undirected edge", 1.0, 1e-6, 0.999, (bound,))
     >>> audit.epsilon_lower_bound, audit.flagged

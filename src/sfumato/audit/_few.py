@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 def few_records(graph: Graph) -> tuple[Graph, Graph]:
     """Return two neighboring data sets without arcs: all training records are empty but two, or but one.
 
-    Args:
-        graph: features, labels and roles.
-
     >>> from sfumato.graph._synthetic import stochastic_block_model
     >>> two, one = few_records(stochastic_block_model(50, 2, num_features=3, seed=0).with_split(seed=0))
     >>> int((two.y[two.train_mask] >= 0).sum()), int((one.y[one.train_mask] >= 0).sum())
@@ -66,14 +63,6 @@ def audit_few(
 
     **Formal guarantee.** If training is (epsilon, delta)-DP at the delta of the plan, the bound exceeds epsilon with probability
     at most 1 - ``confidence``: fits draw keys of their own, so lengths are independent.
-
-    Args:
-        plan: a plan for both data sets.
-        worlds: two neighboring data sets, the larger one first.
-        fits: on each side.
-        confidence: of this bound, in (0, 1).
-        seed: the public seed of the fits.
-        progress: called with (fits done, fits).
     """
     found: list[list[float]] = [[], []]
     for number in range(fits):

@@ -45,9 +45,6 @@ def farthest(randomizer: Randomizer) -> tuple[Any, Any]:
     They are the ends of all ranges, two classes, disjoint sets of the largest size, or opposite vectors of the largest
     norm. Each attains the worst ratio of the randomizer's proof, in every report or up to rounding.
 
-    Raises:
-        InputError: the kind of the randomizer is unknown.
-
     >>> from sfumato.randomizers import RandomizedResponse
     >>> farthest(RandomizedResponse(7, epsilon=1.0))
     (0, 6)
@@ -86,13 +83,6 @@ def audit_randomizer(
 
     Args:
         randomizer: any randomizer; only ``encode`` and the score are taken from it, not its guarantee.
-        values: two allowed values; by default those of :func:`farthest`.
-        runs: users who hold each value.
-        confidence: in (0, 1).
-        source: the coins; by default drawn from the operating system.
-
-    Raises:
-        InputError: there are fewer than two runs, or no values are known for the randomizer.
 
     >>> from sfumato.randomizers import RandomizedResponse
     >>> found = audit_randomizer(RandomizedResponse(4, epsilon=1.0), source=SecretWords(bytes(32)))
@@ -142,17 +132,7 @@ def audit_votes(
     Gaussian events; a claim that depends on the votes is not of this form.
 
     Args:
-        mechanism: LNMax, GNMax or Confident-GNMax; only what it answers is used.
-        counts: votes for each class, the first above 0.
-        queries: how many are answered in each run.
-        delta: of the claim, in [0, 1).
-        runs: on each input, every one with a key of its own.
-        confidence: in (0, 1).
-        gaussian: whether the claim is that of Gaussian events whatever the votes are.
         source: where keys are read from; by default the mechanism draws them.
-
-    Raises:
-        InputError: there are no two classes, or nobody votes for the first.
 
     >>> from sfumato.pate import LNMax
     >>> votes = {"counts": [51, 50], "queries": 10, "delta": 1e-5, "runs": 500}
@@ -184,11 +164,6 @@ def audit_votes(
 
 def log_ratios(first: NDArray[Any], second: NDArray[Any], block: int = 1) -> tuple[Floats, Floats]:
     """Score outcomes by the log-ratio of their frequencies in every second run, the first run included.
-
-    Args:
-        first: outcomes of the runs on the first input, one row each.
-        second: outcomes of the runs on the second input.
-        block: rows that belong to one run.
 
     >>> kinds = np.array([[0], [5], [0], [5], [1]])
     >>> [side.round(3).tolist() for side in log_ratios(kinds, 1 - kinds)]

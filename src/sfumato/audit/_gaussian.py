@@ -42,13 +42,6 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     **Formal guarantee.** It is never above the exact one. The accountant rounds up by less than 5.1e-10 relative in
     delta, and is asked at a delta that is larger by 1.1e-9.
 
-    Args:
-        mu: the separation of two unit normals, >= 0; below 1e-9 it counts as 0.
-        delta: of the claim, in (0, 1).
-
-    Raises:
-        InputError: a value is outside its range.
-
     >>> round(epsilon_of_mu(1.0, 1e-6), 4)
     4.8866
 
@@ -70,16 +63,6 @@ def mu_lower_bound(
     each at risk (1 - confidence) / 2, it is :math:`\max(0, \Phi^{-1}(t) - \Phi^{-1}(f))`.
 
     **Formal guarantee.** If the mechanism is mu-GDP, the result exceeds mu with probability at most 1 - confidence.
-
-    Args:
-        true_positives: runs with the canary in which the attack says so.
-        positives: independent runs with the canary.
-        false_positives: runs without it in which the attack says that it is there.
-        negatives: independent runs without it.
-        confidence: in (0, 1).
-
-    Raises:
-        InputError: a count is above its total.
 
     >>> round(mu_lower_bound(900, 1000, 100, 1000, confidence=0.95), 4)
     2.3471
@@ -106,18 +89,6 @@ def audit_rates(
     **Formal guarantee.** If the mechanism is mu-GDP, the bound exceeds its epsilon at ``delta`` with probability at most
     1 - ``confidence``, for any law of the scores. It refutes the claimed noise of Gaussian releases, and not an
     (epsilon, delta) claim by itself.
-
-    Args:
-        members: scores with the canary, higher where the attack finds it.
-        others: scores without the canary.
-        name: what the attack is called.
-        knowledge: what the attacker holds, in words.
-        delta: at which epsilon is stated, in (0, 1).
-        confidence: in (0, 1).
-        policy: how the threshold is chosen; without one, the best of 32 ranks.
-
-    Raises:
-        InputError: a score is not finite, or a value is outside its range.
 
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> found = audit_rates(noise[0] + 1, noise[1], name="shift", knowledge="all", delta=1e-5)
@@ -161,13 +132,7 @@ def mean_shift_lower_bound(
     probability at most 1 - ``confidence``.
 
     Args:
-        members: scores with the canary, at least 2 if the deviation is unknown.
-        others: scores without the canary, at least 2 if the deviation is unknown.
-        confidence: in (0, 1).
         stddev: the standard deviation where it is known for certain, which the claimed noise is not.
-
-    Raises:
-        InputError: a score is not finite, there are too few, or they have no spread.
 
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> round(mean_shift_lower_bound(noise[0] + 1, noise[1]), 3)
@@ -209,17 +174,8 @@ def audit_means(
     1 - ``confidence``: the scores are computed from its outputs, and their own curve is that of mu-GDP.
 
     Args:
-        members: scores with the canary, higher where the attack finds it.
-        others: scores without the canary.
-        name: what the attack is called.
-        knowledge: what the attacker holds, in words.
-        delta: of the claim that is tested, in (0, 1).
-        confidence: in (0, 1).
         stddev: of the scores where it is known for certain; without it, an upper bound from the scores is used, so
             that noise of another size than claimed is found.
-
-    Raises:
-        InputError: a score is not finite, there are too few, or they have no spread.
 
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> found = audit_means(noise[0] + 1, noise[1], name="likelihood ratio", knowledge="all", delta=1e-5)

@@ -78,13 +78,7 @@ class Hop:
 
 
 def hops(run: Run, graph: Graph, seed: int) -> list[Hop]:
-    """Compute every noisy sum of a run without its noise; empty if the auditor cannot.
-
-    Args:
-        run: its weights and releases are read.
-        graph: stands in for the graph that was fitted; the same node ids.
-        seed: the public seed of the fit.
-    """
+    """Compute every noisy sum of a run without its noise; empty if the auditor cannot."""
     replay = REPLAYS.get(run.plan.method.name)
     return [] if replay is None or not run.plan.releases else list(replay(run, graph, seed))
 

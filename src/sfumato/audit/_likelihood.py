@@ -67,10 +67,7 @@ class HopScores:
         """Score the canaries of one fit; return False if the auditor cannot compute the sums of this method.
 
         Args:
-            fitted: a run on ``canaries.world(coins)``.
-            canaries: all records with a coin.
             coins: which were in, bool [m].
-            seed: the public seed of the fit.
         """
         with_all, without = (hops(fitted, graph, seed) for graph in (canaries.graph, canaries.without))
         if not with_all:
@@ -108,18 +105,7 @@ def hop_scores(
     r"""Score every canary on one hop.
 
     Args:
-        fitted: the run that is scored.
-        canaries: all records with a coin.
-        hop: the sums with every canary in.
-        empty: the sums with every canary out.
         pure: whether the noise is Laplace.
-
-    Raises:
-        InputError: two canaries change one row.
-
-    Returns:
-        The scores and :math:`w_i`, float64 [m]. For Laplace noise these are the log-likelihood ratio over its largest value,
-        and this value :math:`\|D_i\|_1 / b`.
     """
     change = hop.sums - empty.sums
     residual = fitted.released[hop.name][:, hop.columns] - empty.sums

@@ -47,19 +47,6 @@ def audit_one_run(
     mu-GDP, the bound exceeds the epsilon of mu at ``delta`` with at most this probability; this refutes the claimed noise
     of Gaussian releases, and not an (epsilon, delta) claim by itself.
 
-    Args:
-        members: scores of the canaries that are in, higher where the attack finds them.
-        others: scores of the canaries whose coin kept them out.
-        name: what the attack is called.
-        knowledge: what the attacker holds, in words.
-        delta: of the claim that is tested, in [0, 1); above 0 with ``gaussian``.
-        confidence: in (0.5, 1).
-        guesses: their number, fixed before the run, or a grid of numbers; without it, 32 of them.
-        gaussian: whether the claim is that of Gaussian releases.
-
-    Raises:
-        InputError: a score is not finite, or a value is outside its range.
-
     >>> noise = np.random.default_rng(0).normal(size=(2, 1000))
     >>> scores = {"members": noise[0] + 2, "others": noise[1], "name": "canaries", "knowledge": "the model", "delta": 1e-6}
     >>> round(audit_one_run(**scores).epsilon_lower_bound, 3)

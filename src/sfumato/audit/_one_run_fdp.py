@@ -50,14 +50,6 @@ _SLACK = 1e-12
 def contradicts(mu: float, correct: int, guesses: int, canaries: int, risk: float, *, one_sided: bool = False) -> bool:
     """Tell whether so many right guesses have probability at most ``risk`` under every mu-GDP mechanism.
 
-    Args:
-        mu: the claim, >= 0.
-        correct: right guesses c, from 0 to ``guesses``.
-        guesses: r, fixed before the run, from 1 to ``canaries``.
-        canaries: m, each in by a fair coin.
-        risk: alpha, in (0, 1).
-        one_sided: whether every guess was that a canary is in.
-
     >>> contradicts(1.0, correct=95, guesses=100, canaries=1000, risk=0.05)
     False
     >>> contradicts(0.75, correct=95, guesses=100, canaries=1000, risk=0.05)
@@ -91,17 +83,6 @@ def one_run_mu(
     **Formal guarantee.** If the mechanism is mu-GDP under add/remove of one canary, the result exceeds mu with
     probability at most 1 - ``confidence``; canaries may depend on each other in any way. The number of guesses is fixed
     before the run: to choose among several, divide 1 - ``confidence`` by how many were tried.
-
-    Args:
-        correct: right guesses, from 0 to ``guesses``.
-        guesses: fixed before the run, from 1 to ``canaries``.
-        canaries: each put in by a fair coin, >= 1.
-        confidence: in (0, 1).
-        one_sided: whether every guess was that a canary is in, which gives a larger bound.
-        above: 0 is returned if the bound does not exceed this mu, which spares the search.
-
-    Raises:
-        InputError: a value is outside its range.
 
     >>> round(one_run_mu(correct=95, guesses=100, canaries=1000), 4)
     0.7868

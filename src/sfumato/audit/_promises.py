@@ -58,12 +58,7 @@ _VIEWERS = ("anyone", "the node itself", "never")
 
 
 def broken_promises(fits: Sequence[tuple[Fitted, Graph]], seed: int) -> Iterator[str]:
-    """Check what fits of one plan left, and yield a sentence for each promise that they break.
-
-    Args:
-        fits: runs of one plan, each with the graph that was fitted; the first two are of the same graph.
-        seed: their public seed.
-    """
+    """Check what fits of one plan left, and yield a sentence for each promise that they break."""
     fitted, _ = fits[0]
     yield from _unlisted(fitted)
     yield from _audience(fitted)
@@ -80,12 +75,6 @@ def broken_repetition(plan: Plan, graph: Graph, other: Graph, seed: int) -> Iter
 
     The same operand must get the same noise, so that a retry releases nothing new. Another operand must get other noise, or
     the difference of two releases is exact.
-
-    Args:
-        plan: what is run three times.
-        graph: the data of two of the runs.
-        other: a neighbor of it.
-        seed: the public seed.
     """
     key = new_key()
     first, again, moved = (_rerun(plan, data, key, seed) for data in (graph, graph, other))

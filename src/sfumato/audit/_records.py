@@ -44,8 +44,6 @@ class RecordScores:
         """Score the canaries of one fit.
 
         Args:
-            fitted: a run on ``canaries.world(coins)``.
-            canaries: all records with a coin.
             coins: which were in, bool [m].
         """
         found: dict[str, NDArray[np.float64] | None] = {}
@@ -60,12 +58,7 @@ class RecordScores:
 
 
 def answers(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64]:
-    """Compute the log-odds of each canary's label against its strongest rival, float64 [m].
-
-    Args:
-        fitted: the run, of which weights and releases are read.
-        canaries: records with a coin.
-    """
+    """Compute the log-odds of each canary's label against its strongest rival, float64 [m]."""
     graph, out = canaries.graph, canaries.without
     assert graph.y is not None
     assert out.y is not None
@@ -79,12 +72,7 @@ def answers(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64]:
 
 
 def columns(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64] | None:
-    """Compute the length of the weights that read each canary's own column, float64 [m]; None if no weights read columns.
-
-    Args:
-        fitted: the run, of which weights are read.
-        canaries: records with a coin.
-    """
+    """Compute the length of the weights that read each canary's own column, float64 [m]; None if no weights read columns."""
     features, classes, count = canaries.graph.num_features, canaries.graph.num_classes, len(canaries)
     own = [
         array[:, -count:].astype(np.float64)
@@ -95,24 +83,14 @@ def columns(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64] | None:
 
 
 def means(fitted: Fitted, canaries: Canaries) -> dict[str, NDArray[np.float64]]:
-    """Return the entry of each canary's own column in every vector over columns, such as a center, by name, float64 [m].
-
-    Args:
-        fitted: the run, of which weights are read.
-        canaries: records with a coin.
-    """
+    """Return the entry of each canary's own column in every vector over columns, such as a center, by name, float64 [m]."""
     features, count = canaries.graph.num_features, len(canaries)
     vectors = {name: array for name, array in fitted.weights.items() if array.shape == (features,) and features > count}
     return {f"{COLUMN} of {name}": array[-count:].astype(np.float64) for name, array in vectors.items()}
 
 
 def pairs(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64]:
-    """Say of each canary edge whether it is among the released edges, 1 or 0, float64 [m].
-
-    Args:
-        fitted: a run that released edges.
-        canaries: edges with a coin.
-    """
+    """Say of each canary edge whether it is among the released edges, 1 or 0, float64 [m]."""
     n = canaries.graph.num_nodes
     edges = fitted.released[EDGES].astype(np.int64)
     wanted = canaries.arcs_in[:, :2]

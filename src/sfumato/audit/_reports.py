@@ -30,16 +30,6 @@ def audit_reports(
     **Formal guarantee.** If every randomizer keeps its own budget, the audit is flagged with probability at most
     1 - ``confidence``, which is divided equally among the randomizers.
 
-    Args:
-        method: an entry of the catalog that asks users, with its settings.
-        public: the number of features and of classes of the reports.
-        confidence: at which all bounds hold together.
-        runs: users who hold each of two values.
-        progress: a function, called with (stage, done, total).
-
-    Raises:
-        InputError: the method asks no user, or reads everything in the clear.
-
     >>> from sfumato.local._label_only import LabelOnly
     >>> found = audit_reports(LabelOnly(epsilon_y=1.0), runs=4000)
     >>> found.flagged, found.claimed, len(found.evidence)

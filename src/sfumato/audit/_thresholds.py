@@ -49,9 +49,6 @@ class Explicit:
 
     Args:
         threshold: a finite score.
-
-    Raises:
-        InputError: the threshold is not finite.
     """
 
     threshold: float
@@ -69,9 +66,6 @@ class Bonferroni:
 
     Args:
         ranks: how many, close together at both ends; None takes every rank.
-
-    Raises:
-        InputError: there is no rank.
     """
 
     ranks: int | None = DEFAULT_RANKS
@@ -109,9 +103,6 @@ class MultiSplit:
 
     Args:
         splits: how many; they are fixed in advance, so that equal scores give an equal bound.
-
-    Raises:
-        InputError: there is no split.
     """
 
     splits: int = 21
@@ -128,15 +119,7 @@ BoundOfCounts = Callable[..., "float | NDArray[np.float64]"]
 
 
 def check_scores(name: str, values: ArrayLike) -> Floats:
-    """Return scores as a vector of finite numbers.
-
-    Args:
-        name: the argument, for the message.
-        values: the scores, at least one.
-
-    Raises:
-        InputError: there is no score, or one is not finite.
-    """
+    """Return scores as a vector of finite numbers."""
     scores = np.asarray(values, np.float64)
     if scores.ndim != 1 or not scores.size or not np.isfinite(scores).all():
         raise fail(
@@ -149,18 +132,7 @@ def check_scores(name: str, values: ArrayLike) -> Floats:
 
 
 def certified(members: Floats, others: Floats, policy: Policy, bound: BoundOfCounts) -> float:
-    """Return a lower bound that holds under the policy, from one that holds at a fixed threshold.
-
-    Args:
-        members: scores with the canary.
-        others: scores without it.
-        policy: how thresholds are chosen.
-        bound: called with true positives, positives, false positives, negatives and ``comparisons``, by which it
-            divides its risk; counts are arrays, one for each threshold.
-
-    Raises:
-        InputError: a split needs two scores on each side.
-    """
+    """Return a lower bound that holds under the policy, from one that holds at a fixed threshold."""
     match policy:
         case Explicit(threshold):
             return _at(members, others, threshold, bound)
@@ -212,18 +184,6 @@ def audit_runs(
     1 - ``confidence``. Scores are independent: one for each run, or one for each of many canaries in one run of a
     mechanism that treats them independently. No law is assumed of them. Scores are never turned around: an attack that is
     worse than chance gives 0.
-
-    Args:
-        members: scores with the canary, higher where the attack finds it.
-        others: scores without the canary.
-        name: what the attack is called.
-        knowledge: what the attacker holds, in words.
-        delta: of the claim that is tested, in [0, 1).
-        confidence: in (0, 1).
-        policy: how the threshold is chosen; without one, the best of 32 ranks.
-
-    Raises:
-        InputError: a score is not finite, or a value is outside its range.
 
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> found = audit_runs(noise[0] + 2, noise[1], name="shift", knowledge="all but the canary", delta=1e-5)

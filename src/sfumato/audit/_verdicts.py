@@ -39,12 +39,6 @@ def hop_verdict(plan: Plan, scores: HopScores, key: tuple[str, str], confidence:
 
     Scores of Gaussian releases are normal, so their means are compared. For Laplace noise, and where scores have hardly any
     spread, both error rates are bounded.
-
-    Args:
-        plan: what was fitted.
-        scores: of all hops.
-        key: the hop and the kind of canary.
-        confidence: of this bound.
     """
     name, kind = key
     members, others = (np.concatenate(part.get(key, [np.empty(0)])) for part in (scores.members, scores.others))
@@ -75,10 +69,6 @@ def record_verdicts(plan: Plan, scores: RecordScores) -> list[Attack]:
     one: g guesses that are all right prove about log(g / log(1 / risk)). The number follows from the plan and the number of
     canaries, so it is fixed before. If all releases are Gaussian, sampled never, the claim
     is one of Gaussian differential privacy, and the sharper estimator for it is used.
-
-    Args:
-        plan: what was fitted.
-        scores: of all fits.
     """
     return [partial(_record_verdict, plan, scores, name) for name in scores.members]
 

@@ -63,7 +63,6 @@ class Rows:
 
         Args:
             noise_multiplier: z of all rows together.
-            arc_change: 0 under owned arcs, since rows hide any change of arcs at one price; else None.
         """
         shape, rows = (self.num_rows, self.top_k), math.sqrt(self.num_rows)
         if self.mechanism == "gaussian":
@@ -89,10 +88,7 @@ class Rows:
         """Charge the rows, then compute and release them.
 
         Args:
-            plan: has the releases.
             graph: the private graph, with roles; arcs between training nodes are read, both ways.
-            roots: the roots, as numbers among the training nodes.
-            walk: the walk of approximate PageRank.
             session: ledger and secret key.
 
         Shapes: int64 [num_rows, top_k]: ``appr/columns`` are numbers among the training nodes, and ``appr/values`` steps of
@@ -161,12 +157,6 @@ def exact_rows(graph: Graph, roots: NDArray[np.int64], walk: Walk) -> sp.csr_arr
 def random_rows(num_rows: int, num_nodes: int, top_k: int, seed: int) -> sp.csr_matrix:
     """Draw K nodes for each row by public coins, with equal weights, [num_rows, num_nodes].
 
-    Args:
-        num_rows: number of roots.
-        num_nodes: number of training nodes.
-        top_k: the number K of nodes in a row.
-        seed: public seed of the coins.
-
     >>> random_rows(2, 5, 2, seed=0).sum(1).ravel().tolist()
     [[1.0, 1.0]]
     """
@@ -181,8 +171,6 @@ def loss_weights(matrix: sp.csr_matrix, roots: NDArray[np.int64], most: int) -> 
 
     Args:
         matrix: the released matrix, [num_rows, num_nodes].
-        roots: the node of each row.
-        most: the most roots that read a node, itself included.
 
     >>> loss_weights(sp.csr_matrix([[2.0, -2.0]]), np.array([0]), most=1).toarray().tolist()
     [[0.5, -0.5]]
@@ -198,11 +186,6 @@ def worth_releasing(budget: Budget, rows: Rows, share: float) -> bool:
     A row of norm :math:`C_1` whose weight lies in K entries has :math:`C_1 / \sqrt K` in each. The largest of N - K noises is
     about :math:`\sigma \sqrt{2 \ln (N / K)}`. Rows are worth their cost if the first is not below the second. Public numbers
     and the budget decide.
-
-    Args:
-        budget: the most that may be spent.
-        rows: the rows, of which the public numbers are read.
-        share: the share of the budget that they get.
 
     >>> from sfumato.privacy.budget import Budget
     >>> [worth_releasing(Budget(epsilon, 1e-3), Rows("gaussian", 70, 2000, 4, 0.01), 0.5) for epsilon in (16.0, 1e5)]

@@ -107,9 +107,6 @@ class LabelInference(Inference):
         """Find the noise for a budget before any data is seen.
 
         ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
-
-        Raises:
-            InputError: the graph has no labels to send, or the budget does not fit.
         """
         if not public.num_train:
             raise InputError(
@@ -193,11 +190,7 @@ class ArrivalInference(LabelInference):
         return self.model.graph
 
     def check(self, graph: Graph) -> None:
-        """Refuse other newcomers than planned for, and newcomers to other graphs than those of the runs.
-
-        Raises:
-            InputError: ``graph`` is refused.
-        """
+        """Refuse other newcomers than planned for, and newcomers to other graphs than those of the runs."""
         super().check(graph)
         if not isinstance(graph, Newcomers) or marks(node_names(graph)) != self.nodes:
             raise InputError("Expected the newcomers that were planned for, got others. Calibrate with their ids.")
@@ -212,9 +205,6 @@ class ArrivalInference(LabelInference):
         """Take the noise of the trained run (edge level), or find one for a budget (node level).
 
         ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
-
-        Raises:
-            InputError: a budget is given at edge level, where the run's own noise is used, or none at node level.
         """
         trained = self.runs[0]
         if not unit.private or "labels" not in unit.public:
@@ -296,13 +286,6 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
 
     No edge and no label of ``graph`` is read. At node level a row may be shown to its own node alone, since it reads the features
     of that node.
-
-    Args:
-        fitted: a run of label messages, or of a method whose predictions read no edge.
-        graph: nodes with the columns of training.
-
-    Raises:
-        InputError: the method needs messages, or the columns differ, or the target is a number.
     """
     method, plan, inference = fitted.ran.method, fitted.ran, _label_inference(fitted)
     if not (inference or method.predicts_alone(plan.unit)) or plan.unit.trust != "curator":

@@ -128,10 +128,6 @@ class Auto(Listed):
 def can_promise(unit: Unit, public: PublicFacts) -> bool:
     """Return whether promised messages have a proof: every arc of a node is protected, and its degree has a public bound.
 
-    Args:
-        unit: the unit of privacy.
-        public: facts of the graph.
-
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.units import NodeLevel
     >>> can_promise(NodeLevel(arcs="incident"), PublicFacts(2000, 1500, 40, 6, False, max_degree=100))
@@ -169,11 +165,6 @@ def noise_of(budget: Budget, unit: Unit) -> float:
 
 def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
     """Compute the expected number of messages in a row over its noise, at node level, for a promised mean degree.
-
-    Args:
-        budget: the most that may be spent.
-        unit: the unit of privacy.
-        public: facts of the graph: ``mean_degree`` and the share of training nodes are read.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget

@@ -66,7 +66,6 @@ def find_law(pairs: Floats, stddev: float, *, directed: bool) -> Law:
     Args:
         pairs: M with noise, [C, C]; rows are senders.
         stddev: standard deviation of the noise of an entry.
-        directed: whether arcs are single; else both orders of a pair count.
 
     >>> find_law(np.array([[90.0, 20.0], [0.0, 90.0]]), 0.0, directed=False).of_neighbors.round(2).tolist()
     [[0.9, 0.1], [0.1, 0.9]]
@@ -93,7 +92,6 @@ def expected_rows(law: Law, bounds: NDArray[np.int64], sends: NDArray[np.bool_])
     """Return what rows hold on average if every node fills the same share of its bound.
 
     Args:
-        law: its total says how many arcs there are.
         bounds: public bounds on degrees, int64 [num_nodes].
         sends: which nodes send, bool [num_nodes], public.
 
@@ -118,8 +116,6 @@ def log_likelihood(
     Args:
         rows: released rows in copies of weight 1, each with mean 0, [n, C].
         stddev: standard deviation of the noise of an entry.
-        law: how classes are paired.
-        expected: what each of these rows is expected to hold.
         bounds: public bounds on the degrees of these nodes, [n].
 
     Shapes: the result is float64 [n, C].
@@ -146,11 +142,8 @@ def forecast(law: Law, expected: Expected, bounds: NDArray[np.int64], stddev: fl
     Nodes, rows and an independent Gaussian channel of features are drawn from the model of this module, by public coins.
 
     Args:
-        law: how classes are paired.
-        expected: what the rows of receivers are expected to hold.
         bounds: public bounds on the degrees of receivers, [n].
         stddev: standard deviation of the noise of an entry of a row.
-        accuracy: accuracy of features alone.
 
     >>> pairs, everybody = np.array([[900.0, 100.0], [100.0, 900.0]]), np.full(1000, 20)
     >>> law = find_law(pairs, 1.0, directed=True)

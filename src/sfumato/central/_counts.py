@@ -44,13 +44,7 @@ def counts_release(unit: Unit, public: PublicFacts, hops: int, noise_multiplier:
     """Describe the one release: S and, if there are two ``hops``, T beside it.
 
     Args:
-        unit: the unit of privacy.
-        public: facts of the graph, of which the counts are read.
-        hops: 1 or 2.
         noise_multiplier: scale b of the noise over the sensitivity, 1 / epsilon.
-
-    Raises:
-        UnsupportedUnitError: a record may be more than one arc that carries a message.
     """
     count_sensitivity(unit)
     classes = public.num_classes
@@ -89,12 +83,7 @@ class Counter:
 
 
 def one_hot(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Return the rows that known nodes send, zero for all others, and which nodes these are: labeled training nodes.
-
-    Args:
-        graph: its labels and roles are read.
-        num_classes: columns of the rows.
-    """
+    """Return the rows that known nodes send, zero for all others, and which nodes these are: labeled training nodes."""
     known = np.zeros(graph.num_nodes, np.bool_) if graph.y is None else graph.train_mask & (graph.y >= 0)
     rows = np.zeros((graph.num_nodes, num_classes), np.float32)
     if graph.y is not None:
@@ -120,12 +109,8 @@ def count_inputs(
     Shapes: float32 [num_nodes, 4 num_classes + 1], or [num_nodes, 3 num_classes] without shares.
 
     Args:
-        plan: has the release, unless there is no privacy.
         counts: S, or S and T, int64 [num_nodes, num_classes or twice that].
         own: class probabilities of the graph-free model, [num_nodes, num_classes].
-        weight: w, how much T counts beside S.
-        shares: those of the classes among the known nodes, :func:`class_shares`; None in runs that were saved without
-            them, whose heads read surpluses over equal counts and no rates.
     """
     classes, noise = own.shape[1], float(_scale(plan)) * np.sqrt(2)
     messages = counts[:, :classes] / UNIT
@@ -194,12 +179,7 @@ def best_weight(found: dict[float, NDArray[np.float32]], labels: NDArray[np.int6
 
 
 def reading_arrays(shares: NDArray[np.float32], weight: float | None = None) -> Arrays:
-    """Return what the head's inputs depend on, as it is stored among the weights of the model.
-
-    Args:
-        shares: those of the classes, :func:`class_shares`.
-        weight: w; None where the head reads labels alone.
-    """
+    """Return what the head's inputs depend on, as it is stored among the weights of the model."""
     return {_SHARES: shares} | ({} if weight is None else {_WEIGHT: np.array([weight], np.float32)})
 
 

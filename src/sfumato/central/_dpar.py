@@ -311,10 +311,7 @@ def power_iteration(graph: Graph, scores: NDArray[np.float32], alpha: float, ste
     arcs of these nodes in the clear.
 
     Args:
-        graph: arcs between nodes outside the training role are read, both ways.
         scores: H, float32 [num_nodes, num_classes].
-        alpha: the weight of a node's own scores.
-        steps: how often scores are averaged.
 
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0, 1], [1, 2], 3, directed=False, roles=[2, 2, 0])

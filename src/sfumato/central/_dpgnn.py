@@ -227,10 +227,6 @@ def hop_noise(event: RepeatedGaussianEvent, share: float) -> float:
     By the central limit T steps with k ~ Bin(R, q) replaced terms have :math:`\mu^2 = 4 T E[k^2] / z^2`. This only chooses the
     noise: what it costs is accounted exactly.
 
-    Args:
-        event: the DP-SGD run.
-        share: the share of the single release.
-
     >>> round(hop_noise(RepeatedGaussianEvent(1.0, 4, 80.0, 100, "replace"), 0.5), 3)
     1.0
     """
@@ -240,13 +236,7 @@ def hop_noise(event: RepeatedGaussianEvent, share: float) -> float:
 
 
 def rows_of(graph: Graph, arcs: Arcs, num_layers: int) -> Matrix:
-    """Return the rows of all nodes, dense if a public count says that they may be. Not private.
-
-    Args:
-        graph: its features are read.
-        arcs: those that the averages read.
-        num_layers: L, the number of averages.
-    """
+    """Return the rows of all nodes, dense if a public count says that they may be. Not private."""
     rows = subgraph_rows(unit_rows(graph), arcs, num_layers)
     rows = sp.csr_matrix(rows, dtype=np.float32)
     return rows.toarray() if np.prod(rows.shape) <= _MOST_DENSE else rows
@@ -263,9 +253,6 @@ def message_norm(of_mean: NDArray[np.float64]) -> float:
     """Return the norm that encodings are clipped to before they are sent: 1.25 times what is usual, from released weights.
 
     A random direction of norm 1 has an encoding of root mean square ``|W| / sqrt(num_features)``, a small part of the longest.
-
-    Args:
-        of_mean: the first layer's weights of averages, [width, num_features].
 
     >>> message_norm(np.eye(4))
     1.25

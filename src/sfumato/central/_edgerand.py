@@ -50,9 +50,6 @@ class EdgeRand(PerturbedTopology):
     Args:
         asymmetric: whether only a share of what comes out is kept, so that about as many pairs are released as have an edge.
 
-    Raises:
-        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
-
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import EdgeLevel

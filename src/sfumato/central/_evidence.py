@@ -187,10 +187,7 @@ def fit_weights(sums: Floats, count: float, stddev: float, reference: Floats) ->
     r"""Return the weights :math:`\theta`, float64 [4], by Newton steps.
 
     Args:
-        sums: noisy sums of the numbers of links, [4].
-        count: noisy number of these links.
         stddev: standard deviation of the noise of each of these sums, and of the count.
-        reference: the numbers of random pairs, [M, 4].
 
     >>> random = np.random.default_rng(0).exponential(0.1, (1000, 4)).clip(0, 1)
     >>> (fit_weights(np.array([40.0, 10, 10, 10]), 100.0, 0.0, random).round() + 0).tolist()

@@ -59,10 +59,7 @@ def forecast(
     Args:
         rows: released rows of a pilot, each with mean 0, [n, C] for C >= 2 classes.
         stddev: standard deviation of their noise.
-        correlation: mean product of the direction of a row with the code of the node's class around the mean code.
         later_stddev: standard deviation of the noise to come.
-        loss: log-loss of features alone.
-        shares: those of the classes.
 
     >>> coins = np.random.default_rng(0)
     >>> y, codes = coins.integers(0, 3, 4000), (np.eye(3) - 1 / 3) / np.sqrt(2 / 3)

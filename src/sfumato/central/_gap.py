@@ -249,14 +249,7 @@ def aggregation_releases(
     """List one Gaussian release a hop (algorithm 5), all with the same noise multiplier.
 
     Args:
-        unit: the unit of privacy.
-        public: facts of the graph, of which the number of nodes is read.
-        num_hops: K, the number of hops.
-        width: columns of each release.
         noise_multiplier: standard deviation of the noise over the sensitivity of a hop.
-
-    Raises:
-        UnsupportedUnitError: a hop has no bounded sensitivity under this unit.
     """
     hop_sensitivity(unit, released_messages=True)
     touched = affected_coordinates(unit, public.num_nodes, width)
@@ -323,11 +316,9 @@ def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.fl
     """Run algorithm 5: sum, perturb and normalize, K times.
 
     Args:
-        plan: holds the event of each release.
         graph: the private arcs.
         session: ledger and secret key of the fit.
         rows: messages of the first hop, float32 [num_nodes, width], of norm at most 1.
-        num_hops: K, the number of hops.
     """
     released, aggregation = {}, Aggregation(plan, graph, session)
     for hop in range(1, num_hops + 1):

@@ -217,12 +217,7 @@ def _unscaled(state: State, scale: NDArray[np.float32]) -> State:
 
 
 def unused_features(public: PublicFacts, weights: Arrays) -> tuple[str, ...]:
-    """Say where a graph-free model gives every node the same probabilities: no features, zero weights, or trees without a split.
-
-    Args:
-        public: facts of the graph that it learned from.
-        weights: those of the model that was kept.
-    """
+    """Say why a graph-free model gives all nodes the same probabilities: no features, zero weights, or trees without a split."""
     if not public.num_features:
         return ("Features are not used: the graph has none.",)
     if "trees.left" in weights:
@@ -234,17 +229,7 @@ def unused_features(public: PublicFacts, weights: Arrays) -> tuple[str, ...]:
 
 
 def grown(public: PublicFacts, graph: Graph, session: Session, most_work: int = 100_000_000) -> list[Arrays]:
-    """Fit trees, 20 rounds at a time, until they predict the validation labels no better.
-
-    Args:
-        public: facts of the graph.
-        graph: its features, labels and roles are read.
-        session: gives the seed, and is told of progress.
-        most_work: the most training nodes x columns x classes.
-
-    Returns:
-        The trees; or nothing without validation labels or a second class, or where columns or work are too many.
-    """
+    """Fit trees, 20 rounds at a time, until they predict the validation labels no better."""
     work = public.num_train * public.num_features * public.num_classes
     if not 0 < public.num_features <= _MOST_COLUMNS or work > most_work:
         return []
@@ -296,14 +281,6 @@ def tree_arrays(model: Any, num_classes: int) -> Arrays:
     """Copy the trees of a fitted HistGradientBoostingClassifier into arrays, padded to 100 rounds of 61 nodes.
 
     A threshold is rounded down to float32, which no comparison with a float32 feature notices. A leaf is its own child.
-
-    Args:
-        model: was fitted on class numbers, of which some may be missing.
-        num_classes: how many classes there are.
-
-    Returns:
-        ``feature``, ``threshold``, ``left``, ``right`` and ``value`` of each node [100, num_classes, 61], and the
-        ``baseline`` of each class [num_classes]; float32.
     """
     present = np.asarray(model.classes_)[1:] if len(model.classes_) == 2 else np.asarray(model.classes_)
     own = np.arange(_NODES, dtype=np.float64)
@@ -328,12 +305,7 @@ def tree_arrays(model: Any, num_classes: int) -> Arrays:
 
 
 def tree_scores(arrays: Arrays, x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Compute the scores of rows: the baseline and the values of the leaves that they reach.
-
-    Args:
-        arrays: those of :func:`tree_arrays`.
-        x: dense rows of features.
-    """
+    """Compute the scores of rows: the baseline and the values of the leaves that they reach."""
     scores = np.tile(arrays["baseline"], (len(x), 1)).astype(np.float64)
     rows = np.arange(len(x))
     feature, left, right = (arrays[name].astype(np.int64) for name in ("feature", "left", "right"))

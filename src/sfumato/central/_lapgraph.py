@@ -72,15 +72,7 @@ class LapGraph(PerturbedTopology):
         return Release(EDGES, PureEvent(1 / noise_multiplier), (None, 2), 0)
 
     def check_noise(self, events: Sequence[Event], unit: Unit) -> None:
-        """Refuse an epsilon above 500, where noise would be too small for the grid of bits.
-
-        Args:
-            events: those of a plan.
-            unit: the unit of this plan.
-
-        Raises:
-            InputError: epsilon is above 500.
-        """
+        """Refuse an epsilon above 500, where noise would be too small for the grid of bits."""
         epsilon = max((event.epsilon for event in events if isinstance(event, PureEvent)), default=0.0)
         if epsilon > _MOST_EPSILON:
             raise fail("epsilon", epsilon, f"to be at most {_MOST_EPSILON}", "Lower it, or take edgerand.")

@@ -65,9 +65,6 @@ class NetworkMethod(CuratorMethod):
         learning_rate: step size of Adam, in (0, 10].
         batch_size: expected number of nodes in a Poisson sample (private labels only).
         l2_clip_norm: largest L2 norm of one example's gradient (private labels only).
-
-    Raises:
-        InputError: a setting is out of range.
     """
 
     width: int = 16
@@ -108,14 +105,7 @@ def sgd_event(
     """Describe one DP-SGD run as an event: steps and sampling probability follow from public counts alone.
 
     Args:
-        unit: the unit of privacy; its relation becomes part of the event.
-        public: facts of the graph, of which the number of training nodes is read.
         noise_multiplier: standard deviation of the noise over the clipping norm.
-        epochs: passes over the training nodes; None means 10.
-        batch_size: expected size of a Poisson sample; at most all training nodes.
-
-    Raises:
-        UnsupportedUnitError: a record of the unit is not one training example.
     """
     check_examples(unit)
     rows = max(public.num_train, 1)
@@ -140,14 +130,7 @@ def train(
     """Train a network in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not.
 
     Args:
-        settings: epochs, learning rate and clipping norm.
-        plan: what was fixed before data, with the event of ``stage``.
         session: ledger, secret key and public seed of the fit.
-        stage: name of the release and of the learning curve.
-        network: is changed in place.
-        graph: holds labels and roles.
-        rows: gives the network's inputs for an array of node numbers.
-        block: how many rows DP-SGD asks for at a time.
     """
     told = session.watch.stage(stage)
     if session.watch.accuracies is not None:
@@ -230,13 +213,7 @@ def _scorers(
 
 
 def of_all(network: Callable[..., Tensor], rows: Rows, num_nodes: int) -> NDArray[np.float32]:
-    """Compute what a network gives for all nodes, float32 [num_nodes, columns], in parts of :data:`MOST_AT_ONCE`.
-
-    Args:
-        network: gives rows of a tensor for its inputs.
-        rows: gives these inputs for an array of node numbers.
-        num_nodes: how many there are.
-    """
+    """Compute what a network gives for all nodes, float32 [num_nodes, columns], in parts of :data:`MOST_AT_ONCE`."""
     parts: list[NDArray[np.integer]] = [*np.array_split(np.arange(num_nodes), max(1, -(-num_nodes // MOST_AT_ONCE)))]
     with torch.no_grad():
         return torch.cat([part() for part in _scorers(network, rows, parts)]).numpy()
@@ -274,16 +251,6 @@ def train_charged(
 
     **Formal guarantee.** The release is an ``event``; see :mod:`~sfumato.bounded.gradients` and, for terms that are repeated,
     :mod:`~sfumato.bounded.subgraphs`.
-
-    Args:
-        settings: learning rate and clipping norm.
-        event: what was charged.
-        key: the key of this release.
-        network: is changed in place.
-        graph: holds labels and roles.
-        rows: gives the network's inputs for an array of node numbers.
-        progress: called with (step, steps) after each step.
-        block: how many rows are asked for at a time.
     """
     ids, y, loss = np.flatnonzero(graph.train_mask), torch.from_numpy(_learned(graph)), loss_of(graph)
     sgd = PrivateSGD(

@@ -66,9 +66,6 @@ class Linear(CuratorMethod):
         learning_rate: step size of Adam.
         l2_clip_norm: clip of an example's gradient (private labels only).
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import NodeLevel
@@ -153,13 +150,7 @@ def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) ->
     r"""Describe DP-SGD over all training nodes with a share of the :math:`\mu^2` of one Gaussian release.
 
     Args:
-        unit: the unit of privacy; its relation becomes part of the event.
-        share: the share of :math:`\mu^2 = 1 / z^2`.
-        steps: number of steps.
         noise_multiplier: z of the whole.
-
-    Raises:
-        UnsupportedUnitError: a record of the unit is not one training example.
 
     >>> from sfumato.privacy.units import NodeLevel
     >>> full_batch(NodeLevel(), 0.25, 100, 1.0).noise_multiplier
@@ -185,9 +176,6 @@ def center_release(unit: Unit, public: PublicFacts, share: float, noise_multipli
     r"""List the release of the center, or nothing if rows are not centered.
 
     Args:
-        unit: the unit of privacy.
-        public: facts of the graph, of which the counts are read.
-        share: the share of :math:`\mu^2 = 1 / z^2`.
         noise_multiplier: z of the whole.
     """
     group_sensitivity(unit)
@@ -204,7 +192,6 @@ def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
     Nothing is charged where features are public. The result is empty if rows are not centered.
 
     Args:
-        plan: has the release ``center``, unless features are public.
         graph: the private data.
         session: ledger, secret key and public seed of the fit.
     """

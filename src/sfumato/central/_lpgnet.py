@@ -59,9 +59,6 @@ class LPGNet(NetworkMethod):
     Args:
         num_hops: K, how many stages follow the network on features.
 
-    Raises:
-        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
-
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import EdgeLevel
@@ -133,14 +130,7 @@ class LPGNet(NetworkMethod):
         graph: Graph,
         counts: Callable[[int, NDArray[np.float32]], NDArray[np.int64]],
     ) -> NDArray[np.float32]:
-        """Apply all networks to public features and to counts; return the scores of the last one.
-
-        Args:
-            plan: the plan that the weights come from.
-            weights: the trained weights, by name.
-            graph: the nodes with their features.
-            counts: is given k and what the network before predicts, one-hot rows, and returns the counts of stage k.
-        """
+        """Apply all networks to public features and to counts; return the scores of the last one."""
         networks = self._networks(plan.public)
         for k, network in enumerate(networks):
             load_weights(network, weights, f"network.{k}")

@@ -55,9 +55,6 @@ class PerturbedTopology(CuratorMethod):
         width: units of the hidden layers.
         epochs: full-batch steps.
         learning_rate: step size of Adam, in (0, 10].
-
-    Raises:
-        InputError: a setting is out of range.
     """
 
     backbone: str = "sage"
@@ -97,10 +94,6 @@ class PerturbedTopology(CuratorMethod):
         """Draw the released pairs.
 
         Args:
-            plan: has the events.
-            pairs: all pairs of nodes.
-            present: numbers of the pairs that have an edge.
-            wanted: about how many to release.
             source: secret coins of this release.
         """
 

@@ -161,9 +161,6 @@ class PilotedMessages(LabelMessages):
         """Find the noise for a budget, as every method does.
 
         ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
-
-        Raises:
-            InputError: the budget is so small that a step in the rest would need more noise than DP-SGD can add.
         """
         plan = super().calibrate(budget, unit, public)
         if unit.private and self._more_steps(plan).noise_multiplier > MOST_SGD_NOISE:
@@ -285,7 +282,6 @@ def shares_of(plan: Planned, test: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the shares of the classes that a released test tells; counts below their noise are taken for as much.
 
     Args:
-        plan: what was fixed before data.
         test: the released test, int64 [1, 3 + C].
     """
     weight = _weights(plan.public.num_classes)[-1]
@@ -303,11 +299,7 @@ def messages_pay(
     """Return whether the rest goes to messages; reads releases and public facts alone.
 
     Args:
-        plan: what was fixed before data.
         test: the released test, int64 [1, 3 + C].
-        pilot: the released rows of the pilot hop.
-        scored: which nodes are in training or validation, public.
-        receives: which nodes receive, public.
     """
     classes, shares, both = plan.public.num_classes, shares_of(plan, test), scored & receives
     numbers = test[0] / UNIT / _weights(classes)

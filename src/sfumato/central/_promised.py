@@ -114,9 +114,6 @@ class PromisedMessages(CuratorMethod):
         learning_rate: step size of Adam.
         l2_clip_norm: clip of an example's gradient.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import NodeLevel
@@ -171,9 +168,6 @@ class PromisedMessages(CuratorMethod):
         """Find the noise for a budget, as every method does.
 
         ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
-
-        Raises:
-            InputError: the budget is so small that a release would need more noise than can be drawn.
         """
         plan = super().calibrate(budget, unit, public)
         if unit.private:
@@ -183,11 +177,7 @@ class PromisedMessages(CuratorMethod):
         return plan
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph without public bounds on degrees, or with bounds so large that rounding takes half of every copy.
-
-        Raises:
-            InputError: there are no bounds, or they are too large.
-        """
+        """Refuse a graph without public bounds on degrees, or with bounds so large that rounding takes half of every copy."""
         if graph.degree_bounds is not None or graph.max_degree is not None:
             rounding_slack(bounds_of(graph))
 
@@ -248,9 +238,6 @@ class PromisedMessages(CuratorMethod):
         """Add the log probabilities of the head and, where the hop was released, the log-likelihood of rows.
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-
-        Raises:
-            InputError: the rows are not there.
         """
         if HOP not in released:
             raise InputError(

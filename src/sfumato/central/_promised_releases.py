@@ -29,14 +29,7 @@ Steps = NDArray[np.int64]
 
 
 def check_promised(public: PublicFacts) -> None:
-    """Refuse public facts without any bound on degrees.
-
-    Args:
-        public: ``max_degree`` and ``degree_bounds`` are read.
-
-    Raises:
-        UnsupportedUnitError: nothing bounds how many arcs a node has.
-    """
+    """Refuse public facts without any bound on degrees."""
     if public.max_degree is None and not public.degree_bounds:
         raise UnsupportedUnitError(
             "One hop has no bounded sensitivity when every arc of a node is protected and nothing bounds how many there are. "
@@ -49,7 +42,6 @@ def features_share(public: PublicFacts, noise_multiplier: float) -> float:
     r"""Return the share of :math:`\mu^2` that features have: more of it, the more noise moves the head.
 
     Args:
-        public: numbers of features and of training nodes.
         noise_multiplier: z of the whole budget.
 
     >>> from sfumato.graph._graph import PublicFacts
@@ -61,14 +53,7 @@ def features_share(public: PublicFacts, noise_multiplier: float) -> float:
 
 
 def bounds_of(graph: Graph) -> NDArray[np.int64]:
-    """Return the public bound on the arcs out and in of each node: its own, or the promise for everybody.
-
-    Args:
-        graph: its ``degree_bounds`` or ``max_degree`` is read.
-
-    Raises:
-        InputError: the graph has neither.
-    """
+    """Return the public bound on the arcs out and in of each node: its own, or the promise for everybody."""
     if graph.degree_bounds is not None:
         return np.asarray(graph.degree_bounds, np.int64)
     if graph.max_degree is None:
@@ -82,10 +67,8 @@ def release_pairs(
     """Charge the pairs of classes, then compute them, int64 [C, C].
 
     Args:
-        plan: has the release, unless there is no privacy.
         graph: the private data.
         session: ledger and secret key.
-        classes: the class of each training node, -1 for none and for others.
         bounds: public bounds on degrees, int64 [num_nodes].
     """
     key = session.charge("pairs") if plan.unit.private else new_key()
@@ -101,10 +84,8 @@ def release_hop(
     """Charge the hop, then compute it, int64 [num_nodes, C]; rows of senders are not released, and zero.
 
     Args:
-        plan: has the release, unless there is no privacy.
         graph: the private data.
         session: ledger and secret key.
-        classes: the class of each training node, -1 for none and for others.
         bounds: public bounds on degrees, int64 [num_nodes].
     """
     key, receives = session.charge(HOP) if plan.unit.private else new_key(), ~graph.train_mask
@@ -121,10 +102,8 @@ def release_test(plan: Planned, graph: Graph, session: Session, answers: list[ND
     """Release how many training and validation nodes each of two answers has right, int64 [1, 2].
 
     Args:
-        plan: has the release.
         graph: the private data.
         session: ledger and secret key.
-        answers: two classes for each node.
     """
     assert graph.y is not None
     key, nodes = session.charge("test"), np.flatnonzero((graph.train_mask | graph.val_mask) & (graph.y >= 0))
@@ -141,11 +120,7 @@ def hop_pays(
     """Return whether the rest goes to the hop; reads releases, roles and public facts alone.
 
     Args:
-        plan: what was fixed before data.
-        pairs: the released pairs of classes.
-        test: the released test.
         bounds: public bounds on degrees, int64 [num_nodes].
-        graph: its roles are read.
     """
     law, expected = found(plan, pairs, bounds, graph.train_mask)
     receives, tested = ~graph.train_mask, np.count_nonzero(graph.train_mask | graph.val_mask)
@@ -165,8 +140,6 @@ def found(
     """Return what released pairs say of classes, and of the rows to come.
 
     Args:
-        plan: what was fixed before data.
-        pairs: the released pairs of classes.
         bounds: public bounds on degrees, int64 [num_nodes].
         sends: which nodes send, bool [num_nodes], public.
     """
@@ -175,24 +148,14 @@ def found(
 
 
 def event_of(plan: Planned, name: str) -> GaussianEvent:
-    """Return the Gaussian event of a planned release.
-
-    Args:
-        plan: what was fixed before data.
-        name: the name of the release.
-    """
+    """Return the Gaussian event of a planned release."""
     event = plan.event(name)
     assert isinstance(event, GaussianEvent)
     return event
 
 
 def noise_of(plan: Planned, name: str) -> float:
-    """Return the standard deviation of one release, in copies of weight 1; 0 without privacy.
-
-    Args:
-        plan: what was fixed before data.
-        name: the name of the release.
-    """
+    """Return the standard deviation of one release, in copies of weight 1; 0 without privacy."""
     if not plan.unit.private:
         return 0.0
     return event_of(plan, name).noise_multiplier * promised_sensitivity(plan.unit)
@@ -212,7 +175,6 @@ def part_of(part: float, noise_multiplier: float) -> GaussianEvent:
     """Return one Gaussian release with a part of the mu^2 of another.
 
     Args:
-        part: the share of mu^2.
         noise_multiplier: that of the other release.
     """
     return GaussianEvent(float(noise_multiplier / np.sqrt(part)))

@@ -191,16 +191,7 @@ def symmetric(adjacency: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def neighborhoods(graph: Graph, hops: list[sp.csr_matrix], x: Any) -> NDArray[np.float32]:
-    """Describe every node by what is around it: sums of features, degrees, and histograms of training labels.
-
-    Args:
-        graph: holds labels and roles.
-        hops: adjacency matrices, one for each direction.
-        x: rows of features.
-
-    Returns:
-        Columns of mean 0 and deviation 1, [num_nodes, columns].
-    """
+    """Describe every node by what is around it: sums of features, degrees, and histograms of training labels."""
     near = _short(x)
     degrees = np.log1p(np.hstack([np.asarray(hop.sum(1)) for hop in hops]))
     features = [around for hop in map(_mean, hops) for around in (hop @ near, hop @ (hop @ near))]
@@ -212,10 +203,6 @@ def label_histograms(graph: Graph, hops: list[sp.csr_matrix]) -> NDArray[np.floa
     """Compute histograms of the training labels one and two hops away; a node's own label is part of none of its columns.
 
     Of targets that are no classes these are sums and means around the mean of the training nodes.
-
-    Args:
-        graph: holds labels and roles.
-        hops: adjacency matrices without arcs from a node to itself, one for each direction.
 
     >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False, y=[0, 1, 1], roles=[0, 0, 0])

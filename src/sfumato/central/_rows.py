@@ -35,12 +35,7 @@ def labeled_nodes(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 
 def centered_rows(graph: Graph, weights: Arrays) -> Matrix:
-    """Return the rows that the head reads, of norm 1: around the center if there is one, and as they are stored otherwise.
-
-    Args:
-        graph: the nodes with their features.
-        weights: may hold ``center``.
-    """
+    """Return the rows that the head reads, of norm 1: around the center if there is one, and as they are stored otherwise."""
     if "center" in weights:
         return normalize_rows(normalized(graph) - weights["center"])
     x: Any = features_of(graph)

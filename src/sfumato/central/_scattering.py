@@ -59,9 +59,6 @@ class Scattering(CuratorMethod):
         batch_size: expected number of images in a Poisson sample.
         l2_clip_norm: largest L2 norm of one example's gradient.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import RecordLevel
@@ -108,11 +105,7 @@ class Scattering(CuratorMethod):
         return (Release("head", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph whose features are not the pixels of images, or are not dense.
-
-        Raises:
-            InputError: ``graph`` holds no dense images.
-        """
+        """Refuse a graph whose features are not the pixels of images, or are not dense."""
         num_coefficients(graph.image_shape)
         if not isinstance(graph.x, np.ndarray):
             raise InputError(f"Expected the pixels of {graph.name!r} as a dense array, got a sparse one. Convert them.")
@@ -167,12 +160,7 @@ class Coefficients:
 
 
 def coefficients(graph: Graph, progress: Steps | None = None) -> Coefficients:
-    """Compute the coefficients of all images of a graph, or take those that were found before for the same pixels.
-
-    Args:
-        graph: the images. What was found is kept as long as their array exists.
-        progress: called with (image, images) after each block.
-    """
+    """Compute the coefficients of all images of a graph, or take those that were found before for the same pixels."""
     assert graph.image_shape is not None
     x = np.ascontiguousarray(graph.x, np.float32)
     key = hashlib.sha256(repr(graph.image_shape).encode() + x.data).digest()
@@ -196,12 +184,6 @@ def coefficients(graph: Graph, progress: Steps | None = None) -> Coefficients:
 
 def num_coefficients(image_shape: tuple[int, int, int] | None) -> int:
     """Return how many numbers the coefficients of one image are.
-
-    Args:
-        image_shape: channels, height and width; None for data that are no images.
-
-    Raises:
-        InputError: the data are no images, or these are too small.
 
     >>> num_coefficients((1, 28, 28))
     3969

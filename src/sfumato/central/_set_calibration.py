@@ -88,9 +88,6 @@ class SetCalibration(CuratorMethod):
         """List the histogram, the only release.
 
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-
-        Raises:
-            UnsupportedUnitError: predictions of the trained run read more than released and own values.
         """
         if any(one.visible_to == OWN for one in self.trained.plan.releases) or self.trained.plan.method.limits:
             raise UnsupportedUnitError(
@@ -101,12 +98,7 @@ class SetCalibration(CuratorMethod):
         return (Release(NAME, PureEvent(1 / noise_multiplier), (BINS,), 0, arc_change=unit.no_arc_change),)
 
     def check(self, graph: Graph) -> None:
-        """Refuse another graph than that of the run, other roles, and a graph without validation nodes or labels.
-
-        Raises:
-            InputError: it is another graph.
-            DataError: it has other roles, no validation nodes, or no labels.
-        """
+        """Refuse another graph than that of the run, other roles, and a graph without validation nodes or labels."""
         self.trained.check_fitted(graph)
         if not self.trained.has_roles(graph):
             raise DataError(
@@ -149,9 +141,6 @@ class SetCalibration(CuratorMethod):
         """Refuse the call: the trained run predicts.
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-
-        Raises:
-            InputError: always.
         """
         raise InputError("Expected a run that predicts, got counts that calibrate sets. Predict with the trained run.")
 

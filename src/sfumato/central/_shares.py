@@ -51,9 +51,6 @@ def shared_labels(plan: Planned, graph: Graph, session: Session, receives: NDArr
     """Return what one hop sends: labels of training nodes along the arcs that they own, each with its share.
 
     Args:
-        plan: its unit may have a cap on the arcs that are used.
-        graph: labels, roles and arcs are read.
-        session: its key decides which arcs a cap keeps.
         receives: which nodes receive, bool [num_nodes], public.
     """
     assert graph.y is not None
@@ -70,9 +67,7 @@ def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.i
     """Charge the hop, then compute it; rows of nodes that do not receive are not released, and zero.
 
     Args:
-        plan: has the release, unless there is no privacy.
         session: ledger and secret key.
-        routed: what it sends.
     """
     if not plan.unit.private:
         return sum_hop(routed, 0.0, new_key())
@@ -85,9 +80,7 @@ def sum_hop(routed: Routed, noise_stddev: float, key: Key) -> NDArray[np.int64]:
     """Compute a noisy hop that was charged; rows of nodes that do not receive are zero.
 
     Args:
-        routed: what it sends.
         noise_stddev: standard deviation of the noise in units of a full row.
-        key: the key of the release.
     """
     sums = noisy_neighborhood_sum(routed.arcs, routed.messages, noise_stddev, key)
     sums[~routed.receives] = 0
@@ -104,13 +97,7 @@ def _stddev(plan: Planned) -> float:
 
 
 def share_inputs(plan: Planned, released: Arrays, own: Matrix) -> Matrix:
-    """Return what the head reads of every node: twice the direction of released sums, and normalized features.
-
-    Args:
-        plan: has the release, unless there is no privacy.
-        released: holds the hop.
-        own: normalized features of every node.
-    """
+    """Return what the head reads of every node: twice the direction of released sums, and normalized features."""
     sums = released[NAME] / UNIT
     sums -= sums.mean(axis=1, keepdims=True)
     return beside(2 * directions(sums, _stddev(plan)), own)

@@ -25,13 +25,7 @@ def num_weights(public: PublicFacts, width: int) -> int:
 
 
 def first_weights(public: PublicFacts, width: int, seed: int) -> Floats:
-    """Return weights as Glorot draws them, and biases of zero, as one vector.
-
-    Args:
-        public: facts of the graph.
-        width: number of hidden units.
-        seed: public seed of the draw.
-    """
+    """Return weights as Glorot draws them, and biases of zero, as one vector."""
     with seeded(seed):
         first = nn.init.xavier_uniform_(torch.empty(public.num_features, width, dtype=torch.float64))
         second = nn.init.xavier_uniform_(torch.empty(width, public.num_classes, dtype=torch.float64))
@@ -42,15 +36,7 @@ def first_weights(public: PublicFacts, width: int, seed: int) -> Floats:
 def train_plainly(
     network: SplitNetwork, start: Floats, steps: int, learning_rate: float, optimizer: Optimizer
 ) -> Floats:
-    """Train on all groups at every step, without clipping and noise: nothing is protected.
-
-    Args:
-        network: the network on its groups.
-        start: the first weights.
-        steps: number of steps.
-        learning_rate: step size of the optimizer.
-        optimizer: Adam or SGD of :mod:`~sfumato.nn._training`.
-    """
+    """Train on all groups at every step, without clipping and noise: nothing is protected."""
     vector = nn.Parameter(torch.from_numpy(start))
     groups = np.arange(network.split.num_groups)
     descent = optimizer([vector], learning_rate)
@@ -61,13 +47,7 @@ def train_plainly(
 
 
 def weight_arrays(public: PublicFacts, width: int, flat: Floats) -> Arrays:
-    """Return the parameters by name, each layer as [outputs, inputs], float32.
-
-    Args:
-        public: facts of the graph.
-        width: number of hidden units.
-        flat: the vector of all parameters.
-    """
+    """Return the parameters by name, each layer as [outputs, inputs], float32."""
     sizes = np.cumsum([public.num_features * width, width, width * public.num_classes])
     first, first_bias, second, second_bias = np.split(flat.astype(np.float32), sizes)
     return {
@@ -79,23 +59,12 @@ def weight_arrays(public: PublicFacts, width: int, flat: Floats) -> Arrays:
 
 
 def own_scores(weights: Arrays, graph: Graph) -> NDArray[np.float32]:
-    """Apply the network to each node as if it had no neighbors, [num_nodes, num_classes].
-
-    Args:
-        weights: the trained weights.
-        graph: its features are read.
-    """
+    """Apply the network to each node as if it had no neighbors, [num_nodes, num_classes]."""
     return layers(weights, unit_rows(graph), None)
 
 
 def layers(weights: Arrays, rows: Any, hop: Any) -> NDArray[np.float32]:
-    """Apply both layers to rows, with a hop between them unless it is None, [num_nodes, num_classes].
-
-    Args:
-        weights: the trained weights.
-        rows: what the first layer reads.
-        hop: the matrix that hidden rows are multiplied by.
-    """
+    """Apply both layers to rows, with a hop between them unless it is None, [num_nodes, num_classes]."""
     hidden = hidden_rows(weights, rows)
     mixed = hidden if hop is None else hop @ hidden
     scores = mixed @ weights["network.second.weight"].T + weights["network.second.bias"]
@@ -103,12 +72,7 @@ def layers(weights: Arrays, rows: Any, hop: Any) -> NDArray[np.float32]:
 
 
 def hidden_rows(weights: Arrays, rows: Any) -> NDArray[np.float32]:
-    """Apply the first layer to rows, [num_rows, width].
-
-    Args:
-        weights: the trained weights.
-        rows: what the first layer reads.
-    """
+    """Apply the first layer to rows, [num_rows, width]."""
     hidden: NDArray[np.float32] = np.maximum(
         rows @ weights["network.first.weight"].T + weights["network.first.bias"], 0
     )

@@ -49,7 +49,6 @@ def evidence(
         scores: those of the head, [num_nodes, C].
         rows: released rows of mean 0, [num_nodes, C]; zero where nothing was released.
         noise_stddev: standard deviation of their noise.
-        receives: which nodes have a released row, public.
 
     >>> told, rows = np.zeros((1, 2), np.float32), np.array([[3.0, -3.0]])
     >>> [part.round(1).tolist() for part in evidence(told, rows, 0.0, np.ones(1, bool))]
@@ -76,10 +75,7 @@ def learn_weights(
 
     Args:
         seen: evidence of the nodes that are read, whose roles are public, [n, C, 3].
-        y: their classes, -1 where there is none.
-        shares: released shares of the classes.
         noise_stddev: standard deviation of the noise of one step, in units of a full row.
-        key: the key of this release.
     """
     logs = np.log(shares) - np.log(shares).mean()
     around = seen - logs[:, None] * np.array([1.0, 0.0, 0.0])
@@ -98,9 +94,7 @@ def learn_scale(
 
     Args:
         scores: those of the nodes that are read, whose roles are public, [n, C].
-        y: their classes, -1 where there is none.
         noise_stddev: standard deviation of the noise of one step, in units of a full row.
-        key: the key of this release.
     """
     seen, classes = _log_probabilities(scores)[:, :, None], scores.shape[1]
     found, read = _learn(seen, y, np.ones(1), (1 - 1 / classes) / classes, noise_stddev, key)
@@ -133,8 +127,6 @@ def gradient_rows(seen: Floats, y: NDArray[np.int64], numbers: Floats) -> NDArra
 
     Args:
         seen: evidence, [n, C, K].
-        y: classes, -1 where there is none.
-        numbers: K weights, and a bias for each class or none.
 
     >>> far = 100 * np.ones((1, 2, 3)) * np.array([[1], [-1]])
     >>> row = gradient_rows(far, np.array([1]), np.ones(5))

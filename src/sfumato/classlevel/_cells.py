@@ -27,12 +27,7 @@ def check_partition(unit: Unit, public_rows: int, kmeans: bool) -> None:
     """Refuse settings that do not fit the partition of a unit.
 
     Args:
-        unit: the unit of privacy.
-        public_rows: how many training images are declared public.
         kmeans: whether declared cells are clusters of the private images.
-
-    Raises:
-        InputError: centroids without public images, or public images or clusters without use.
 
     >>> from sfumato.privacy.units import SubclassLevel
     >>> check_partition(SubclassLevel(50), 0, False)
@@ -53,15 +48,10 @@ def cells_of(
     """Return the cell of every training record, -1 for none, and the public centroids, if there are any.
 
     Args:
-        unit: the unit of privacy.
         graph: the private data.
-        public_rows: how many training images, the first ones, are public; they are in no cell.
         kmeans: whether declared cells are clusters of the private images.
 
     Shapes: the cells are int64 [num_nodes].
-
-    Raises:
-        DataError: a class has fewer public images than cells, or the data declare no cells.
 
     >>> from sfumato.graph._graph import Graph
     >>> from sfumato.privacy.units import ClassLevel

@@ -55,9 +55,6 @@ class CellMethod(ImageMethod):
         sampling_prob: q, the probability with which a cell enters a step.
         records_per_cell: the most records of a cell that stand for it at a step.
         loss_scale: what the loss is multiplied with before a gradient is clipped; a large one gives each cell the norm S.
-
-    Raises:
-        InputError: a setting is out of range.
     """
 
     steps: int = 245
@@ -77,7 +74,6 @@ class CellMethod(ImageMethod):
         """Return the cell of every training record, -1 for none, and public arrays that say how cells are found.
 
         Args:
-            unit: the unit of privacy.
             graph: the private data.
 
         Shapes: the cells are int64 [num_nodes].
@@ -88,9 +84,6 @@ class CellMethod(ImageMethod):
         """Describe all steps as one event: q, sigma and T are settings.
 
         ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-
-        Raises:
-            UnsupportedUnitError: a record of the unit is not one cell.
         """
         check_cells(unit)
         relation = "replace" if unit.relation == "replace" else "add-remove"

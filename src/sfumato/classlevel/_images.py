@@ -55,9 +55,6 @@ class ImageMethod(CuratorMethod):
         l2_clip_norm: S, the most that one record of the unit adds to a step.
         learn_filters: whether convolutions learn under privacy, too; else they stay at their public filters.
         augment: changed copies of each training image (:mod:`~sfumato.nn._augmentation`); they belong to its record.
-
-    Raises:
-        InputError: a setting is out of range.
     """
 
     network: str = "cnn"
@@ -90,11 +87,8 @@ class ImageMethod(CuratorMethod):
         """Train layers in place by the noisy steps of the plan. Return public arrays that are kept beside the weights.
 
         Args:
-            plan: what was fixed before data.
             graph: the private data.
             session: the ledger, the secret key and the public seed of this fit.
-            head: the layers that learn, which start from the public seed.
-            data: the training rows, as these layers meet them.
         """
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
@@ -133,34 +127,20 @@ class ImageMethod(CuratorMethod):
         return np.concatenate(parts)
 
     def pixel_network(self, plan: Planned, weights: Arrays) -> nn.Module:
-        """Return the trained network, from rows of pixels [n, pixels] to scores [n, num_classes].
-
-        Args:
-            plan: the plan that the weights come from.
-            weights: the trained weights, by name.
-        """
+        """Return the trained network, from rows of pixels [n, pixels] to scores [n, num_classes]."""
         network = self._build(plan.public)
         load_weights(network, network_arrays("network", network) | weights, "network")
         return network
 
     def stepper(self, head: nn.Module, steps: int) -> Adam:
-        """Return the optimizer of layers for a number of steps.
-
-        Args:
-            head: its parameters become views of one vector.
-            steps: the number of steps.
-        """
+        """Return the optimizer of layers for a number of steps."""
         parameters = list(head.parameters())
         if self.optimizer == "momentum":
             return Momentum(parameters, self.learning_rate, steps)
         return (Adam if self.optimizer == "adam" else SGD)(parameters, self.learning_rate)
 
     def check(self, graph: Graph) -> None:
-        """Refuse a data set without features, or of which the network cannot be built.
-
-        Raises:
-            InputError: ``graph`` is such a data set.
-        """
+        """Refuse a data set without features, or of which the network cannot be built."""
         if graph.x is None:
             raise InputError(
                 f"Expected images or other features, but {graph.name!r} has none. Give it feature columns."
@@ -207,9 +187,6 @@ class Training:
     def take(self, places: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
         """Return images with their copies, and their labels.
 
-        Args:
-            places: places in ``rows``.
-
         Shapes: [n (1 + copies), numbers of an image] and [n (1 + copies)].
         """
         x, labels = self._x[places], self._y[places].repeat_interleave(1 + self._copies.copies)
@@ -221,13 +198,7 @@ class Training:
         return x, labels
 
     def train_plainly(self, network: nn.Module, seed: int, progress: Steps | None) -> None:
-        """Train a network in place without privacy: ten passes over the images, and at least 500 steps.
-
-        Args:
-            network: is changed in place.
-            seed: public seed of the batches.
-            progress: called with (step, steps) after each step.
-        """
+        """Train a network in place without privacy: ten passes over the images, and at least 500 steps."""
         labeled = np.flatnonzero((self._y >= 0).numpy())
         batches = max(1, -(-len(labeled) // _PLAIN_BATCH))
         epochs = max(_PLAIN_EPOCHS, -(-_PLAIN_STEPS // batches))

@@ -29,11 +29,7 @@ _LEDGER = "ledger.jsonl"
 
 
 def check_trained(run: Path) -> None:
-    """Refuse the folder of nodes that arrived after a run.
-
-    Raises:
-        InputError: ``run`` is such a folder.
-    """
+    """Refuse the folder of nodes that arrived after a run."""
     if run.parent.name == FOLDER and (run.parents[1] / "release").is_dir():
         raise InputError(
             f"Expected the folder of a run that was trained, got {str(run)!r}, which holds nodes that arrived after it. Predict "
@@ -63,11 +59,7 @@ class Arriving:
     quiet: bool
 
     def budget(self) -> Budget | None:
-        """Return what may be spent at node level; at edge level the claim of the run covers nodes that arrive.
-
-        Raises:
-            InputError: a budget is missing, or is given where none is spent.
-        """
+        """Return what may be spent at node level; at edge level the claim of the run covers nodes that arrive."""
         from sfumato.privacy.budget import Budget
 
         unit, given = self.fitted.plan.unit, (self.epsilon, self.delta)
@@ -87,16 +79,7 @@ class Arriving:
 
 
 def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Source:
-    """Return the source of a run's graph, with what the command line names in place of it.
-
-    Args:
-        run: the folder of the run.
-        given: fields of the source; None for those that are not named.
-        context: of the command, which says where its options come from.
-
-    Raises:
-        InputError: the run does not say where its graph is, or the options contradict each other.
-    """
+    """Return the source of a run's graph, with what the command line names in place of it."""
     stored = Source.of_run(run)
     if given["dataset"] is not None:
         stored = replace(stored, nodes=None, edges=None, label=None, schema=None, text=(), graph=None)
@@ -109,17 +92,7 @@ def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Sourc
 
 
 def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None]) -> dict[str, Any]:
-    """Predict nodes that arrived after a run, from a stored release or from a new one; return what `--json` prints.
-
-    Args:
-        asked: what the command line asked for.
-        source: where the trained graph is.
-        write: writes predictions, to a file, of a graph, by a fitted model.
-
-    Raises:
-        InputError: the request does not fit the run.
-        DataError: a table cannot be read, or a node or an edge was there before.
-    """
+    """Predict nodes that arrived after a run, from a stored release or from a new one; return what `--json` prints."""
     from sfumato.central._arrivals import graph_free
     from sfumato.graph._dropped import tell_outside
     from sfumato.method._identity import Identity
@@ -160,16 +133,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
 def stored_batches(
     run: Path, trained: Graph, source: Source
 ) -> tuple[list[tuple[int, Fitted, Newcomers]], dict[str, int]]:
-    """Return the finished arrivals of a run in order, and the marks of nodes whose release was stopped.
-
-    Args:
-        run: the folder of the run.
-        trained: the graph of the run.
-        source: where that graph is; its label column and schema read the nodes that arrived.
-
-    Raises:
-        InputError: an earlier arrival is gone, or its table is, or holds other nodes.
-    """
+    """Return the finished arrivals of a run in order, and the marks of nodes whose release was stopped."""
     from sfumato.catalog import load
     from sfumato.record.ledger import Chain
     from sfumato.tables._newcomers import Newcomers, read_new_nodes

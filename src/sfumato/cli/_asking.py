@@ -20,11 +20,7 @@ def agreed(question: str) -> bool:
 
 
 def ask_first(what: str, *, yes: bool) -> None:
-    """Say ``what`` cannot be undone, and ask, unless ``yes`` was given. Without a yes the command ends here, with exit code 1.
-
-    Raises:
-        InputError: nobody can be asked.
-    """
+    """Say ``what`` cannot be undone, and ask, unless ``yes`` was given. Without a yes the command ends here, with exit code 1."""
     typer.echo(what, err=True)
     if yes:
         return

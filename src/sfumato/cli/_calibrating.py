@@ -30,10 +30,6 @@ def stored_counts(run: Path, fitted: Fitted) -> NoisyCounts | None:
     """Return the counts that were released for a run, or None if there are none.
 
     ``run`` is the folder of the run, and ``fitted`` the run, as it was loaded.
-
-    Raises:
-        InputError: the counts are those of another run.
-        DataError: they cannot be read.
     """
     from sfumato.central._set_calibration import NAME, SetCalibration
     from sfumato.record._release_folder import read_release
@@ -56,20 +52,7 @@ def stored_counts(run: Path, fitted: Fitted) -> NoisyCounts | None:
 def charged_counts(
     run: Path, fitted: Fitted, graph: Graph, budget: Budget, shared: DatasetLedger | None, *, quiet: bool
 ) -> tuple[NoisyCounts, float]:
-    """Charge, release and keep the counts of a run; return them, and what they cost.
-
-    Args:
-        run: the folder of the run.
-        fitted: the run, as it was loaded.
-        graph: the graph of the run.
-        budget: the most that may be spent.
-        shared: the ledger of the data set.
-        quiet: whether the plan is not shown.
-
-    Raises:
-        InputError: the run was charged to a ledger that is not named, or an earlier release was stopped.
-        BudgetExceededError: the ledger has less left than the counts cost.
-    """
+    """Charge, release and keep the counts of a run; return them, and what they cost."""
     from sfumato.central._set_calibration import SetCalibration, calibrate_sets
     from sfumato.record._release_folder import LEDGER
 

@@ -54,11 +54,7 @@ def command(train: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_controls() -> None:
-    """Refuse controls where their packages are missing.
-
-    Raises:
-        MissingDependencyError: torch is not installed.
-    """
+    """Refuse controls where their packages are missing."""
     try:
         check_installed("torch")
     except MissingDependencyError as error:
@@ -67,14 +63,7 @@ def check_controls() -> None:
 
 
 def dry_run(values: dict[str, Any]) -> None:
-    """Print what a look at a run finds.
-
-    Args:
-        values: the options of the command line, by name; None stands for one that is not given.
-
-    Raises:
-        InputError: method or unit is missing, so that nothing can be looked at.
-    """
+    """Print what a look at a run finds."""
     check_installed(*LIGHT)
     out = values["out"]
     dropped = ("as_json", "engine", "ray_address", *(name for name in _LATER if name != "resumable"))

@@ -64,17 +64,7 @@ _OF_EDGES = "of public links that decided when to stop, against pairs without a 
 
 
 def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: bool, verbose: bool) -> None:
-    """Train from a collection.
-
-    Args:
-        context: says which options were given.
-        values: the options of the command line, by name.
-        as_json: whether one JSON object is printed.
-        verbose: whether the plan is printed.
-
-    Raises:
-        InputError: an option is missing, contradicts the collection, or has no meaning beside it.
-    """
+    """Train from a collection."""
     start = time.perf_counter()
     _refuse(context, values)
     check_choice(("node", "link"), task=values["task"])
@@ -123,16 +113,7 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
 
 
 def graph_of_run(run: Path, fitted: Fitted) -> Graph:
-    """Build the graph of a run on a collection again, from the file in its release and the tables that it names.
-
-    Args:
-        run: the run folder.
-        fitted: what was loaded from it.
-
-    Raises:
-        InputError: the run does not say which tables it read.
-        DataError: they cannot be read any more.
-    """
+    """Build the graph of a run on a collection again, from the file in its release and the tables that it names."""
     from sfumato.collect._closed import Closed
     from sfumato.collect._graph import Tables, graph_of
     from sfumato.record._collected import FILE

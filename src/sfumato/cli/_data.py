@@ -109,12 +109,7 @@ def one_or_more(labels: list[str] | None) -> str | list[str] | None:
 
 
 def unscaled(graph: Graph, unit: Unit) -> tuple[Caveat, ...]:
-    """Name the columns of numbers without a declared range, where features are protected. Names are public, values are not read.
-
-    Args:
-        graph: what was read.
-        unit: the unit of the plan.
-    """
+    """Name the columns of numbers without a declared range if features are protected. Names are public; values are not read."""
     from sfumato.graph._declared import ranges_of, some, undeclared
     from sfumato.privacy.promises import Caveat
 
@@ -162,11 +157,6 @@ def in_place_of(stored: Source, named: dict[str, Any], context: typer.Context) -
     """Return the source of a run, with what the command line names in place of it.
 
     The environment names a folder of data sets only where the run does not.
-
-    Args:
-        stored: the source of the run.
-        named: fields of a source; None for those that are not named.
-        context: says whether ``data_dir`` was named by the environment.
     """
     values = {name: value for name, value in named.items() if value is not None}
     origin = context.get_parameter_source("data_dir")
@@ -179,13 +169,6 @@ def kept_of_run(run: Path, dataset: str | None, text: Any, drop: Any, graph: Pat
     """Return the encoder of texts and the split of a run, as far as its folder still says them and they are of this data set.
 
     Tables declare a public split themselves. Their columns ``text`` and ``drop`` are those that are named, or those of the run.
-
-    Args:
-        run: the folder of the run.
-        dataset: the named data set that is read now; None for tables or a store.
-        text: the columns of texts that the command line names.
-        drop: the columns that it leaves out.
-        graph: the store that is read now.
     """
     from sfumato.evaluation._source import Source
 

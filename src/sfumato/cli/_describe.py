@@ -153,13 +153,7 @@ def kept(told: list[Columns]) -> Callable[[str, Sequence[ReadColumn]], None]:
 
 
 def tell_columns(told: list[Columns], graph: Graph, public: Sequence[str]) -> None:
-    """Print on standard error what tables were read as, without what is protected under a unit.
-
-    Args:
-        told: what a reader told of its tables; nothing is printed without.
-        graph: what was read.
-        public: the parts of the data that are public under the unit.
-    """
+    """Print on standard error what tables were read as, without what is protected under a unit."""
     from sfumato.tables._outline import Outline
 
     if told:

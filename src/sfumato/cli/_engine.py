@@ -11,16 +11,7 @@ from sfumato._validate import check_choice, fail
 
 @contextmanager
 def running(engine: str, ray_address: str | None) -> Iterator[None]:
-    """Let the engine that the options name compute the block, and stop it afterward.
-
-    Args:
-        engine: local or ray.
-        ray_address: the address of a running cluster; None starts one.
-
-    Raises:
-        InputError: there is no such engine or cluster, or an address comes with the local engine.
-        MissingDependencyError: Ray is asked for and is not installed.
-    """
+    """Let the engine that the options name compute the block, and stop it afterward."""
     check_choice(("local", "ray"), engine=engine)
     if engine == "local":
         if ray_address is not None:

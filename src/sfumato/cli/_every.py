@@ -25,20 +25,7 @@ if TYPE_CHECKING:
 def run(
     results: Path, *, profile: str, data_dir: Path | None, jobs: int, seeds: int | None, only_hours: bool = False
 ) -> None:
-    """Run every specification of the catalogue, the quickest first, and say how each ended and how long it took.
-
-    Args:
-        results: the folder that holds the results of all experiments.
-        profile: full or quick.
-        data_dir: folder of the named data sets.
-        jobs: how many processes run at once.
-        seeds: how many seeds; None as each specification says.
-        only_hours: say what is left, specification by specification, and run nothing.
-
-    Raises:
-        InputError: there is no folder of data sets.
-        DataError: nothing could be run.
-    """
+    """Run every specification of the catalogue, the quickest first, and say how each ended and how long it took."""
     from sfumato.experiments._batch import quickest_first, run_all, what_is_left
     from sfumato.experiments._runner import why_absent
     from sfumato.experiments._sources import read_sources

@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def released(job: Job, evaluation: Evaluation | LinkEvaluation) -> dict[str, Any]:
-    """Return what metrics.json says of releasing the floor of a run; nothing if no command names that floor.
-
-    Args:
-        job: what the command line asks for.
-        evaluation: the scores of the run, and the fits of its controls.
-    """
+    """Return what metrics.json says of releasing the floor of a run; nothing if no command names that floor."""
     outcome = getattr(evaluation, "controls", {}).get("floor")
     if outcome is None or outcome.first.plan.epsilon is None:
         return {}
@@ -42,16 +37,7 @@ def released(job: Job, evaluation: Evaluation | LinkEvaluation) -> dict[str, Any
 
 
 def save(job: Job, prepared: Prepared, evaluation: Evaluation | LinkEvaluation) -> None:
-    """Write the run folder of a floor that spends nothing, as its own train command would, if the job asks for it.
-
-    Args:
-        job: what the command line asks for.
-        prepared: the graph and the source of the run.
-        evaluation: the scores of the run, and the fits of its controls.
-
-    Raises:
-        InputError: the run has no floor, or one that spends something.
-    """
+    """Write the run folder of a floor that spends nothing, as its own train command would, if the job asks for it."""
     if job.save_floor is None:
         return
     from sfumato.cli._scores import write_words

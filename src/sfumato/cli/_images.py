@@ -45,11 +45,7 @@ PUBLIC_ROWS = typer.Option(
 
 
 def check(options: Options) -> None:
-    """Refuse options of images that the method or the unit does not take.
-
-    Raises:
-        InputError: such an option is given, or its value is out of range.
-    """
+    """Refuse options of images that the method or the unit does not take."""
     for name, words in _OWN.items():
         if getattr(options, name) is not None and options.method not in words:
             raise InputError(

@@ -34,24 +34,7 @@ def infer(
     shared: DatasetLedger | None,
     quiet: bool,
 ) -> Fitted:
-    """Charge the release of another graph, keep it, and predict from it.
-
-    Args:
-        fitted: the trained run.
-        graph: the other graph.
-        other: in which words it is another one; None if its node ids are those of the run.
-        source: where it was read from.
-        out: the file of predictions.
-        writer: writes the predictions there.
-        epsilon: the most that may be spent; None without privacy.
-        delta: the same for delta.
-        new_run: the folder of the release.
-        shared: the ledger of the data set.
-        quiet: whether the plan is not shown.
-
-    Raises:
-        InputError: the method cannot read another graph, a part of the budget is missing, or the folder is taken.
-    """
+    """Charge the release of another graph, keep it, and predict from it."""
     from sfumato.method._inference import SAME_IDS
     from sfumato.method._rows import put_back
     from sfumato.record._release_folder import LEDGER

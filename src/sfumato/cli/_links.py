@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def show(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) -> None:
-    """Print how well held-out links were found, beside the controls, and what is guaranteed.
-
-    Args:
-        result: what the command also prints as JSON.
-        evaluation: the scores of the run and of its controls.
-        out: the run folder.
-    """
+    """Print how well held-out links were found, beside the controls, and what is guaranteed."""
     from rich import box
     from rich.table import Table
 

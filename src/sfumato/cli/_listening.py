@@ -31,11 +31,7 @@ TRUSTED_PROXY = typer.Option(
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Open an address, and listen there.
-
-    Raises:
-        InputError: the address is not free.
-    """
+    """Open an address, and listen there."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -54,11 +50,7 @@ def address_of(host: str, bound: socket.socket, certificate: Path | None) -> str
 
 
 def check_tls(certificate: Path | None, key: Path | None) -> None:
-    """Refuse one of the two files of TLS alone, and one that is absent.
-
-    Raises:
-        InputError: a file is missing.
-    """
+    """Refuse one of the two files of TLS alone, and one that is absent."""
     if (certificate is None) != (key is None):
         raise InputError("Expected --certificate and --key together, got one of them. Add the other.")
     for option, path in (("--certificate", certificate), ("--key", key)):
@@ -67,11 +59,7 @@ def check_tls(certificate: Path | None, key: Path | None) -> None:
 
 
 def load_tls(config: uvicorn.Config) -> None:
-    """Read the files of TLS that the settings of a server name, and build its application.
-
-    Raises:
-        InputError: they are no certificate with its key.
-    """
+    """Read the files of TLS that the settings of a server name, and build its application."""
     try:
         config.load()
     except ssl.SSLError as error:
@@ -80,11 +68,7 @@ def load_tls(config: uvicorn.Config) -> None:
 
 
 def door_for(proxies: list[str]) -> Door:
-    """Build the door of a server, before anything else is done, from what ``--trusted-proxy`` says.
-
-    Raises:
-        InputError: that is no address, or this process may open too few files.
-    """
+    """Build the door of a server, before anything else is done, from what ``--trusted-proxy`` says."""
     from sfumato.web._addresses import networks
     from sfumato.web._door import Door
 
@@ -106,11 +90,7 @@ def tell(line: str, level: int = logging.INFO) -> None:
 
 
 def admin_token(path: Path) -> str:
-    """Read the token in a file that only its owner can read; a new one is made if there is no file.
-
-    Raises:
-        InputError: the token is too short, or others may read it.
-    """
+    """Read the token in a file that only its owner can read; a new one is made if there is no file."""
     if not path.exists():
         with whole_file(path, 0o600) as file:
             file.write(secrets.token_hex(32).encode() + b"\n")

@@ -27,12 +27,6 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
 
     PGC reads labels in the clear, unless a budget for them is given. The default form of lpgnn asks for no
     features, unless a budget, a randomizer or a preset for them is given.
-
-    Args:
-        values: the options of the command line, by name; None stands for one that is not given.
-
-    Raises:
-        InputError: an option has no meaning with ``--task link``.
     """
     if values["method"] == LINKS:
         _refuse_beside_links(values)
@@ -57,11 +51,7 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse(options: Options) -> None:
-    """Refuse options that the method does not take: those of local methods.
-
-    Raises:
-        InputError: such an option is given; the message names the methods that take it.
-    """
+    """Refuse options that the method does not take: those of local methods."""
     for name, words in _OWN.items():
         if getattr(options, name) is not None:
             those = words[0] if len(words) == 1 else "one of " + ", ".join(words)
@@ -91,11 +81,7 @@ def _check_task(options: Options) -> None:
 
 
 def check(options: Options) -> None:
-    """Refuse what contradicts local privacy, before any file is read.
-
-    Raises:
-        InputError: an option is missing, out of range, or contradicts the method or its unit.
-    """
+    """Refuse what contradicts local privacy, before any file is read."""
     word = options.method
     if options.resumable:
         raise InputError(
@@ -169,18 +155,7 @@ def _check_range(options: Options) -> None:
 
 
 def look(graph: Graph, asked: Any, *, features: bool = True, links: bool = False) -> None:
-    """Refuse a graph that lacks what users are asked for. Only public facts of the graph decide.
-
-    Args:
-        graph: the graph that was read.
-        asked: the method or the questions, which have a ``mechanism`` and budgets.
-        features: whether users are asked for features.
-        links: whether links are learned instead of classes.
-
-    Raises:
-        DataError: the graph has fewer than two classes, or no features although they are asked for.
-        InputError: the budgets are too large for the sampler of the mechanism gaussian.
-    """
+    """Refuse a graph that lacks what users are asked for. Only public facts of the graph decide."""
     if not links and graph.num_classes < 2:
         raise DataError(f"Expected labels of 2 classes or more, got {graph.num_classes}. Name another --label column.")
     if not features:
@@ -213,10 +188,6 @@ def lost(asked: Any, graph: Graph) -> str:
     """Return in words what the randomizer loses of these features, or an empty text.
 
     This reads the users' features, which only a simulation can do. So the text belongs under ``evaluation/``.
-
-    Args:
-        asked: the method, which has a ``mechanism``, a budget ``epsilon_x`` and the range ``low`` to ``high``.
-        graph: the graph whose features the users hold.
     """
     import numpy as np
 

@@ -237,11 +237,7 @@ class Options:
     deployment: Deployment | None = None
 
     def source(self) -> Source:
-        """Return the source of the graph that the options name, checked.
-
-        Raises:
-            InputError: the options name both kinds of graph, neither, or half of a kind.
-        """
+        """Return the source of the graph that the options name, checked."""
         data_dir, nodes, edges = (_text(path) for path in (self.data_dir, self.nodes, self.edges))
         return Source(
             self.dataset,
@@ -305,14 +301,7 @@ def shared_ledger(
     """Return the ledger that the options name, or None if they name none.
 
     Args:
-        ledger: the file of the ledger, or None.
-        total_epsilon: the most epsilon that all its runs may spend together.
-        total_delta: the most delta that all its runs may spend together.
-        composition: the rule by which costs add up.
         private: whether the run has a privacy unit.
-
-    Raises:
-        InputError: a total or a rule is given without a ledger, or a ledger for a run without privacy.
     """
     if ledger is not None and not private:
         raise InputError("Expected --ledger with a privacy unit, got none: nothing bounds what it spends. Drop it.")
@@ -328,16 +317,7 @@ def shared_ledger(
 
 
 def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[Options, FitState]:
-    """Return the options and the private state of a stopped run.
-
-    Args:
-        run: the folder of the run.
-        context: says which options were given on the command line beside ``--resume``.
-        values: the values of the command line by name; those that were given must be the same as in the run.
-
-    Raises:
-        InputError: the run is finished or cannot be resumed, or an option differs.
-    """
+    """Return the options and the private state of a stopped run."""
     from sfumato.record._resume import FitState
 
     private = run / PRIVATE

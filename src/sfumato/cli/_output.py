@@ -35,11 +35,7 @@ def plain_console(*, stderr: bool = False) -> Console:
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a text file. It gets its name once it is whole, and nothing else is left behind.
-
-    Raises:
-        InputError: the folder or the disk refuses the file, or it would lie among certified files.
-    """
+    """Write a text file. It gets its name once it is whole, and nothing else is left behind."""
     check_outside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,11 +48,7 @@ def write_page(path: Path, text: str) -> None:
 
 
 def check_outside(path: Path) -> None:
-    """Refuse a file below the folder of a release, whose manifest lists all that may be there.
-
-    Raises:
-        InputError: a folder above the file holds a manifest and a certificate.
-    """
+    """Refuse a file below the folder of a release, whose manifest lists all that may be there."""
     for folder in path.resolve().parents:
         if (folder / "manifest.json").is_file() and (folder / "certificate.json").is_file():
             raise fail(
@@ -78,9 +70,6 @@ def stage_bars(quiet: bool) -> Iterator[Progress | None]:
     """Show the progress of a fit on standard error: a bar for each stage, or a line for each if nobody watches.
 
     The names of stages and the numbers of steps hold no private value.
-
-    Args:
-        quiet: whether nothing is shown; then the value of the block is None.
 
     >>> with stage_bars(quiet=True) as report:
     ...     print(report)
@@ -126,15 +115,7 @@ def readers(fitted: Fitted) -> str:
 
 
 def free_file(out: Path, force: bool) -> Path:
-    """Return the path of a file that may be written.
-
-    Args:
-        out: the file to be written.
-        force: whether predictions, scores or rows that are in it are replaced.
-
-    Raises:
-        InputError: the file exists, and is not replaced; or it would lie among certified files.
-    """
+    """Return the path of a file that may be written."""
     check_outside(out)
     if out.exists() and not (force and _written_here(out)):
         raise InputError(

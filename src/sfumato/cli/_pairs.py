@@ -51,20 +51,7 @@ class Rows:
 def answer_rows(
     run: Path, fitted: Fitted, graph: Graph, rows: Rows, out: Path | None, *, force: bool, as_json: bool
 ) -> None:
-    """Write scores of pairs or embeddings, and say who may see them.
-
-    Args:
-        run: the run folder.
-        fitted: the run, as it was loaded.
-        graph: the graph of the run; its edges are not read.
-        rows: what is asked for.
-        out: the new file of scores; None takes scores.csv in the run folder.
-        force: whether a file that this command wrote is replaced.
-        as_json: whether one JSON object is printed instead of a sentence.
-
-    Raises:
-        InputError: more than one is asked for, or the run cannot give them.
-    """
+    """Write scores of pairs or embeddings, and say who may see them."""
     if rows.asked > 1:
         raise InputError("Expected one of --pairs, --top and --embeddings, got several. Run the command for each.")
     if rows.embeddings is not None:
@@ -86,17 +73,7 @@ def answer_rows(
 
 
 def write_best(fitted: Fitted, graph: Graph, top: int | None, out: Path) -> dict[str, Any]:
-    """Write the best-scored others of each node, linked or not, and return what was written.
-
-    Args:
-        fitted: a run that learned links.
-        graph: the graph of the run; its edges are not read.
-        top: how many others of each node.
-        out: the new CSV file.
-
-    Raises:
-        InputError: the run scores nodes, or ``top`` is below 1 or above the number of other nodes.
-    """
+    """Write the best-scored others of each node, linked or not, and return what was written."""
     pairs, scores = fitted.best_pairs(graph, top)
     ids = _ids(graph)
     lines = (
@@ -107,18 +84,7 @@ def write_best(fitted: Fitted, graph: Graph, top: int | None, out: Path) -> dict
 
 
 def write_scores(fitted: Fitted, graph: Graph, pairs: Path, out: Path) -> dict[str, Any]:
-    """Write the score of each pair of a table, in its order, and return what was written.
-
-    Args:
-        fitted: a run that learned links.
-        graph: the graph of the run; its edges are not read.
-        pairs: a CSV file with a header, whose first two columns are node ids.
-        out: the new CSV file.
-
-    Raises:
-        DataError: a line has fewer than two columns, or an id that is no node.
-        InputError: the run scores nodes, or the file does not exist.
-    """
+    """Write the score of each pair of a table, in its order, and return what was written."""
     header, lines = _read(pairs)
     scores = fitted.score_pairs(graph, _rows(graph, pairs, header, lines))
     _write(out, (*header, "score"), ((*ids, f"{score:.6f}") for ids, score in zip(lines, scores, strict=True)))
@@ -126,16 +92,7 @@ def write_scores(fitted: Fitted, graph: Graph, pairs: Path, out: Path) -> dict[s
 
 
 def write_embeddings(fitted: Fitted, graph: Graph, out: Path) -> dict[str, Any]:
-    """Write a line for each node, its id and its released row, and return what was written.
-
-    Args:
-        fitted: a run that releases a row for each node.
-        graph: the graph of the run; its edges are not read.
-        out: the new CSV file.
-
-    Raises:
-        InputError: the run has no such rows, or they may not leave.
-    """
+    """Write a line for each node, its id and its released row, and return what was written."""
     rows = fitted.embeddings(graph)
     lines = ((node, *(f"{value:.6g}" for value in row)) for node, row in zip(_ids(graph), rows, strict=True))
     _write(out, ("node", *(f"e{column}" for column in range(rows.shape[1]))), lines)

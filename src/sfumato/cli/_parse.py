@@ -66,15 +66,7 @@ class Job:
 
 
 def given(values: dict[str, Any], command: str = "train") -> Options:
-    """Return the options of a new run, with what its method implies.
-
-    Args:
-        values: the options of the command line, by name; None stands for one that is not given.
-        command: the name of the command, for messages.
-
-    Raises:
-        InputError: the method, the unit or the run folder is missing. (Only ``--resume`` takes them from a run.)
-    """
+    """Return the options of a new run, with what its method implies."""
     if values["split"] not in (None, "public"):
         _check_no_roles(values)
     if values["method"] == "pgc" and values.get("task") == "link":
@@ -112,12 +104,6 @@ def _check_no_roles(values: dict[str, Any]) -> None:
 
 def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a command line with the unit that ``--unit`` and ``--arcs`` name together.
-
-    Args:
-        values: the options by name; None stands for one that is not given.
-
-    Raises:
-        InputError: the arcs are neither owned nor incident, come with another unit, or contradict it.
 
     >>> with_arcs({"unit": "node", "arcs": "incident"})["unit"]
     'node-incident'
@@ -201,11 +187,7 @@ def _check_private(options: Options) -> None:
 
 
 def parse(options: Options) -> Job:
-    """Check the options of a run that learns the classes of nodes, and return what they ask for.
-
-    Raises:
-        InputError: an option is missing or out of range, or two contradict each other.
-    """
+    """Check the options of a run that learns the classes of nodes, and return what they ask for."""
     for check in checks(options):
         check()
     from sfumato.evaluation._request import Request

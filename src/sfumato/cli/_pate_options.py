@@ -42,11 +42,7 @@ OPTIONS = {
 
 @contextmanager
 def named_by_options() -> Iterator[None]:
-    """Name options, not arguments of the library, where an error says what it expected.
-
-    Raises:
-        InputError: the error that was met, with the names of options.
-    """
+    """Name options, not arguments of the library, where an error says what it expected."""
     try:
         yield
     except InputError as error:
@@ -57,11 +53,7 @@ def named_by_options() -> Iterator[None]:
 
 
 def mechanism_of(name: str, given: dict[str, float | None]) -> Mechanism:
-    """Return the mechanism of a ``name``, with the noise in ``given``: a number in votes, or None, for each option.
-
-    Raises:
-        InputError: a noise is missing, or belongs to another mechanism.
-    """
+    """Return the mechanism of a ``name``, with the noise in ``given``: a number in votes, or None, for each option."""
     from sfumato.pate._plan import MECHANISMS
 
     check_choice(tuple(NOISE), mechanism=name)
@@ -81,9 +73,6 @@ def mechanism_of(name: str, given: dict[str, float | None]) -> Mechanism:
 
 def numbers_of(release: str | None, as_published: bool) -> tuple[float, float, float]:
     """Return order, beta and noise of the option ``--release``; zeros without it.
-
-    Raises:
-        InputError: it is not three numbers, or stands beside ``--as-published``.
 
     >>> numbers_of("8,0.025,4", as_published=False)
     (8.0, 0.025, 4.0)

@@ -50,13 +50,7 @@ def write_words(certificate: Certificate, out: Path) -> None:
 
 
 def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
-    """Print a table of scores, the price of privacy as one line, and what is guaranteed.
-
-    Args:
-        result: what the command also prints as JSON.
-        evaluation: the scores of the run and of its controls.
-        out: the run folder.
-    """
+    """Print a table of scores, the price of privacy as one line, and what is guaranteed."""
     outcome = evaluation.outcome
     console = plain_console()
     console.print(_table(result, evaluation))
@@ -191,13 +185,7 @@ def verdict_lines(result: dict[str, Any]) -> list[str]:
 
 
 def show_guarantee(certificate: Certificate, out: Path, scores: str) -> None:
-    """Print what is guaranteed, what may leave, and where the rest is told: three lines.
-
-    Args:
-        certificate: the certificate of the run.
-        out: the run folder.
-        scores: what to say about scores.
-    """
+    """Print what is guaranteed, what may leave, and where the rest is told: three lines."""
     values, console = certificate.values, plain_console()
     if certificate.epsilon is None:
         console.print(str(certificate), soft_wrap=True)

@@ -26,11 +26,7 @@ class StoppableGroup(TyperGroup):
     """A group of commands that say what a stop by Ctrl-C costs. Those of Typer would end in silence."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the context names.
-
-        Raises:
-            StopError: Ctrl-C stopped the command.
-        """
+        """Run the command that the context names."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -60,14 +56,6 @@ def leaving(
 
     Of a run that is charged, the ledger stays, and its private state if it has one. Of any other run nothing stays. Notes on
     the error say what is charged and how to go on.
-
-    Args:
-        out: the run folder, which must be new (unless ``resumed``).
-        shared: the data set's ledger, or None.
-        finished: what the user can do if the run is saved already, in words.
-        check: refuses a folder that is not new, with a message of the command; None takes the usual one.
-        resumed: whether the folder holds a stopped run that goes on.
-        hint: how the command makes runs that can go on after a stop, in words, if it can.
     """
     from sfumato.record._owned import owned
     from sfumato.record._release_folder import check_new_run
@@ -109,10 +97,6 @@ def leaving_pate(out: Path, shared: Path | None) -> Iterator[None]:
     """Hold the folder of a run of PATE in the same way.
 
     Such a run goes on by the same command, if it was stopped before its answers were drawn or after they were kept.
-
-    Args:
-        out: the run folder: a new one, or that of a stopped run.
-        shared: the data set's ledger, or None.
     """
     from sfumato.pate._kept import check_folder
     from sfumato.record._owned import owned

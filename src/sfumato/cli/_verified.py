@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 def verified(run: Path) -> Verification:
-    """Return the verdict about a run that is valid.
-
-    Raises:
-        InputError: the folder holds no run.
-        DataError: the verifier finds a problem.
-    """
+    """Return the verdict about a run that is valid."""
     from sfumato import verify as verifier
 
     try:

@@ -22,9 +22,6 @@ _WORD = re.compile(r"[\w.,/+-]*")
 class Address:
     """The place of a store; ``where`` names it.
 
-    Raises:
-        InputError: it names no file and no database, or a store that would be gone at the end of the process.
-
     >>> Address("reports.sqlite").name, Address("reports.sqlite").is_file
     ('reports.sqlite', True)
     """

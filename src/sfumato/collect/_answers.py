@@ -216,13 +216,7 @@ CALLS: tuple[tuple[str, str, dict[int, Any], tuple[int, ...], dict[str, Any] | N
 
 
 def counted(schema: Schema, status: dict[str, Any], counts: Counts) -> dict[str, Any]:
-    """Build what ``/counts`` answers.
-
-    Args:
-        schema: the schema of the collection.
-        status: what ``/status`` answers.
-        counts: what the store holds.
-    """
+    """Build what ``/counts`` answers."""
     times = 1 + counts.most_second
     return {
         "status": status,
@@ -254,13 +248,7 @@ def counted(schema: Schema, status: dict[str, Any], counts: Counts) -> dict[str,
 def documented(
     good: dict[int, Any], refusals: tuple[int, ...] = (), body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Build the options of a FastAPI route that describe it.
-
-    Args:
-        good: for each status of success a model, or the content of the answer.
-        refusals: further statuses, beside those that every call may get.
-        body: the content that the request carries.
-    """
+    """Build the options of a FastAPI route that describe it."""
     words = {
         200: "It was stored before, and nothing changed. For a list: what each one would get alone.",
         201: "It is stored.",

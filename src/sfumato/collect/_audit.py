@@ -94,12 +94,7 @@ def read_lines(connection: Connection) -> Iterator[Line]:
 
 
 def listed(connection: Connection, block: int = 10_000) -> Iterator[Listed]:
-    """Yield the users whom a store knows: those who are enrolled by the bytes of their ids, then those who are not any more.
-
-    Args:
-        connection: sees the store as it is at one moment.
-        block: how many are read at once.
-    """
+    """Yield the users whom a store knows: those who are enrolled by the bytes of their ids, then those who are not any more."""
     joined = USERS.outerjoin(REPORTS, USERS.c.user == REPORTS.c.user)
     enrolled = sql.select(USERS.c.user, USERS.c.enrolled_at, REPORTS.c.user.is_not(None)).select_from(joined)
     others = sql.select(AUDIT.c.user).distinct().where(AUDIT.c.user.not_in(sql.select(USERS.c.user)))

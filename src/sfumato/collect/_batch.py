@@ -61,17 +61,7 @@ def most_reports(schema: Schema) -> int:
 
 
 def encode_batch(schema: Schema, sender: str, keys: DeviceKeys, reports: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Write a batch as its only form.
-
-    Args:
-        schema: the schema that was answered.
-        sender: the user id of the device that sends.
-        keys: the keys of this device.
-        reports: message and authentication code (:func:`sfumato.collect._keys.mac`) of each report, at least one.
-
-    Raises:
-        WireError: there is no report, or the id of the sender is malformed.
-    """
+    """Write a batch as its only form."""
     identity = check_user(sender).encode()
     framed = b"".join(len(message).to_bytes(4, "big") + message + code for message, code in reports)
     if not framed:
@@ -81,12 +71,7 @@ def encode_batch(schema: Schema, sender: str, keys: DeviceKeys, reports: Iterabl
 
 
 def decode_batch(schema: Schema, data: bytes) -> Batch:
-    """Read a batch, whose form must be exact. Messages, codes and signature are left to the caller to check.
-
-    Raises:
-        LongBatchError: there are more than 2,000 reports; the rest was not looked at.
-        WireError: the bytes are anything else; the text holds no part of a report.
-    """
+    """Read a batch, whose form must be exact. Messages, codes and signature are left to the caller to check."""
     if data[:4] != MAGIC or len(data) < _HEAD + 1:
         raise WireError("Expected a batch that begins with SFRB, got other bytes.")
     if data[4] != VERSION:

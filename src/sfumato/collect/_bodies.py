@@ -39,11 +39,7 @@ class Bodies:
         """Read the body of a request, which counts as held until the end of the block.
 
         Args:
-            request: whose body was not read yet.
             most: the largest size that is taken, in bytes.
-
-        Raises:
-            RefusalError: 413 for a larger body, 429 if its address holds too much, 503 if all hold too much.
         """
         site, parts, counted = caller(request.client), bytearray(), 0
         try:

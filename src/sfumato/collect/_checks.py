@@ -20,9 +20,6 @@ def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], kno
     """Refuse a table that lacks a needed key or has an unknown one.
 
     ``where`` names the table in the message, ``values`` is the table, and ``known`` are keys beside the ``needed`` ones.
-
-    Raises:
-        SchemaError: a key is missing or unknown.
     """
     allowed = sorted({*needed, *known})
     for key in values:
@@ -39,9 +36,6 @@ def check_text(where: str, text: object, most: int, *, name: bool = False) -> No
     """Refuse what is no text of 1 to ``most`` printable characters; with ``name``, of letters, digits, ".", "_" and "-".
 
     ``where`` names the ``text`` in the message.
-
-    Raises:
-        SchemaError: the text is something else.
     """
     if not isinstance(text, str) or not 1 <= len(text) <= most or not text.isprintable():
         raise SchemaError(f"Expected {where} to be a text of 1 to {most} printable characters.")
@@ -51,9 +45,6 @@ def check_text(where: str, text: object, most: int, *, name: bool = False) -> No
 
 def moment(name: str, text: object) -> datetime:
     """Read a time in UTC in its canonical form.
-
-    Raises:
-        SchemaError: it has another form.
 
     >>> moment("opens", "2026-12-01T00:00:00Z").year
     2026
@@ -81,13 +72,6 @@ def roster_sha256(users: Sequence[str]) -> str:
 
 def check_plain(where: str) -> None:
     """Refuse what is not plainly a path: it may be a mistyped address with a password, which no message may show.
-
-    Args:
-        where: the path of a file that is there, or a path without ``:``, ``=`` and ``@``, unless it begins with a slash, a dot
-            and a slash, or a drive.
-
-    Raises:
-        InputError: it is something else.
 
     >>> check_plain("reports.sqlite"), check_plain("./of=ada.sqlite")
     (None, None)

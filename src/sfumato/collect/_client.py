@@ -347,11 +347,7 @@ def enrolment(user: str, keys: DeviceKeys, code: str) -> dict[str, str]:
 
 
 def check_open(schema: Schema, now: datetime | None = None) -> None:
-    """Refuse a collection that takes no reports at this time; None asks the clock.
-
-    Raises:
-        InputError: the collection is not open yet, or closed.
-    """
+    """Refuse a collection that takes no reports at this time; None asks the clock."""
     time = (now or datetime.now(UTC)).astimezone(UTC).replace(tzinfo=None)
     if time < moment("opens", schema.opens):
         raise InputError(f"Expected an open collection, got one that opens at {schema.opens}. Answer it then.")

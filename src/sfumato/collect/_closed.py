@@ -30,8 +30,6 @@ def pieces(schema: Schema, count: int, messages: Iterable[bytes]) -> Iterator[by
     """Yield the bytes of the file, part by part.
 
     Args:
-        schema: what every user was asked.
-        count: the number of messages.
         messages: the canonical messages, ascending by the bytes of the user id, one a user.
     """
     yield MAGIC + bytes([VERSION]) + count.to_bytes(4, "big")
@@ -53,21 +51,13 @@ class Stream:
 
     @property
     def reports(self) -> Iterator[Message]:
-        """Yield the decoded messages.
-
-        Raises:
-            DataError: a message is not canonical, or users are not in ascending order.
-        """
+        """Yield the decoded messages."""
         for _, report in self._checked():
             yield report
 
     @property
     def canonical(self) -> Iterator[bytes]:
-        """Yield the messages, each once it is checked.
-
-        Raises:
-            DataError: a message is not canonical, or users are not in ascending order.
-        """
+        """Yield the messages, each once it is checked."""
         for message, _ in self._checked():
             yield message
 
@@ -89,12 +79,7 @@ class Stream:
     @classmethod
     @contextmanager
     def of_file(cls, path: Path) -> Iterator[Stream]:
-        """Read a closed file that :meth:`Closed.write` or a store wrote.
-
-        Raises:
-            DataError: the file is damaged, or no collection; the block may get it only when it has read to the end.
-            OSError: the file cannot be read.
-        """
+        """Read a closed file that :meth:`Closed.write` or a store wrote."""
         with path.open("rb") as file:
             head = file.read(_HEAD)
             if head[:5] != MAGIC + bytes([VERSION]):
@@ -128,11 +113,7 @@ class Closed:
 
     @cached_property
     def reports(self) -> tuple[Message, ...]:
-        """The decoded messages, in their order.
-
-        Raises:
-            DataError: a message is not canonical, or users are not in ascending order.
-        """
+        """The decoded messages, in their order."""
         return tuple(Stream(self.schema, self.messages).reports)
 
     @cached_property
@@ -144,23 +125,14 @@ class Closed:
         return digest.hexdigest()
 
     def write(self, path: Path) -> str:
-        """Write the file, whole or not at all, and return its SHA-256.
-
-        Raises:
-            OSError: folder or disk refuses it.
-        """
+        """Write the file, whole or not at all, and return its SHA-256."""
         with whole_file(path) as file:
             file.writelines(self.pieces())
         return self.sha256
 
     @classmethod
     def read(cls, path: Path) -> Closed:
-        """Read a file that :meth:`write` wrote, and check every message.
-
-        Raises:
-            DataError: the file is damaged, or no collection.
-            OSError: the file cannot be read.
-        """
+        """Read a file that :meth:`write` wrote, and check every message."""
         with Stream.of_file(path) as stream:
             closed = cls(stream.schema, tuple(stream.messages))
         _ = closed.reports

@@ -72,11 +72,7 @@ class StoreError(DataError):
 
 
 class Database:
-    """A database by the path of an SQLite file, or by a URL; ``where`` names it, and statements to a ``limited`` one end in time.
-
-    Raises:
-        InputError: ``where`` is neither.
-    """
+    """A database by the path of an SQLite file, or by a URL; ``where`` names it; statements to a ``limited`` one time out."""
 
     def __init__(self, where: str, limited: bool = False) -> None:
         self._address = Address(where)
@@ -91,12 +87,7 @@ class Database:
             sql.event.listen(self._engine, "connect", _set_up)
 
     def create(self, first: dict[str, Any]) -> None:
-        """Make the tables, with ``first`` as the row of :data:`META`, unless the database has tables.
-
-        Raises:
-            StoreError: the database refuses it.
-            OSError: the file cannot be made.
-        """
+        """Make the tables, with ``first`` as the row of :data:`META`, unless the database has tables."""
         if self.path is not None and not self.path.exists():
             self.path.touch(0o600)
         with self._explained(), self._engine.begin() as connection:
@@ -113,12 +104,7 @@ class Database:
                 connection.execute(sql.insert(META).values(**first))
 
     def check(self) -> None:
-        """Refuse what is no store, and an SQLite file whose pages are damaged.
-
-        Raises:
-            DataError: it is no store.
-            StoreError: it is damaged, or cannot be read.
-        """
+        """Refuse what is no store, and an SQLite file whose pages are damaged."""
         if self.path is not None and not self.path.exists():
             raise DataError(f"Expected {self.name} to be the store of a collection, got no file. Check the path.")
         with self.reading() as connection:
@@ -129,11 +115,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Hold the collection's lock in a transaction, also against other processes; all is on disk at the end of the block.
-
-        Raises:
-            StoreError: nothing was written.
-        """
+        """Hold the collection's lock in a transaction, also against other processes; all is on disk at the end of the block."""
         with self._alone(), self._explained(), self._engine.begin() as connection, self._lines.used(connection):
             if self._sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -143,11 +125,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Read the database as it is at one moment.
-
-        Raises:
-            StoreError: it cannot be read.
-        """
+        """Read the database as it is at one moment."""
         with self._explained(), self._engine.connect() as connection:
             if self._sqlite:
                 connection.exec_driver_sql("BEGIN")
@@ -220,14 +198,7 @@ class Database:
 def rows_of(
     connection: Connection, users: Collection[str], table: sql.Table, *columns: str
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the user id and the given columns of those users who are in a table.
-
-    Args:
-        connection: of a transaction.
-        users: the user ids to look for.
-        table: that has a column ``user``.
-        columns: the names of further columns.
-    """
+    """Yield the user id and the given columns of those users who are in a table."""
     ids = [user.encode() for user in users]
     wanted = sql.select(table.c.user, *(table.c[name] for name in columns))
     for start in range(0, len(ids), _AT_ONCE):
@@ -238,14 +209,7 @@ def rows_of(
 def rows_of_all(
     connection: Connection, users: Collection[str], table: sql.Table, *columns: str
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield what :func:`rows_of` yields, and of users who are not in the table a row of None.
-
-    Args:
-        connection: of a transaction.
-        users: the user ids to look for.
-        table: that has a column ``user``.
-        columns: the names of further columns.
-    """
+    """Yield what :func:`rows_of` yields, and of users who are not in the table a row of None."""
     ids = [(user.encode(),) for user in users]
     name: sql.ColumnClause[bytes] = sql.column("name", _ID)
     for start in range(0, len(ids), _AT_ONCE):

@@ -47,17 +47,7 @@ class Values:
 
 
 def values_of(schema: Schema, user: str, given: Mapping[str, Any], roster: Mapping[str, int]) -> Values:
-    """Read the values of one user from the tables of a file.
-
-    Args:
-        schema: what is asked.
-        user: the public id of the user.
-        given: ``features`` by name, ``label``, and ``links`` as a list of user ids; a user who has no label leaves it out.
-        roster: the place of every user; needed for links.
-
-    Raises:
-        InputError: a name is missing or unknown, or the user is not on the roster. No value is ever refused.
-    """
+    """Read the values of one user from the tables of a file."""
     given = {name: value for name, value in given.items() if value is not None}
     unknown, needed = set(given) - set(schema.parts), set(schema.parts) - {"label"} or {"label"}
     if unknown or needed - set(given):
@@ -91,13 +81,7 @@ def _class(label: Label, value: object) -> int:
 
 
 def oddities(schema: Schema, given: Mapping[str, Any], roster: Mapping[str, int]) -> list[str]:
-    """Say in a line each which values of a user count as others. The lines hold values: they are for the user alone.
-
-    Args:
-        schema: what is asked.
-        given: the values, with the names of the schema.
-        roster: the place of every user; needed for links.
-    """
+    """Say in a line each which values of a user count as others. The lines hold values: they are for the user alone."""
     said = []
     if schema.features:
         neutral = schema.features.randomizer.neutral
@@ -139,9 +123,6 @@ def check_names(where: str, given: Iterable[str], asked: Iterable[str]) -> None:
     """Refuse names that are not asked for, and missing ones.
 
     ``where`` says in the message what the names ``given`` are, and ``asked`` are those of the schema.
-
-    Raises:
-        InputError: the names differ.
     """
     unknown, missing = sorted(set(given) - set(asked)), sorted(set(asked) - set(given))
     if unknown or missing:

@@ -95,14 +95,7 @@ class Answers:
 
 
 def estimate(closed: Closed | Stream) -> Answers:
-    """Estimate what a collection was asked about. Memory does not grow with the number of reports that a stream passes on.
-
-    Args:
-        closed: the reports that are there; the collection may still be open.
-
-    Raises:
-        DataError: there is no report yet, or one is damaged.
-    """
+    """Estimate what a collection was asked about. Memory does not grow with the number of reports that a stream passes on."""
     schema = closed.schema
     sums = {part: _Sums(schema, part) for part in schema.parts}
     for report in closed.reports:

@@ -20,14 +20,7 @@ def write_device(folder: Path, about: Mapping[str, Any], keys: DeviceKeys, *, un
     """Store a new device.
 
     Args:
-        folder: is made if it is missing; only its owner may look into it.
-        about: user and caps, which the ledger begins with.
         keys: the secret keys.
-        unless_there: whether a device that is in the folder stays, as it is; else it is refused.
-
-    Raises:
-        InputError: the folder holds something else.
-        OSError: folder or disk refuses it.
     """
 
     def stays() -> bool:
@@ -53,12 +46,7 @@ def write_device(folder: Path, about: Mapping[str, Any], keys: DeviceKeys, *, un
 
 
 def read_device(folder: Path) -> tuple[dict[str, Any], DeviceKeys]:
-    """Read user, caps and keys of a device, whose ledger must begin with the same user and caps.
-
-    Raises:
-        InputError: there is no device, or its file is damaged.
-        LedgerError: its ledger is damaged or belongs to another device.
-    """
+    """Read user, caps and keys of a device, whose ledger must begin with the same user and caps."""
     try:
         secret = read_secret(folder / _DEVICE)
     except FileNotFoundError as error:
@@ -76,11 +64,7 @@ def read_device(folder: Path) -> tuple[dict[str, Any], DeviceKeys]:
 
 
 def read_codes(folder: Path) -> dict[str, str]:
-    """Read the code of each schema that a device enrolled for, by its SHA-256.
-
-    Raises:
-        InputError: the file is damaged.
-    """
+    """Read the code of each schema that a device enrolled for, by its SHA-256."""
     try:
         secret = read_secret(folder / _CODES)
     except FileNotFoundError:

@@ -47,15 +47,7 @@ class Tables:
     schema: str | None = None
 
     def check(self, asked: Schema, *, labeled: bool = True) -> Tables:
-        """Refuse tables that do not fit what users were ``asked``.
-
-        Args:
-            asked: the schema of the collection.
-            labeled: whether the method reads labels.
-
-        Raises:
-            InputError: a table or the label is missing, or too much is given.
-        """
+        """Refuse tables that do not fit what users were ``asked``."""
         if asked.links and self.edges is not None:
             raise InputError("Expected no --edges with this collection, whose users report their links. Drop it.")
         if not asked.links and self.edges is None:
@@ -78,11 +70,7 @@ class Tables:
 
     @classmethod
     def of_run(cls, run: Path) -> Tables:
-        """Return the tables that a ``run`` read.
-
-        Raises:
-            InputError: the run does not say it.
-        """
+        """Return the tables that a ``run`` read."""
         try:
             return cls(**json.loads((run / _STORED).read_text()))
         except (OSError, ValueError, TypeError) as error:
@@ -96,15 +84,6 @@ def graph_of(closed: Closed, tables: Tables, *, labeled: bool = True) -> Graph:
 
     Roles follow from the SHA-256 of the collection and the ids: of the nodes whose label is reported or public, two thirds are
     in training and one third in validation; there are no test nodes.
-
-    Args:
-        closed: the closed collection.
-        tables: what is read beside it.
-        labeled: whether the method reads labels; without them there are no roles.
-
-    Raises:
-        InputError: the tables do not fit what users were asked.
-        DataError: the tables cannot be read, or too few users have a label.
     """
     nodes = tables.check(closed.schema, labeled=labeled).nodes
     if closed.schema.links:

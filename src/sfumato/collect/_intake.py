@@ -61,9 +61,6 @@ class Intake:
         """Check users, keys and codes of devices. This may read the store.
 
         What is refused is 422 for what is malformed, 403 for a wrong code.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         read = [self._form(values) for values in asked]
         forms = [one for one in read if not isinstance(one, RefusalError)]
@@ -107,15 +104,7 @@ class Intake:
         return RefusalError(403, "Expected the enrolment code of this user. Ask the operator for it.", user=user)
 
     def report_at_hand(self, body: bytes, user: str) -> Upload | None:
-        """Check the upload of one report by the keys at hand, without the store; None leaves it to :meth:`report`.
-
-        Args:
-            body: a message and its signature.
-            user: what :meth:`user_of` gave for this ``body``.
-
-        Raises:
-            RefusalError: 400 for a message that is not canonical.
-        """
+        """Check the upload of one report by the keys at hand, without the store; None leaves it to :meth:`report`."""
         message, signature = body[: -keys.SIGNATURE_BYTES], body[-keys.SIGNATURE_BYTES :]
         own = self._at_hand(user)
         if not keys.verify(own.sign_key, message, signature):
@@ -124,16 +113,7 @@ class Intake:
         return Upload(user, message, signature, own.generation)
 
     def report(self, body: bytes, user: str) -> Upload:
-        """Check the upload of one report by the keys in the store. This takes milliseconds.
-
-        Args:
-            body: a message and its signature.
-            user: what :meth:`user_of` gave for this ``body``.
-
-        Raises:
-            RefusalError: 403 for an unknown user or a wrong signature, 400 for a message that is not canonical.
-            StoreError: the store cannot be read.
-        """
+        """Check the upload of one report by the keys in the store. This takes milliseconds."""
         self._read([user])
         upload = self.report_at_hand(body, user)
         if upload is None:
@@ -141,11 +121,7 @@ class Intake:
         return upload
 
     def user_of(self, body: bytes) -> str:
-        """Read which user an upload of one report claims to be from.
-
-        Raises:
-            RefusalError: 404 for another schema, 400 for a malformed message.
-        """
+        """Read which user an upload of one report claims to be from."""
         self._check_schema(body, wire.MAGIC)
         try:
             return wire.split(self._schema, body[: -keys.SIGNATURE_BYTES])[0]
@@ -153,12 +129,7 @@ class Intake:
             raise RefusalError(400, str(error)) from error
 
     def batch(self, body: bytes) -> CheckedBatch:
-        """Check a batch and each of its reports. This may read the store, and takes milliseconds.
-
-        Raises:
-            RefusalError: 404 for another schema, 400 for a malformed batch, 403 for an unknown sender or a wrong signature,
-                413 for too many reports.
-        """
+        """Check a batch and each of its reports. This may read the store, and takes milliseconds."""
         self._check_schema(body, BATCH_MAGIC)
         try:
             found = decode_batch(self._schema, body)
@@ -177,9 +148,6 @@ class Intake:
 
         A report under keys that were revoked is checked once more, by the keys in the store: its user may have enrolled again
         since those at hand were read, through another server.
-
-        Raises:
-            StoreError: the store cannot be read or written; what was added before it failed is answered as repeated later.
         """
         answers = self._store.add(uploads)
         stale = [place for place, answer in enumerate(answers) if answer == "revoked"]
@@ -332,11 +300,7 @@ class CheckedBatch:
 
 
 def read_users(body: bytes) -> Any:
-    """Parse the JSON of an enrolment: one object, or a list of at most 1,000.
-
-    Raises:
-        RefusalError: 422 for anything else.
-    """
+    """Parse the JSON of an enrolment: one object, or a list of at most 1,000."""
     try:
         values = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -25,11 +25,7 @@ _WAIT_SECONDS = 60.0
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process alone; another one waits, for a minute at most.
-
-    Raises:
-        InputError: another process holds it for longer.
-    """
+    """Hold the folder for this process alone; another one waits, for a minute at most."""
     try:
         with FileLock(folder / LOCK, timeout=_WAIT_SECONDS, mode=0o600):
             yield
@@ -43,35 +39,19 @@ def read_entries(folder: Path) -> list[dict[str, Any]]:
     """Read the whole lines of the ledger; none if there is no ledger.
 
     A last line without its end was never synced, so nothing followed from it.
-
-    Raises:
-        LedgerError: the ledger is damaged.
     """
     return list(_chain(folder).entries)
 
 
 def synced_entries(folder: Path) -> list[dict[str, Any]]:
-    """Read the whole lines of the ledger, and sync them: a process that was killed may have written the last one alone.
-
-    Raises:
-        LedgerError: the ledger is damaged.
-    """
+    """Read the whole lines of the ledger, and sync them: a process that was killed may have written the last one alone."""
     chain = _chain(folder)
     cut_file(folder / LEDGER, chain.size)
     return list(chain.entries)
 
 
 def append_entry(folder: Path, entries: list[dict[str, Any]], body: dict[str, Any]) -> None:
-    """Append a line to the ledger; it is on disk when this returns.
-
-    Args:
-        folder: the folder of the device.
-        entries: all lines so far; the new one is added.
-        body: what the line says.
-
-    Raises:
-        OSError: folder or disk refuses it.
-    """
+    """Append a line to the ledger; it is on disk when this returns."""
     entry = chained(entries, body)
     append_line(folder / LEDGER, canonical_json(entry), new=not entries)
     entries.append(entry)

@@ -101,12 +101,7 @@ class ServerKey:
 
     @classmethod
     def read(cls, path: Path) -> ServerKey:
-        """Read a key that :meth:`write` wrote.
-
-        Raises:
-            InputError: the file holds no key, or other users may read it.
-            OSError: the file cannot be read.
-        """
+        """Read a key that :meth:`write` wrote."""
         text = read_secret(path).strip()
         try:
             secret = bytes.fromhex(text.decode("ascii"))
@@ -131,13 +126,7 @@ class ServerKey:
         return _shared(self.secret, agree_key, user)
 
     def code(self, schema: Schema, user: str, generation: int = 0) -> str:
-        """Return an enrolment code: 32 hexadecimal digits, which the operator hands to one user alone.
-
-        Args:
-            schema: what the code is for.
-            user: the public id of the user.
-            generation: how often a code of this user was revoked for this schema.
-        """
+        """Return an enrolment code: 32 hexadecimal digits, which the operator hands to one user alone."""
         text = schema.digest + user.encode() + (b"\0%d" % generation if generation else b"")  # no id holds a zero
         return hmac.new(self._enrolling, text, hashlib.sha256).hexdigest()[:32]
 

@@ -19,12 +19,7 @@ _MOST_BARS = 72
 
 
 def status_page(schema: Schema, counts: dict[str, Any]) -> str:
-    """Render the status page, which loads itself again while the collection takes reports.
-
-    Args:
-        schema: the schema of the collection.
-        counts: what ``/counts`` answers.
-    """
+    """Render the status page, which loads itself again while the collection takes reports."""
     status, budget = counts["status"], counts["budget"]
     figures = (
         ("Reports", f"{counts['reports']:,}"),

@@ -89,11 +89,7 @@ class Lines:
 
 
 def check_durable(connection: sql.Connection, name: str) -> None:
-    """Refuse a PostgreSQL database of this ``name``, at the ``connection``, that acknowledges what is not on disk yet.
-
-    Raises:
-        InputError: its settings say so.
-    """
+    """Refuse a PostgreSQL database of this ``name``, at the ``connection``, that acknowledges what is not on disk yet."""
     for setting, whose in (("fsync", "SYSTEM"), ("synchronous_commit", "DATABASE ...")):
         if connection.exec_driver_sql(f"show {setting}").scalar() == "off":
             raise InputError(

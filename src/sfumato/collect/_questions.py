@@ -44,10 +44,6 @@ class Features:
         per_feature: spend ``epsilon`` on every feature, for "pgc", "piecewise" and "laplace".
         delta: failure probability, for "gaussian" alone.
 
-    Raises:
-        SchemaError: a setting is malformed.
-        InputError: a number is out of range.
-
     >>> Features({"age": (0.0, 120.0)}, epsilon=1.0).describe()[:89]
     '1 feature: age (from 0 to 120). A number outside its range counts as the nearer end. Inst'
     """
@@ -79,11 +75,7 @@ class Features:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Build it from a table of a schema: ``columns`` with ``name``, ``min`` and ``max``, or ``names`` from 0 to 1.
-
-        Raises:
-            SchemaError: ``values`` name no feature, or one twice.
-        """
+        """Build it from a table of a schema: ``columns`` with ``name``, ``min`` and ``max``, or ``names`` from 0 to 1."""
         given = dict(values)
         if ("names" in given) == ("columns" in given):
             raise SchemaError(f"Expected features to have either columns or names. {_RANGES}")
@@ -160,10 +152,6 @@ class Label:
         epsilon: budget of the label.
         mechanism: one of :data:`sfumato.randomizers._questions.LABEL_MECHANISMS`.
         name: what the label is.
-
-    Raises:
-        SchemaError: a setting is malformed.
-        InputError: a number is out of range.
 
     >>> Label(("crime", "poetry", "science"), epsilon=1.0, name="genre").describe()[-37:]
     'er (subset, 2 bits). Cost: epsilon 1.'
@@ -252,10 +240,6 @@ class Links:
         epsilon: budget of one bit of one list; a relationship that both ends report costs twice as much.
         degree_share: the part of ``epsilon`` that is spent on the length.
 
-    Raises:
-        SchemaError: a setting is malformed.
-        InputError: a number is out of range.
-
     >>> Links(users=100, roster="00" * 32, epsilon=4.0).describe()[:60]
     'your links to 99 other users. Instead of your true answer, y'
     """
@@ -319,9 +303,6 @@ def part(kind: type[T], name: str, values: object) -> T:
     """Build a part of a schema from its table.
 
     ``kind`` is its class, ``name`` the key of the table and ``values`` the table.
-
-    Raises:
-        SchemaError: a key is missing or unknown, or a value is refused.
     """
     if not isinstance(values, dict):
         raise SchemaError(f"Expected {name} to be a table, got {type(values).__name__}.")

@@ -12,14 +12,7 @@ from sfumato.errors import DataError
 
 
 def read_closed(where: str) -> Closed:
-    """Read a closed collection.
-
-    Args:
-        where: the path of a closed file, or the path or URL of a store.
-
-    Raises:
-        DataError: there is none, it is damaged, or it is still open.
-    """
+    """Read a closed collection."""
     if _is_store(where):
         from sfumato.collect._store import Store
 
@@ -30,11 +23,7 @@ def read_closed(where: str) -> Closed:
 
 @contextmanager
 def stream_any(where: str) -> Iterator[Stream]:
-    """Read the reports that are there, of a store also if it is still open; ``where`` is that of :func:`read_closed`.
-
-    Raises:
-        DataError: there is no collection, or it is damaged.
-    """
+    """Read the reports that are there, of a store also if it is still open; ``where`` is that of :func:`read_closed`."""
     if _is_store(where):
         from sfumato.collect._store import Store
 

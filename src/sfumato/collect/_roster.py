@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_roster(path: Path) -> tuple[str, ...]:
-    """Read the user ids of a text file, one a line.
-
-    Raises:
-        DataError: the file is not UTF-8, holds no id, an id twice, or one that is malformed.
-        OSError: the file cannot be read.
-    """
+    """Read the user ids of a text file, one a line."""
     try:
         lines = decoded(path.read_bytes()).removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -48,11 +43,7 @@ def read_roster(path: Path) -> tuple[str, ...]:
 
 
 def check_roster(links: Links, users: Sequence[str]) -> dict[str, int]:
-    """Refuse another roster than the one of a schema; return the place of every user.
-
-    Raises:
-        SchemaError: the ids differ from those that the schema was made of.
-    """
+    """Refuse another roster than the one of a schema; return the place of every user."""
     if len(users) != links.users or roster_sha256(users) != links.roster:
         raise SchemaError(
             f"Expected the roster of the schema, of {links.users} users and SHA-256 {links.roster[:16]}..., got another. "

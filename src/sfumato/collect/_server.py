@@ -68,15 +68,8 @@ def create_app(
     """Build the application of a collection, for uvicorn or another ASGI server.
 
     Args:
-        schema: the schema of the collection.
-        store: the store of this schema.
         server_key: the secret key whose public part stands in the schema.
-        admin_token: whoever sends it may close and export.
-        uploads_a_second: how many uploads one user may send, in the long run; twice as many at once.
         clock: the time in seconds since 1970.
-
-    Raises:
-        InputError: the key is not that of the schema.
     """
     if server_key.public.hex() != schema.server_key:
         raise InputError("Expected the server key whose public part stands in the schema, got another. Use its file.")

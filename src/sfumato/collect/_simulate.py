@@ -74,10 +74,6 @@ class Devices:
     Args:
         path: the state file; made if it does not exist.
         schema: what all of them answer.
-
-    Raises:
-        DataError: the file is something else, or holds devices of another schema.
-        OSError: folder or disk refuses it.
     """
 
     def __init__(self, path: Path, schema: Schema) -> None:
@@ -114,16 +110,7 @@ class Devices:
         self._file.close()
 
     def draw(self, blocks: Iterable[Values], codes: Mapping[str, str], report: Report | None = None) -> None:
-        """Make a device for each new user, and draw its report. Reports that were drawn before stay as they are.
-
-        Args:
-            blocks: users and their values, some at a time.
-            codes: the enrolment code of every user.
-            report: told how far it is.
-
-        Raises:
-            InputError: a user has no code.
-        """
+        """Make a device for each new user, and draw its report. Reports that were drawn before stay as they are."""
         from sfumato.collect._drawing import draw
         from sfumato.noise.coins import SecretWords
 
@@ -142,17 +129,7 @@ class Devices:
                 report("Draw reports", done, len(codes))
 
     def enrol(self, server: Connection, codes: Mapping[str, str], report: Report | None = None) -> None:
-        """Send the public keys of the devices that are not marked as enrolled, up to a thousand in a request.
-
-        Args:
-            server: where they enrol.
-            codes: the enrolment code of every user.
-            report: told how far it is.
-
-        Raises:
-            RefusedError: the server refuses a device.
-            CollectionError: the server does not answer, or in an unknown form.
-        """
+        """Send the public keys of the devices that are not marked as enrolled, up to a thousand in a request."""
         for rows in self._steps("enrolled", ENROLLED_AT_ONCE, "Enrol devices", report):
             asked = [enrolment(user, keys, codes[user]) for _, user, keys, _ in rows]
             with self._answered():
@@ -171,18 +148,7 @@ class Devices:
                 )
 
     def send(self, server: Connection, batch: int = 500, report: Report | None = None) -> Summary:
-        """Send every report that is not marked as sent, and count them.
-
-        Args:
-            server: where reports go.
-            batch: how many reports are sent at once, as far as the server takes so much; 1 sends each alone, with a signature of
-                its own.
-            report: told how far it is.
-
-        Raises:
-            RefusedError: the server refuses a whole request.
-            CollectionError: the server does not answer, or in an unknown form.
-        """
+        """Send every report that is not marked as sent, and count them."""
         stored = repeated = refused = 0
         together = min(batch, most_reports(self._schema))
         for rows in self._steps("sent", together if batch > 1 else SINGLE_REPORTS_AT_ONCE, "Send reports", report):

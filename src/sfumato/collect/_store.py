@@ -49,25 +49,11 @@ class Enrolment(NamedTuple):
 
 
 class Store(Stored):
-    """The store of one collection in a database; ``database`` may be shared by threads and processes.
-
-    Raises:
-        DataError: it is not the store of a collection.
-        StoreError: it is damaged, or cannot be read.
-    """
+    """The store of one collection in a database; ``database`` may be shared by threads and processes."""
 
     @classmethod
     def create(cls, where: str, schema: Schema) -> Store:
-        """Open the store of a schema, which is made if there is none.
-
-        Args:
-            where: the path of an SQLite file, or the URL of a database.
-            schema: the schema of the collection.
-
-        Raises:
-            DataError: the store is that of another schema, or of something else.
-            StoreError: the database refuses it.
-        """
+        """Open the store of a schema, which is made if there is none."""
         database = Database(where, limited=True)
         try:
             database.create({"id": 1, "format": FORMAT, "schema": schema.text})
@@ -91,9 +77,6 @@ class Store(Stored):
 
         "stored" and "repeated" mean that the user has these keys; "conflict" that it has others, which is an alert; "revoked"
         that the code does not count any more. Enrolling does not end when the collection is closed.
-
-        Raises:
-            StoreError: nothing was stored.
         """
         now = time.time()
         with self._writing() as connection:
@@ -118,9 +101,6 @@ class Store(Stored):
         "stored" and "repeated" mean that this very message is the user's report; "conflict" that another one is, which is an
         alert, and this one is dropped; "closed" that the collection takes no reports any more; "revoked" that the keys of this
         user do not count any more, and "withdrawn" that its report was taken back.
-
-        Raises:
-            StoreError: nothing was stored.
         """
         now = time.time()
         with self._writing() as connection:
@@ -145,14 +125,6 @@ class Store(Stored):
 
         The code of the next generation counts from then on. Whoever had a report here may send another one under it, so a report
         that is deleted is an alert, and counts as spent.
-
-        Args:
-            user: the public id.
-            seen: what was known when somebody decided this.
-
-        Raises:
-            DataError: the collection is closed, or the user has changed since.
-            StoreError: nothing was changed.
         """
         with self._taking_back(user, seen) as connection:
             connection.execute(sql.delete(USERS).where(USERS.c.user == user.encode()))
@@ -162,30 +134,14 @@ class Store(Stored):
         return seen.generation + 1
 
     def withdraw(self, user: str, seen: Listed, by: str = "operator") -> None:
-        """Delete the report of a user. None is taken again, unless the code is revoked; the enrolment stays.
-
-        Args:
-            user: the public id.
-            seen: what was known when somebody decided this.
-            by: "operator" or "device".
-
-        Raises:
-            DataError: there is no report, the collection is closed, or the user has changed since.
-            StoreError: nothing was changed.
-        """
+        """Delete the report of a user. None is taken again, unless the code is revoked; the enrolment stays."""
         if not seen.reported:
             raise DataError(f"Expected {user} to have a report, got none. Revoke the code, if no report is to come.")
         with self._taking_back(user, seen) as connection:
             write_line(connection, "withdrawn", by, user)
 
     def close(self) -> tuple[str, int]:
-        """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed.
-
-        Raises:
-            DataError: a stored report is damaged; then the collection stays open. Or it is closed, and its reports are no longer
-                those that were closed.
-            StoreError: the store cannot be written.
-        """
+        """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed."""
         with self._writing() as connection:
             sha256, reports, digest = self._sha256(connection), count(connection, REPORTS), hashlib.sha256()
             for piece in pieces(self.schema, reports, self._stream(connection).canonical):

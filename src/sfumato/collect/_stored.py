@@ -35,12 +35,7 @@ class Keys(NamedTuple):
 
 
 class Stored:
-    """The store of one collection in a ``database``, to be read.
-
-    Raises:
-        DataError: it is not the store of a collection.
-        StoreError: it is damaged, or cannot be read.
-    """
+    """The store of one collection in a ``database``, to be read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -59,70 +54,42 @@ class Stored:
 
     @classmethod
     def open(cls, where: str) -> Self:
-        """Open a store that exists; ``where`` is the path of an SQLite file, or the URL of a database.
-
-        Raises:
-            DataError: there is no store.
-            StoreError: the store is damaged, or cannot be read.
-        """
+        """Open a store that exists; ``where`` is the path of an SQLite file, or the URL of a database."""
         return cls(Database(where))
 
     def keys(self, users: Collection[str]) -> dict[str, Keys]:
         """Return the keys of those of the given users who are enrolled.
 
         Of each other user a row is read, too: who is enrolled is a secret, which the time that this takes must not tell.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         with self._database.reading() as connection:
             found = {user: Keys(*own) for user, *own in rows_of_all(connection, users, USERS, *Keys._fields)}
         return {user: own for user, own in found.items() if own.sign_key is not None}
 
     def latest_keys(self, most: int) -> dict[str, Keys]:
-        """Return the keys of those ``most`` users who enrolled last, the last one last.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the keys of those ``most`` users who enrolled last, the last one last."""
         newest = sql.select(USERS).order_by(USERS.c.enrolled_at.desc()).limit(most)
         with self._database.reading() as connection:
             rows = connection.execute(newest).all()
         return {row.user.decode(): Keys(row.sign_key, row.agree_key, row.generation) for row in reversed(rows)}
 
     def standing(self, users: Collection[str]) -> dict[str, Standing]:
-        """Return which code of each user counts, and whether its report was withdrawn.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return which code of each user counts, and whether its report was withdrawn."""
         with self._database.reading() as connection:
             return standings(connection, users)
 
     def seen(self, user: str) -> Listed:
-        """Return what the store knows about one user.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return what the store knows about one user."""
         with self._database.reading() as connection:
             return look_up(connection, user)
 
     def users(self) -> Iterator[Listed]:
-        """Yield all users whom the store knows.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Yield all users whom the store knows."""
         with self._database.reading() as connection:
             yield from listed(connection)
 
     def audit(self) -> Iterator[Line]:
-        """Yield what was taken back, the first line first.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Yield what was taken back, the first line first."""
         with self._database.reading() as connection:
             yield from read_lines(connection)
 
@@ -133,12 +100,7 @@ class Stored:
             return self._sha256(connection)
 
     def closed(self) -> Closed:
-        """Read the closed collection into memory, and check it against the SHA-256 of its closing.
-
-        Raises:
-            DataError: the collection is open, or its reports are no longer those that were closed.
-            StoreError: the store cannot be read.
-        """
+        """Read the closed collection into memory, and check it against the SHA-256 of its closing."""
         with self._database.reading() as connection:
             sha256 = self._closed_as(connection)
             closed = Closed(self.schema, tuple(self._stream(connection).messages))
@@ -147,12 +109,7 @@ class Stored:
         return closed
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes of the closed file, the last ones only if all of them are those that were closed.
-
-        Raises:
-            DataError: the collection is open, or its reports are no longer those that were closed.
-            StoreError: the store cannot be read.
-        """
+        """Yield the bytes of the closed file, the last ones only if all of them are those that were closed."""
         digest, last = hashlib.sha256(), b""
         with self._database.reading() as connection:
             sha256, reports = self._closed_as(connection), count(connection, REPORTS)
@@ -165,13 +122,7 @@ class Stored:
         yield last
 
     def export(self, path: Path) -> tuple[str, int]:
-        """Write the closed file, whole or not at all, and return its SHA-256 and its number of reports.
-
-        Raises:
-            DataError: the collection is open, or its reports are no longer those that were closed.
-            StoreError: the store cannot be read.
-            OSError: folder or disk refuses it.
-        """
+        """Write the closed file, whole or not at all, and return its SHA-256 and its number of reports."""
         with self._database.reading() as connection:
             facts = self._closed_as(connection), count(connection, REPORTS)
         with whole_file(path) as file:
@@ -183,10 +134,6 @@ class Stored:
         """Read all reports as they are at one moment, also of an open collection, ascending by the bytes of the user id.
 
         Of a closed collection the last report is followed by an error if they are not those that were closed.
-
-        Raises:
-            DataError: the reports are no longer those that were closed.
-            StoreError: the store cannot be read.
         """
         with self._database.reading() as connection:
             sha256 = self._sha256(connection)
@@ -195,21 +142,12 @@ class Stored:
             )
 
     def messages(self) -> tuple[bytes, ...]:
-        """Return all messages, ascending by the bytes of the user id, also of an open collection.
-
-        Raises:
-            DataError: the collection is closed, and its reports are no longer those that were closed.
-            StoreError: the store cannot be read.
-        """
+        """Return all messages, ascending by the bytes of the user id, also of an open collection."""
         with self.stream() as stream:
             return tuple(stream.messages)
 
     def counts(self) -> Counts:
-        """Count users, reports and alerts.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Count users, reports and alerts."""
         with self._database.reading() as connection:
             return counted(connection)
 

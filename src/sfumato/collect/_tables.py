@@ -32,15 +32,7 @@ def write_codes(
     """Write the enrolment code of every user as CSV, to a file that only its owner can read.
 
     Args:
-        path: the file, which is replaced.
-        schema: the schema of the collection.
         key: the secret key of its server.
-        users: the ids of the users.
-        generations: how often the code of a user was revoked; None stands for never.
-
-    Raises:
-        InputError: the key is not the one that the schema names.
-        OSError: folder or disk refuses it.
     """
     if key.public.hex() != schema.server_key:
         raise InputError("Expected the server key that the schema names, got another. Give the one that init wrote.")
@@ -61,12 +53,7 @@ def quoted(user: str) -> str:
 
 
 def read_codes(path: Path) -> dict[str, str]:
-    """Read what :func:`write_codes` wrote.
-
-    Raises:
-        DataError: the file is no such table.
-        OSError: the file cannot be read.
-    """
+    """Read what :func:`write_codes` wrote."""
     with _table(path) as (header, rows):
         if header != ["user", "code"]:
             raise DataError(
@@ -83,12 +70,7 @@ def read_codes(path: Path) -> dict[str, str]:
 
 
 def read_answers(path: Path) -> dict[str, Any]:
-    """Read the values of one user from TOML or JSON, however many digits a number has. Messages hold none of them.
-
-    Raises:
-        DataError: the file has no such form.
-        OSError: the file cannot be read.
-    """
+    """Read the values of one user from TOML or JSON, however many digits a number has. Messages hold none of them."""
     data, most = path.read_bytes(), sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
     try:
@@ -111,12 +93,6 @@ def read_values(path: Path, schema: Schema) -> Iterator[Values]:
 
     The columns are ``user``, the features by name, and the label by name; in a row where the label is empty, the user has none.
     Other than a device, which must not let anybody learn of a value by a refusal, this refuses what is no number or no class.
-
-    Raises:
-        InputError: a column is missing or unknown.
-        DataError: a row is too long or too short, has no number or class where one is asked for, or is the second of its user;
-            or there is none.
-        OSError: the file cannot be read.
     """
     import numpy as np
 
@@ -156,17 +132,7 @@ def read_values(path: Path, schema: Schema) -> Iterator[Values]:
 
 
 def read_links(path: Path, places: Mapping[str, int], users: Sequence[str]) -> Iterator[Values]:
-    """Read undirected links from the first two columns of a CSV table, and give blocks of users with their links.
-
-    Args:
-        path: the table; each row names the two ends of a link.
-        places: the place of every user on the roster.
-        users: the ids of those who report.
-
-    Raises:
-        DataError: a row names nobody on the roster, or the table has fewer than two columns.
-        OSError: the file cannot be read.
-    """
+    """Read undirected links from the first two columns of a CSV table, and give blocks of users with their links."""
     from sfumato.collect._drawing import Values
 
     links: list[list[int]] = [[] for _ in places]

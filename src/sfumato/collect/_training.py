@@ -76,18 +76,7 @@ class Training:
 
 
 def prepare(closed: Closed, tables: Tables, word: str, preset: str | None = None) -> Training:
-    """Make a training of a closed collection; nothing is asked of anyone.
-
-    Args:
-        closed: the closed collection.
-        tables: what is read beside it.
-        word: the method, as a command line names it.
-        preset: published settings of lpgnn.
-
-    Raises:
-        InputError: the method cannot learn from what users were asked, or the tables do not fit it.
-        DataError: the tables cannot be read, too few users reported, or no edge joins two of them.
-    """
+    """Make a training of a closed collection; nothing is asked of anyone."""
     method = method_of(word, closed.schema, preset)
     graph = graph_of(closed, tables, labeled=method.card.reads_labels)
     plan: Plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
@@ -112,16 +101,7 @@ def _check_joined(graph: Graph, reported: NDArray[np.bool_]) -> None:
 
 
 def method_of(word: str, asked: Schema, preset: str | None = None) -> Any:
-    """Build the method that learns from what users were asked; budgets and randomizers are those of the schema.
-
-    Args:
-        word: the method, as a command line names it.
-        asked: the schema of the collection.
-        preset: published settings of lpgnn.
-
-    Raises:
-        InputError: the method learns from other questions, or none has this name.
-    """
+    """Build the method that learns from what users were asked; budgets and randomizers are those of the schema."""
     has = frozenset(asked.parts)
     fits = {
         "lpgnn": "links" not in has,
@@ -162,12 +142,7 @@ def settings_of(asked: Schema) -> dict[str, Any]:
 
 
 def collected(closed: Closed, graph: Graph) -> Collected:
-    """Return the reports of a closed collection in the order of the nodes of its graph.
-
-    Args:
-        closed: the closed collection.
-        graph: as :func:`graph_of` built it.
-    """
+    """Return the reports of a closed collection in the order of the nodes of its graph."""
     schema, places = closed.schema, {one: place for place, one in enumerate(ids_of(graph))}
     users, answered = np.full(graph.num_nodes, -1, np.int64), np.zeros(graph.num_nodes, np.uint8)
     given: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in schema.parts}

@@ -58,16 +58,7 @@ class Message:
 
 
 def encode(schema: Schema, user: str, answers: Mapping[str, tuple[int, ...]]) -> bytes:
-    """Write a report as its only message.
-
-    Args:
-        schema: the schema that was answered.
-        user: the public id of the user.
-        answers: see :data:`Answers`; at least one part.
-
-    Raises:
-        WireError: the id or an answer is outside what the schema allows.
-    """
+    """Write a report as its only message."""
     identity = check_user(user).encode()
     given = [name for name in schema.parts if name in answers]
     if not given or len(given) < len(answers):
@@ -78,11 +69,7 @@ def encode(schema: Schema, user: str, answers: Mapping[str, tuple[int, ...]]) ->
 
 
 def decode(schema: Schema, message: bytes) -> Message:
-    """Read a message, which must be canonical: ``encode`` of the result gives the same bytes.
-
-    Raises:
-        WireError: it is anything else; the text says what, and holds no answer.
-    """
+    """Read a message, which must be canonical: ``encode`` of the result gives the same bytes."""
     user, names, start = split(schema, message)
     answers: Answers = {}
     for name in names:
@@ -94,11 +81,7 @@ def decode(schema: Schema, message: bytes) -> Message:
 
 
 def split(schema: Schema, message: bytes) -> tuple[str, list[str], int]:
-    """Check the head and the length of a message; return the user id, the names of the parts and where these start.
-
-    Raises:
-        WireError: the head is wrong, or the message is too short or too long.
-    """
+    """Check the head and the length of a message; return the user id, the names of the parts and where these start."""
     if message[:4] != MAGIC or len(message) < _HEAD + 1:
         raise WireError("Expected a report that begins with SFRP, got other bytes. Send what the client stored.")
     if message[4] != VERSION:
@@ -136,9 +119,6 @@ def most_bytes(schema: Schema) -> int:
 
 def check_user(user: str) -> str:
     """Return a user id if it has a single form: printable, normalized (NFC), no space at its ends, 1 to 64 bytes in UTF-8.
-
-    Raises:
-        WireError: the id is something else.
 
     >>> check_user("user-7")
     'user-7'

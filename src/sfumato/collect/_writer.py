@@ -34,12 +34,7 @@ class Writer(Generic[T]):
         self.waiting = 0
 
     async def add(self, items: Sequence[T]) -> list[Answer]:
-        """Return the answers once all ``items`` are on disk, those of one call in one transaction.
-
-        Raises:
-            BusyError: the queue is full.
-            StoreError: nothing was stored.
-        """
+        """Return the answers once all ``items`` are on disk, those of one call in one transaction."""
         if not items:
             return []
         if self.waiting and self.waiting + len(items) > self._most:

@@ -21,15 +21,9 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 def read_cifar10(folder: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
     """Read ``data_batch_1`` to ``data_batch_5`` and ``test_batch``. Pickles are read without running code.
 
-    Args:
-        folder: where the six files lie, as ``cifar-10-batches-py`` holds them.
-
     Shapes: images uint8 [n, 3, 32, 32], channels red, green and blue; labels int64 [n], 0 to 9; roles uint8 [n] as in
     :class:`~sfumato.graph._graph.Graph`: 0 for the five training batches, 2 for the test batch. Row i is image i of the
     batches in this order.
-
-    Raises:
-        DataError: a file is missing, damaged, or of another form.
 
     >>> read_cifar10("nowhere")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -49,9 +43,6 @@ def read_cifar10(folder: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.int6
 
 def center_crop(images: NDArray[Any], side: int) -> NDArray[Any]:
     """Return the center patch of ``side`` x ``side`` pixels of images [n, channels, height, width]; a view.
-
-    Raises:
-        InputError: ``side`` is larger than the images.
 
     >>> center_crop(np.arange(16).reshape(1, 1, 4, 4), 2).tolist()
     [[[[5, 6], [9, 10]]]]

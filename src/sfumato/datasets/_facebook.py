@@ -25,15 +25,6 @@ _YEAR = 5
 def facebook100(folder: Path, school: str, min_class_size: int | None) -> Graph:
     """Read one university, or all of them, with the class year as target; students without a year are dropped.
 
-    Args:
-        folder: holds the ``.mat`` files.
-        school: name of the file, or ``all`` for the disjoint union of every file.
-        min_class_size: years of fewer members are dropped; None keeps the years 2004 to 2009, whatever their size.
-
-    Raises:
-        DataError: no student is left, or there is no school.
-        ValueError: the file has other shapes; :func:`~sfumato.datasets._loading.load_dataset` turns this into a DataError.
-
     Feature columns are the codes in the raw files, before students are dropped; 0 is missing and has no column. The union
     has one column for a code of all schools, and neither minor nor dorm, as in the published preparation of FB-100.
     """

@@ -20,9 +20,6 @@ _CLASSES = 10
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
     """Read an IDX file of bytes, compressed by gzip or plain, of any number of dimensions.
 
-    Raises:
-        DataError: not such a file, or of another length than it says.
-
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "labels").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
@@ -50,9 +47,6 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 
 def read_parts(folder: Path) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
     """Read images [n, 28, 28] and labels [n] of the training and the test part, in this order.
-
-    Raises:
-        DataError: a file is missing, damaged, or does not fit the others.
 
     >>> read_parts(Path("nowhere/mnist"))
     Traceback (most recent call last):

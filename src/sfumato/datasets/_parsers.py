@@ -24,11 +24,7 @@ _TRAFFIC_CLASSES = ("lowest traffic", "low traffic", "middle traffic", "high tra
 
 
 def require_nodes(keep: np.ndarray, min_class_size: int) -> int:
-    """Count the kept nodes, and refuse a filter that leaves none.
-
-    Raises:
-        DataError: no node is kept.
-    """
+    """Count the kept nodes, and refuse a filter that leaves none."""
     if not keep.any():
         raise DataError(
             f"Expected a class of at least min_class_size={min_class_size} labelled nodes, found none. "
@@ -192,11 +188,7 @@ def whole(numbers: np.ndarray, what: str, *, low: int | None = None) -> np.ndarr
 
 
 def edge_table(path: Path) -> np.ndarray:
-    """Read the two ends of each edge, int64 [num_edges, 2], below a line that names the two columns.
-
-    Raises:
-        DataError: there is no such line, no edge, another number of columns, or an end is no whole number.
-    """
+    """Read the two ends of each edge, int64 [num_edges, 2], below a line that names the two columns."""
     with reading(path), path.open(encoding="utf-8") as stream:
         header, rows = stream.readline().split(","), [line for line in stream if line.strip()]
         if len(header) != 2 or not all(name.strip(' "\ufeff')[:1].isalpha() for name in header):

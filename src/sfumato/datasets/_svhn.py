@@ -19,15 +19,9 @@ _ZERO = 10
 def read_svhn(folder: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
     """Read ``train_32x32.mat`` and ``test_32x32.mat``; the file ``extra_32x32.mat`` is not read.
 
-    Args:
-        folder: where the two files of http://ufldl.stanford.edu/housenumbers/ lie.
-
     Shapes: images uint8 [n, 3, 32, 32], channels red, green and blue; labels int64 [n], the digit 0 to 9, which the files
     write as 1 to 10; roles uint8 [n] as in :class:`~sfumato.graph._graph.Graph`: 0 for the training file, 2 for the test file.
     Row i is image i of the two files in this order.
-
-    Raises:
-        DataError: a file is missing, damaged, or of another form.
 
     >>> read_svhn("nowhere")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

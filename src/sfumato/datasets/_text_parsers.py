@@ -58,11 +58,7 @@ _REDDIT_COUNTS = 2
 
 
 def text(folder: Path, name: str) -> tuple[Graph, Documents | None]:
-    """Read a graph and the documents of its nodes, None where vectors are published and no texts.
-
-    Raises:
-        DataError: a file is missing or damaged.
-    """
+    """Read a graph and the documents of its nodes, None where vectors are published and no texts."""
     if name == "pokec":
         return _pokec(folder / name)
     if name == "reddit":

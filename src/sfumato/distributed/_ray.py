@@ -39,10 +39,6 @@ class RayEngine:
         address: of a running cluster, ``host:port`` or ``auto``; None starts one on this machine, for this process alone, that
             keeps all its data in memory.
         workers: how many processors the cluster on this machine has; None takes all. Only without ``address``.
-
-    Raises:
-        InputError: no cluster answers at the address.
-        MissingDependencyError: Ray is not installed.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -89,18 +85,7 @@ class RayEngine:
         *,
         threads: int | None = None,
     ) -> Iterator[tuple[int, T]]:
-        """Yield the number and the result of each part as they finish.
-
-        Args:
-            function: what computes one part, from its arguments alone.
-            shared: the first arguments, the same for all parts, which workers of one machine share without a copy.
-            parts: the other arguments of each part.
-            threads: how many threads and processors one part takes, and Torch with it; None takes one, without Torch.
-
-        Raises:
-            EngineError: a part lost its worker each time, or no machine with enough processors is left.
-            InputError: no machine of the cluster has ``threads`` processors.
-        """
+        """Yield the number and the result of each part as they finish."""
         ray = self._ray
         if 0 < self._most() < (threads or 1):
             expected = f"to be at most {self._most()}, the processors of the largest machine of the cluster"

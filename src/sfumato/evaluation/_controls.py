@@ -51,10 +51,6 @@ def names(method: str) -> tuple[str, ...]:
 def titles(method: str, metrics: Mapping[str, Any]) -> dict[str, str]:
     """Return how tables name each control of a plan, by the control's name; the ceiling is last.
 
-    Args:
-        method: the name of the plan's method.
-        metrics: what metrics.json holds; a name such as ``floor_method`` says which candidate is shown.
-
     >>> titles("gap", {"ceiling_method": "reference"})["ceiling"]
     'ceiling: no privacy (reference)'
     """

@@ -82,13 +82,6 @@ _SCORES = ("run", "floor", "ceiling")
 def expected(unit: str, epsilon: float, num_nodes: int, mean_degree: float, score: str = ACCURACY) -> list[Figure]:
     """Return the figures of the public graphs that are most similar, the nearest first; empty if none of the kind is kept.
 
-    Args:
-        unit: the name of the privacy unit.
-        epsilon: the budget; figures at the nearest measured one are taken.
-        num_nodes: of the graph.
-        mean_degree: its arcs a node.
-        score: ``accuracy`` or ``auc``.
-
     >>> [figure.task for figure in expected("edge", 1.0, 2700, 4.0)][:2]
     ['planetoid/cora', 'planetoid/citeseer']
     """

@@ -21,15 +21,6 @@ def groups_of(source: Source, graph: Graph, column: str) -> Groups:
 
     Numbers of more than twenty values become four ranges of about equally many nodes; of more than twenty words the most frequent
     are kept, and the others are one group.
-
-    Args:
-        source: where the graph was read from.
-        graph: the graph, in the order in which it was read.
-        column: a column of the node table, also one that is left out of the features; of a named data set or a store a feature.
-
-    Raises:
-        InputError: neither the table nor the features have the column.
-        DataError: the column holds neither numbers nor words.
     """
     if graph.targets is not None:
         raise fail(

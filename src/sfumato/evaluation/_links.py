@@ -78,13 +78,6 @@ class HeldOut:
 def hold_out(graph: Graph, seed: int) -> HeldOut:
     """Hold out a tenth of all pairs by a public draw, and delete their edges.
 
-    Args:
-        graph: the whole graph, undirected.
-        seed: public seed of the draw.
-
-    Raises:
-        InputError: fewer than 5 edges were drawn.
-
     >>> from sfumato.graph._synthetic import stochastic_block_model
     >>> graph = stochastic_block_model(100, 2, mean_degree=8)
     >>> held = hold_out(graph, 0)
@@ -177,12 +170,7 @@ def without_held_out(prepared: Prepared) -> Prepared:
 
 
 def evaluate_links(prepared: Prepared, first: Fitted) -> LinkEvaluation:
-    """Score the first fit, those of further seeds, and the controls. Each seed holds out other links.
-
-    Args:
-        prepared: the request on the whole graph.
-        first: the fit on :func:`without_held_out`.
-    """
+    """Score the first fit, those of further seeds, and the controls. Each seed holds out other links."""
     request, found, areas = prepared.request, dict[str, list[tuple[float, float]]](), dict[str, list[Ranked]]()
     for seed in request.seeds:
         held = hold_out(prepared.graph, seed)
@@ -237,7 +225,6 @@ def adamic_adar(graph: Graph, pairs: Pairs) -> NDArray[np.float64]:
     """Return the sum over common neighbors of one over the log of their degree, float64 [m]. It reads edges: not private.
 
     Args:
-        graph: the links that are known, undirected.
         pairs: row numbers of two nodes each, [2, m].
 
     >>> from sfumato.graph._graph import Graph

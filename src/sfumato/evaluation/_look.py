@@ -68,13 +68,7 @@ class Look:
 
 
 def look(source: Source, request: Request | None, *, check: Callable[[Graph], None] | None = None) -> Look:
-    """Read a source, plan a request, and find everything that is wrong with both.
-
-    Args:
-        source: where the graph is.
-        request: what to do with it; None reads the tables alone.
-        check: refuses a graph before the method is calibrated.
-    """
+    """Read a source, plan a request, and find everything that is wrong with both."""
     found = Look()
 
     def load(source: Source) -> Graph:

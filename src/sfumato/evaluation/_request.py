@@ -90,12 +90,7 @@ class Request:
         return self.method.unit or unit_named(self.unit, declared)
 
     def declared(self, graph: Graph) -> Graph:
-        """Return the graph with the bounds on degrees that the request declares public.
-
-        Raises:
-            SchemaError: the graph breaks the promise.
-            InputError: the promise is above its number of nodes.
-        """
+        """Return the graph with the bounds on degrees that the request declares public."""
         if self.public_degrees:
             graph = with_public_degrees(graph)
         if self.max_degree is None or self.unit not in class_for(self.unit).takes_promise:
@@ -135,12 +130,7 @@ class Prepared:
         return Evaluation(self.plan, outcome, beside, left_out)
 
     def detail(self, evaluation: Evaluation, by: Groups | None = None) -> dict[str, Any]:
-        """Return what metrics.json holds beyond scores of whole test sets: one answer for all, and of classes the parts.
-
-        Args:
-            evaluation: what :meth:`evaluate` returned.
-            by: declared groups of the nodes; None looks at classes and degrees alone.
-        """
+        """Return what metrics.json holds beyond scores of whole test sets: one answer for all, and of classes the parts."""
         told: dict[str, Any] = {"without_information": without_information(self.first)}
         if target_kind(self.graph) == CLASS:
             found = {
@@ -206,17 +196,7 @@ def prepare(
     load: Callable[[Source], Graph] | None = None,
     look: Callable[[Graph], None] | None = None,
 ) -> Prepared:
-    """Read the graph of a request, calibrate its method, and refuse what could not be scored. Nothing is charged.
-
-    Args:
-        request: what to evaluate.
-        load: reads the graph, for a caller that keeps it in memory between requests.
-        look: refuses a graph before the method is calibrated.
-
-    Raises:
-        InputError, DataError: graph, budget and method do not fit.
-        UnsupportedUnitError: the method has no proof under the unit.
-    """
+    """Read the graph of a request, calibrate its method, and refuse what could not be scored. Nothing is charged."""
     start = time.perf_counter()
     graph = request.source.load() if load is None else load(request.source)
     graph = request.declared(graph)

@@ -84,11 +84,7 @@ class Source:
         return shlex.join([self.nodes, self.edges]) if self.nodes and self.edges else "NODES EDGES"
 
     def check(self, *, labeled: bool = True) -> Source:
-        """Refuse a source that names several kinds, none, or half of one.
-
-        Raises:
-            InputError: the options contradict each other, or one is missing.
-        """
+        """Refuse a source that names several kinds, none, or half of one."""
         kinds = sum((self.named, self.graph is not None, bool(self.nodes or self.edges)))
         if kinds != 1:
             raise InputError(
@@ -164,9 +160,6 @@ class Source:
     def pixels(self) -> tuple[int, int] | None:
         """Return height and width that images are scaled to, or None.
 
-        Raises:
-            InputError: ``image_size`` is not two whole numbers above 0.
-
         >>> Source("orl_faces", image_size="60x70").pixels()
         (70, 60)
         """
@@ -184,10 +177,6 @@ class Source:
         """Read the graph. Roles are not drawn yet, unless the data set or a role column has them.
 
         ``report`` is told how far texts are encoded, and ``told`` what the columns of tables were taken for.
-
-        Raises:
-            DataError: the graph cannot be read, or its direction contradicts the option.
-            InputError: the tables are not of the same kind.
         """
         if self.dataset is not None:
             from sfumato.datasets._loading import load_dataset
@@ -256,11 +245,7 @@ class Source:
         }
 
     def with_roles(self, graph: Graph, seed: int) -> Graph:
-        """Give the graph the roles of one seed; declared roles stay.
-
-        Raises:
-            InputError: the public split is asked for, and the graph has none.
-        """
+        """Give the graph the roles of one seed; declared roles stay."""
         if graph.roles is not None:
             return graph
         if self.split == "public":
@@ -273,13 +258,6 @@ class Source:
         """Give the graph of a run its roles and the order of its classes again, whatever its order is now.
 
         Roles were drawn in the order of training, and answers are numbers of the classes of training.
-
-        Args:
-            graph: as it was loaded.
-            fitted: the run that was loaded.
-
-        Raises:
-            InputError: the public split is asked for, and the graph has none.
         """
         from sfumato.method._identity import in_classes
 
@@ -323,11 +301,7 @@ class Source:
 
     @classmethod
     def of_run(cls, run: Path) -> Source:
-        """Return the source that a run was trained on.
-
-        Raises:
-            InputError: the file of the source cannot be read.
-        """
+        """Return the source that a run was trained on."""
         path = run / "evaluation" / "source.json"
         try:
             values = json.loads(path.read_text())

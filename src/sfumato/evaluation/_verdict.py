@@ -32,15 +32,6 @@ def verdict(
     """Compare a run with its floor, and say which share of the gain of the ceiling over the floor it keeps.
 
     Scores that too few nodes of a class have a part in are left out (:class:`~sfumato.scoring._enough.Enough`).
-
-    Args:
-        own: what the run said of the test nodes of each seed.
-        floor: what the floor said of them; empty without one.
-        ceiling: what the ceiling said of them; None where a gain has no meaning.
-        classes: the names of the classes.
-
-    Returns:
-        What metrics.json holds; None without a floor.
     """
     if not floor:
         return None
@@ -70,17 +61,7 @@ def _compared(
 def verdict_on_pairs(
     own: Sequence[Ranked], floor: Sequence[Ranked], ceiling: Sequence[Ranked], adds: str
 ) -> dict[str, Any] | None:
-    """Compare the ranking of held-out pairs by a run with that by its floor, and say which share of the gain it keeps.
-
-    Args:
-        own: of each seed the ids of the pairs, and the area under the ROC curve by pair.
-        floor: the same of the floor; empty without one.
-        ceiling: the same of the ceiling; empty without one.
-        adds: what the ceiling has beyond the floor, in words.
-
-    Returns:
-        What metrics.json holds; None without a floor.
-    """
+    """Compare the ranking of held-out pairs by a run with that by its floor, and say which share of the gain it keeps."""
     if not floor:
         return None
     one = difference([(at, (mine - its)[:, None]) for (at, mine), (_, its) in zip(own, floor, strict=True)])
@@ -108,9 +89,6 @@ def judged(found: Mapping[str, Difference]) -> str:
 
 def verdict_words(said: Mapping[str, Any]) -> str:
     """Return the comparison with the floor in one sentence.
-
-    Args:
-        said: what :func:`verdict` returned, or metrics.json holds of it.
 
     >>> right = {"difference": -0.0016, "low": -0.0040, "high": 0.0007, "p": 0.25}
     >>> verdict_words({"nodes": 1213, "seeds": 1, "against_floor": "none", "differences": {"accuracy": right}}).partition(": ")[2]

@@ -73,10 +73,6 @@ def quickest_first(specs: Iterable[Spec], profile: str = "full") -> list[Spec]:
     """Sort specifications by about how long they take; those of PATE come last, since their fits take minutes.
 
     A specification states the minutes of its quick profile. A fit of the full profile takes as long as one of these.
-
-    Args:
-        specs: what would be run.
-        profile: full or quick.
     """
 
     def minutes(spec: Spec) -> float:
@@ -97,14 +93,6 @@ def run_all(
     """Run what is not finished of each specification, in order, and yield how it ended.
 
     A specification whose data are absent, or that fails, does not stop the others; Ctrl-C does.
-
-    Args:
-        specs: what to run.
-        results: folder of all experiments.
-        profile: full or quick.
-        data_dir: folder of the named data sets.
-        jobs: how many processes run at once.
-        progress: gives the report of a specification, for as long as it runs.
     """
     for spec in specs:
         start = time.perf_counter()
@@ -129,15 +117,6 @@ def what_is_left(
 
     A cell takes the mean time of finished cells of its run at its epsilon and varied value; without one, that of its run;
     without one, that of its specification. Cells whose data are absent are left out.
-
-    Args:
-        specs: what would be run.
-        results: folder of all experiments.
-        profile: full or quick.
-        data_dir: folder of the named data sets.
-
-    Raises:
-        InputError: ``data_dir`` is not a folder.
     """
     return tuple(_left(spec, Path(results), profile, why_absent(spec.dataset, data_dir)) for spec in specs)
 

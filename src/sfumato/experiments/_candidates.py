@@ -19,10 +19,6 @@ def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]
 
     Without a ``path``, the result is the default list of the method.
 
-    Raises:
-        InputError: there is no default list, the file cannot be read, or a setting is unknown (the nearest is named) or
-            refused by the method.
-
     >>> [candidate.num_hops for candidate in read_candidates("gap")]
     [1, 2, 3]
     """

@@ -119,12 +119,7 @@ def digest(value: Any) -> str:
 
 
 def run_cell(cell: Cell, data_dir: str | None) -> Row:
-    """Run one cell in this process: fit and score it. Return what its line holds beyond the cell itself.
-
-    Raises:
-        InputError: the method spends a budget under the unit, and the cell has none.
-        DataError: no test node has a label.
-    """
+    """Run one cell in this process: fit and score it. Return what its line holds beyond the cell itself."""
     start = time.perf_counter()
     from sfumato.catalog import method_named
     from sfumato.evaluation._request import Request, prepare

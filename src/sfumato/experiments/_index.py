@@ -45,12 +45,7 @@ _COLUMNS = ("number", "what", "state", "seeds", "what is missing, and why", "run
 
 
 def index_page(documents: Sequence[Document], folder: Path) -> str:
-    """Write the page as Markdown.
-
-    Args:
-        documents: the catalogue; see :func:`sfumato.experiments._sources.read_sources`.
-        folder: the folder of the recorded pages, where the index stands, too.
-    """
+    """Write the page as Markdown."""
     pages = {path.stem: read_page(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.md"))}
     pages.pop("index", None)
     sections = [_section(document, pages) for document in documents]

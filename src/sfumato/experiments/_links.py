@@ -29,11 +29,7 @@ _SPLIT = "85/5/10"
 
 
 def check_links(runs: Sequence[Run], split: str) -> None:
-    """Check a specification with a run of this method: it has no other runs, the split of its links, and runs that fit.
-
-    Raises:
-        InputError: a run is of another method, a setting or the unit does not fit, or the split is another.
-    """
+    """Check a specification with a run of this method: it has no other runs, the split of its links, and runs that fit."""
     if split != _SPLIT or any(run.method != LINKS for run in runs):
         raise fail("method", LINKS, f"to have a specification of its own, with split {_SPLIT}", "Its score is the AUC.")
     for run in runs:
@@ -58,11 +54,7 @@ def _check_run(run: Run) -> None:
 
 
 def run_links(cell: Cell, data_dir: str | None) -> Row:
-    """Run one cell in this process: ask, train and score. Return what its line holds beyond the cell itself.
-
-    Raises:
-        DataError: the graph cannot be read, or has no features.
-    """
+    """Run one cell in this process: ask, train and score. Return what its line holds beyond the cell itself."""
     from sfumato.evaluation._memory import peak_mb, reset_peak
     from sfumato.local._link_prediction import LinkPrediction, found_again
 

@@ -57,10 +57,6 @@ class Recorded:
 def stamp(seeds: Iterable[int], date: str | None = None) -> str:
     """Write the line that a page of a script carries.
 
-    Args:
-        seeds: the numbers of seeds of its rows; rows without a fit (0) do not count.
-        date: the day of the measurement; None is today.
-
     >>> stamp([1, 3, 0], "2026-11-23"), stamp([], "2026-11-23")
     ('Date: 2026-11-23. Seeds: 1 to 3.', 'Date: 2026-11-23. Seeds: none.')
     """
@@ -71,11 +67,6 @@ def stamp(seeds: Iterable[int], date: str | None = None) -> str:
 
 def stamped(page: str, seeds: Iterable[int] | None = None, date: str | None = None) -> str:
     r"""Put the line of :func:`stamp` below the lead of a page.
-
-    Args:
-        page: a page in Markdown.
-        seeds: the numbers of seeds of its rows; None takes those that its tables count.
-        date: the day of the measurement; None is today.
 
     >>> print(stamped("# A table\n\nA lead.\n\nA text.\n", [3]).splitlines()[4][-9:])
     Seeds: 3.

@@ -20,9 +20,6 @@ class Published:
         epsilon: the epsilon of its row; None without one.
         half_width: the printed half-width of its interval; None without one.
         at: the value of what its run varies; None if nothing varies.
-
-    Raises:
-        InputError: a number is not between 0 and 100.
     """
 
     label: str
@@ -49,9 +46,6 @@ class Quick:
         epsilons: the epsilons that are kept.
         values: the varied values that are kept.
         small: cells of method "pate" get the setting quick = true, so that they are no cells of the full profile.
-
-    Raises:
-        InputError: a value is outside its range.
     """
 
     seeds: int

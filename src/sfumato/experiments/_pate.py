@@ -36,11 +36,7 @@ _TOLERANCE = 1.005
 
 
 def check_run(run: Run, dataset: str) -> None:
-    """Check that every cell of a run can be run on a data set.
-
-    Raises:
-        InputError: a setting, the unit or the budget does not fit.
-    """
+    """Check that every cell of a run can be run on a data set."""
     from sfumato.pate._plan import make_plan
     from sfumato.pate._run import make_student
 
@@ -70,16 +66,6 @@ def run_pate(cell: Cell, data_dir: str | Path, results: str | Path) -> dict[str,
     """Run one cell: answer queries, train and score. Return seconds, metrics, certificate and device of its line.
 
     Torch computes with as many threads as before: Numba, which draws the noise, sets its own.
-
-    Args:
-        cell: the cell to run.
-        data_dir: the folder of the images.
-        results: the folder of all experiments, in which votes are kept.
-
-    Raises:
-        InputError: as published, the votes cost more than the cell's epsilon.
-        SfumatoError: no query is answered.
-        DataError: images or votes are missing or damaged.
     """
     import torch
 

@@ -46,9 +46,6 @@ class PateCell:
             votes stay those of 250 teachers.
         student_settings: settings of the student, written with the prefix ``student_``; widths as "32,64,128".
 
-    Raises:
-        InputError: a setting that is unknown or out of range.
-
     >>> dict(PateCell.read({"student": "gan", "student_widths": "8,16,32"}).student_settings)
     {'widths': (8, 16, 32)}
     >>> PateCell.read({"sigma1": 150.0, "sigma2": 40.0, "threshold": 200.0}).with_noise()
@@ -89,11 +86,7 @@ class PateCell:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> PateCell:
-        """Read the flat settings of a specification.
-
-        Raises:
-            InputError: a setting is unknown or has a wrong value.
-        """
+        """Read the flat settings of a specification."""
         own = [field.name for field in fields(cls) if field.name != "student_settings"]
         of_student = _student_defaults(settings.get("student", cls.student))
         names = [*own, *(_PREFIX + name for name in of_student)]
@@ -108,14 +101,7 @@ class PateCell:
         return cls(**{name: settings[name] for name in own if name in settings}, student_settings=found)
 
     def plan_settings(self, epsilon: float | None, delta: float | None, seed: int = 0, device: str = "cpu") -> Settings:
-        """Return the settings in the form that :mod:`sfumato.pate._plan` takes.
-
-        Args:
-            epsilon: epsilon of the budget; None without one.
-            delta: delta of the budget; None without one.
-            seed: the seed of the cell.
-            device: the device that computes, such as ``cpu``.
-        """
+        """Return the settings in the form that :mod:`sfumato.pate._plan` takes."""
         from sfumato.pate._plan import QUICK_QUERIES, Settings
         from sfumato.pate._run import QUICK
 

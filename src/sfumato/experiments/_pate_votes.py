@@ -39,16 +39,6 @@ def banked(
     """Return counts [pool, classes] on the public pool, and the key of their noise. Teachers are trained only once.
 
     One process trains at a time; another process that needs the same teachers waits for it.
-
-    Args:
-        chosen: the settings of the cell.
-        settings: the same settings in the form of :mod:`sfumato.pate._plan`.
-        images: the images that teachers are trained on.
-        data_dir: the folder of the images, which holds the official votes.
-        results: the folder of all experiments, in which votes are kept.
-
-    Raises:
-        InputError: the stored counts have another shape or another number of votes.
     """
     from sfumato.pate._plan import pool_of
     from sfumato.pate._run import make_ensemble
@@ -79,11 +69,6 @@ def banked(
 
 def votes_digest(images: Images, ensemble: Ensemble | KernelEnsemble, *, official: bool = False) -> str:
     """Return a digest that names the votes of an ensemble. It does not depend on the device of the training.
-
-    Args:
-        images: the images that teachers are trained on.
-        ensemble: the settings of the teachers.
-        official: whether the votes are the stored counts.
 
     >>> from sfumato.pate._ensemble import Ensemble
     >>> from sfumato.pate._images import Images

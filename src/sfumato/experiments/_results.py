@@ -95,11 +95,7 @@ def split_torn(content: bytes) -> tuple[bytes, bytes]:
 
 
 def parse(content: bytes, path: str | Path) -> list[Row]:
-    """Parse whole lines into rows.
-
-    Raises:
-        DataError: a line is not a result, or a cell appears twice.
-    """
+    """Parse whole lines into rows."""
     rows: list[Row] = []
     seen: set[str] = set()
     for number, line in enumerate(content.splitlines(), 1):
@@ -161,11 +157,7 @@ def _sound_curves(curves: Any) -> bool:
 
 
 def read(path: str | Path) -> list[Row]:
-    """Read the rows of a results file, or of the folder that holds it. A torn last line does not count.
-
-    Raises:
-        DataError: there is no such file, a line is not a result, or a cell appears twice.
-    """
+    """Read the rows of a results file, or of the folder that holds it. A torn last line does not count."""
     path = Path(path) / FILE if Path(path).is_dir() else Path(path)
     try:
         content = path.read_bytes()
@@ -188,12 +180,7 @@ def summarize(rows: Sequence[Row], spec: Spec) -> tuple[Line, ...]:
 
 
 def sum_up(spec: Spec, rows: Sequence[Row]) -> tuple[Line, ...]:
-    """Sum up the rows: a line for each run, epsilon and varied value that was run or published, in the order of the runs.
-
-    Args:
-        spec: has ``runs`` (``label``, ``role``, ``unit``, ``values``) and ``published`` (``label``, ``epsilon``, ``at``).
-        rows: its results (see :func:`belonging`); only finished rows count.
-    """
+    """Sum up the rows: a line for each run, epsilon and varied value that was run or published, in the order of the runs."""
     done: dict[tuple[str, float | None, str], list[Row]] = {}
     shown: dict[tuple[str, float | None, str], Any] = {}
     for row in rows:

@@ -83,21 +83,7 @@ def run(
     jobs: int = 1,
     report: Report | None = None,
 ) -> Outcome:
-    """Run what is not finished yet; skipped cells are tried again.
-
-    Args:
-        spec: what to run.
-        results: folder of all experiments; lines go to ``<results>/<spec.name>/results.jsonl``.
-        profile: full or quick.
-        data_dir: folder of the named data sets.
-        jobs: processes on this machine; with more than one each uses a single thread. With another engine than the local
-            one its workers run the cells, in one thread each, and this is 1.
-        report: called after each cell with (cell, row, finished now, to run now), unless none can be run.
-
-    Raises:
-        InputError: another process runs in this folder, or the folder or disk refuses a line.
-        DataError: the results file or the data set is damaged.
-    """
+    """Run what is not finished yet; skipped cells are tried again."""
     check_int(low=1, jobs=jobs)
     if jobs > 1 and engine() is not LOCAL:
         raise fail("jobs", jobs, "to be 1 with another engine than the local one", "Its workers run the cells.")
@@ -249,11 +235,7 @@ def _start_worker() -> None:
 
 
 def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
-    """Say why a data set cannot be run, if its files are not there.
-
-    Raises:
-        InputError: ``data_dir`` is not a folder.
-    """
+    """Say why a data set cannot be run, if its files are not there."""
     from sfumato.datasets._listing import list_datasets
 
     store = store_of(dataset)

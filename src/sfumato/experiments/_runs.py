@@ -49,9 +49,6 @@ class Run:
         values: the values that it takes.
         first_seed: its first seed. Seeds below it may have chosen constants of the method.
         curves: keep train and validation accuracy after every step of training (methods gap, progap and mlp), for a figure.
-
-    Raises:
-        InputError: a name is unknown, a value is refused by the method, or a budget is missing.
     """
 
     label: str
@@ -185,11 +182,7 @@ def constructor(settings: Settings) -> dict[str, Any]:
 
 
 def read_run(where: str, table: dict[str, Any]) -> Run:
-    """Read the run of a ``[[run]]`` table at ``where`` in a file.
-
-    Raises:
-        InputError: a key is unknown, or a value is refused.
-    """
+    """Read the run of a ``[[run]]`` table at ``where`` in a file."""
     settings = single(where, "settings", table.pop("settings", {}), "Write settings = { name = value }.")
     for name, value in settings.items():
         if isinstance(value, dict):
@@ -212,11 +205,7 @@ def _by_epsilon(where: str, table: dict[str, Any]) -> tuple[tuple[float, Any], .
 
 
 def check_unique(what: str, values: Sequence[Any]) -> None:
-    """Refuse a value that appears twice.
-
-    Raises:
-        InputError: a value appears twice; ``what`` names it.
-    """
+    """Refuse a value that appears twice."""
     for value in values:
         if values.count(value) > 1:
             raise fail(what, value, "to appear once")

@@ -36,9 +36,6 @@ class Entry:
         scripts: what runs the rest, as typed after ``python``.
         pages: pages of scripts under ``docs/results``, without ``.md``; a specification's page has its name.
         why: what is not run or not recorded, and the reason.
-
-    Raises:
-        InputError: the kind is unknown, or a measurement has neither a way to run it nor a reason.
     """
 
     number: str
@@ -79,9 +76,6 @@ class Document:
         key: a short name.
         citation: author, year, title and place.
         entries: its tables and figures, and what else of it is run.
-
-    Raises:
-        InputError: a number appears twice.
     """
 
     key: str
@@ -99,9 +93,6 @@ class Document:
 
 def read_sources(path: Path = SOURCES) -> tuple[Document, ...]:
     """Read the catalogue of tables and figures.
-
-    Raises:
-        InputError: a key is unknown or missing, or a value is refused; the message names the entry.
 
     >>> [document.key for document in read_sources()][:2]
     ['zhang-2021', 'sajadmanesh-2023']

@@ -51,9 +51,6 @@ class Spec:
         published: the published numbers.
         stands_in_for: the published data set, if ``dataset`` is another.
         min_class_size: classes of the data set with fewer nodes are left out; None takes the data set's default.
-
-    Raises:
-        InputError: a name is unknown, or parts contradict each other.
     """
 
     name: str
@@ -151,9 +148,6 @@ class Spec:
     def read(cls, path: str | Path) -> Spec:
         """Read the specification in a file.
 
-        Raises:
-            InputError: the file cannot be read, or a key or value is wrong; the message names file, key and nearest name.
-
         >>> spec = Spec.read(SPECS / "gap-table-4-2.toml")
         >>> spec.axis, len({cell.id for cell in spec.cells()}) == len(spec.cells())
         ('epsilon', True)
@@ -227,9 +221,6 @@ class Spec:
 
 def find(name: str) -> Spec:
     """Find a specification by its name, or by the path of its file.
-
-    Raises:
-        InputError: there is none; the message names the nearest name.
 
     >>> find("gap-table-4-2").dataset
     'facebook100/Berkeley13'

@@ -26,13 +26,6 @@ def checked_again(graph: Graph) -> Graph:
 
     Arrays that nobody can write to passed when it was built. Those of a stored graph are read from its file, which can change.
 
-    Args:
-        graph: any graph; with its newcomers, those that it arrived after.
-
-    Raises:
-        DataError: an array no longer holds what a graph may hold.
-        SchemaError: a node is above a promised degree, or above its own bound.
-
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 2, directed=False, x=np.eye(2))
     >>> graph.x[1, 0] = np.inf

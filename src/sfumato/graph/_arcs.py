@@ -21,11 +21,7 @@ def nothing_merged() -> dict[str, int]:
 
 
 def check_num_nodes(num_nodes: int) -> int:
-    """Return the number of nodes if a graph can have it: at least 1, and below 2**31 (indices are int32).
-
-    Raises:
-        InputError: the number is no integer from 1 to 2**31 - 1.
-    """
+    """Return the number of nodes if a graph can have it: at least 1, and below 2**31 (indices are int32)."""
     return check_int(
         "A graph needs at least one node and int32 node indices.", low=1, high=MAX_NODES, num_nodes=num_nodes
     )
@@ -37,11 +33,6 @@ def pack_arcs(source: Any, target: Any, num_nodes: int, self_loops: str = "remov
     Args:
         source: integers in [0, num_nodes), [num_rows].
         target: integers in [0, num_nodes), [num_rows].
-        num_nodes: number of nodes.
-        self_loops: "remove" (and count), "keep" or "error".
-
-    Raises:
-        DataError: an array has another shape, a node is out of range, or a self-loop is not allowed.
 
     >>> pack_arcs([2, 0, 0], [0, 1, 1], 3)
     (array([0, 1, 1, 2]), array([1, 0], dtype=int32), {'duplicates': 1, 'reversed': 0, 'self_loops': 0})
@@ -91,11 +82,7 @@ def owners(indptr: np.ndarray) -> np.ndarray:
 
 
 def check_pointers(indptr: Any, num_arcs: int) -> np.ndarray:
-    """Return row pointers as int64 if they start at 0, never fall and end at the number of arcs.
-
-    Raises:
-        DataError: they do not.
-    """
+    """Return row pointers as int64 if they start at 0, never fall and end at the number of arcs."""
     pointers: np.ndarray = as_array("indptr", indptr)
     if pointers.ndim != 1 or pointers.dtype.kind not in "iu" or len(pointers) == 0:
         raise DataError(
@@ -113,16 +100,7 @@ def check_pointers(indptr: Any, num_arcs: int) -> np.ndarray:
 
 
 def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarray:
-    """Return node indices as a 1-D integer array if every one is in ``[0, num_nodes)``.
-
-    Args:
-        name: the name of the argument, for messages.
-        values: the indices to check.
-        num_nodes: number of nodes.
-
-    Raises:
-        DataError: the array has another shape or type, or an index is out of range.
-    """
+    """Return node indices as a 1-D integer array if every one is in ``[0, num_nodes)``."""
     nodes: np.ndarray = as_array(name, values)
     if nodes.size == 0:
         nodes = nodes.astype(np.int64)
@@ -142,11 +120,7 @@ def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarra
 
 
 def check_arcs(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the arrays as int64 and int32 if targets are in range, sorted in each row and never repeated.
-
-    Raises:
-        DataError: they are not.
-    """
+    """Return the arrays as int64 and int32 if targets are in range, sorted in each row and never repeated."""
     indices = as_array("indices", indices)
     indptr = check_pointers(indptr, len(indices) if indices.ndim else 0)
     indices = check_node_ids_in_range("indices", indices, len(indptr) - 1).astype(np.int32, copy=False)
@@ -162,11 +136,7 @@ def check_arcs(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_symmetric(indptr: np.ndarray, indices: np.ndarray) -> None:
-    """Refuse an undirected graph that holds an arc without its reverse.
-
-    Raises:
-        DataError: an arc has no reverse.
-    """
+    """Refuse an undirected graph that holds an arc without its reverse."""
     num_nodes = len(indptr) - 1
     keys = _keys(indptr, indices)
     back = _reverse(keys, num_nodes)

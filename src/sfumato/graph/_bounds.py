@@ -34,9 +34,6 @@ def check_promise(most: int | None, indptr: np.ndarray, indices: np.ndarray) -> 
 
     Shapes: ``indptr`` [num_nodes + 1], ``indices`` [num_arcs].
 
-    Raises:
-        SchemaError: a node has more.
-
     >>> check_promise(2, np.array([0, 2, 2, 2]), np.array([1, 2]))
     """
     if most is None:
@@ -53,13 +50,8 @@ def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) ->
     """Return public bounds as int64 [num_nodes], and refuse a graph that has more arcs.
 
     Args:
-        bounds: one number for each node.
         indptr: row pointers [num_nodes + 1].
         indices: targets of the arcs, [num_arcs].
-
-    Raises:
-        DataError: there is not one whole number >= 1 for each node.
-        SchemaError: a node has more arcs than its bound.
 
     >>> check_degree_bounds([2, 1], np.array([0, 1, 2]), np.array([1, 0])).tolist()
     [2, 1]
@@ -80,14 +72,6 @@ def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) ->
 
 def bounds_in(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return the public bounds that a column holds, int64 [num_nodes].
-
-    Args:
-        name: the name of the column.
-        values: one number for each node.
-        ids: the ids of the nodes, for messages.
-
-    Raises:
-        SchemaError: a value is no whole number from 1 on.
 
     >>> bounds_in("friends", np.array([3.0, 1.0]), np.arange(2)).tolist()
     [3, 1]

@@ -24,9 +24,6 @@ MOST_FEATURE = 1e13
 def as_array(name: str, values: Any) -> np.ndarray:
     """Return ``values`` as an array.
 
-    Raises:
-        DataError: they are none, such as rows of several lengths.
-
     >>> as_array("y", [0, 1]).shape
     (2,)
     """
@@ -40,14 +37,6 @@ def as_array(name: str, values: Any) -> np.ndarray:
 
 def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | None) -> None:
     """Refuse a promised degree that no graph of so many nodes can have; repeated arcs count once.
-
-    Args:
-        num_nodes: number of nodes.
-        max_degree: the promised bound; None promises nothing.
-        mean_degree: the promised estimate; None promises nothing.
-
-    Raises:
-        InputError: a promise is out of range.
 
     >>> check_promises(4, max_degree=5, mean_degree=None)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -65,15 +54,6 @@ def check_names(
     classes: Any, feature_names: Any, assumed_public: Any, undeclared: Any = ()
 ) -> dict[str, tuple[str, ...]]:
     """Return names of classes, of features and of facts as text, by the fields of a graph.
-
-    Args:
-        classes: names of the classes, each once.
-        feature_names: names of the columns of features, each once.
-        assumed_public: facts that are assumed public; a fact counts once.
-        undeclared: facts that nobody declared, in the same way.
-
-    Raises:
-        InputError: one is no list of names, or a class or feature has the name of another.
 
     >>> check_names([2004, 2005], ["age"], [])["classes"]
     ('2004', '2005')
@@ -94,11 +74,7 @@ def check_names(
 
 
 def check_features(x: Any, num_nodes: int) -> np.ndarray | sp.csr_matrix | PackedRows | None:
-    """Return features as dense or CSR float32 [num_nodes, num_features]; packed rows as they are.
-
-    Raises:
-        DataError: ``x`` has another shape, or a value that is no number from -1e13 to 1e13.
-    """
+    """Return features as dense or CSR float32 [num_nodes, num_features]; packed rows as they are."""
     if x is None:
         return None
     if isinstance(x, PackedRows):
@@ -148,16 +124,7 @@ def first_beyond(values: np.ndarray) -> int | None:
 
 
 def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
-    """Return labels as int64 [num_nodes], -1 for missing.
-
-    Args:
-        y: one class for each node.
-        num_nodes: number of nodes.
-        num_classes: how many classes there are; 0 means "not declared".
-
-    Raises:
-        DataError: ``y`` has another shape, is no class number, is out of range, or is missing everywhere.
-    """
+    """Return labels as int64 [num_nodes], -1 for missing."""
     if y is None:
         return None
     labels = as_array("y", y)
@@ -225,11 +192,7 @@ def _refuse_fractions(y: np.ndarray) -> None:
 
 
 def check_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
-    """Return original node ids as int64 or str [num_nodes], none repeated.
-
-    Raises:
-        DataError: the ids have another shape or type, or one is repeated.
-    """
+    """Return original node ids as int64 or str [num_nodes], none repeated."""
     if node_ids is None:
         return None
     ids = as_array("node_ids", node_ids)
@@ -252,11 +215,7 @@ def check_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
 
 
 def check_roles(roles: Any, num_nodes: int) -> np.ndarray | None:
-    """Return roles as uint8 [num_nodes]: 0 train, 1 val, 2 test, 3 none.
-
-    Raises:
-        DataError: the roles have another shape or type, or one is none of the four.
-    """
+    """Return roles as uint8 [num_nodes]: 0 train, 1 val, 2 test, 3 none."""
     if roles is None:
         return None
     values = as_array("roles", roles)
@@ -273,10 +232,6 @@ def check_roles(roles: Any, num_nodes: int) -> np.ndarray | None:
 
 def check_image_shape(shape: Any, num_features: int) -> tuple[int, int, int] | None:
     """Return channels, height and width of the images whose pixels are the columns; None stays None.
-
-    Raises:
-        InputError: the shape is no tuple or list.
-        DataError: the shape is not three whole numbers above 0 whose product is the number of columns.
 
     >>> check_image_shape([1, 28, 28], 784)
     (1, 28, 28)
@@ -296,9 +251,6 @@ def check_image_shape(shape: Any, num_features: int) -> tuple[int, int, int] | N
 
 def check_cells(cells: Any, num_nodes: int) -> np.ndarray | None:
     """Return declared cells as int64 [num_nodes], numbers from 0 and -1 for none; None stays None.
-
-    Raises:
-        DataError: the cells have another shape or type, or one is below -1.
 
     >>> check_cells([0, 1, -1], 3).tolist()
     [0, 1, -1]

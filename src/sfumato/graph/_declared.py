@@ -38,10 +38,6 @@ def with_public_degrees(graph: Any) -> Any:
 def undeclared(graph: Any, unit: Any) -> tuple[str, ...]:
     """Return what nobody declared of a graph although a unit with a trusted curator protects it.
 
-    Args:
-        graph: holds the facts that nobody declared.
-        unit: the privacy unit, or anything with its ``public`` and ``needs_schema``.
-
     >>> from types import SimpleNamespace
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 40, directed=False, y=[0, 1] * 20)
@@ -60,16 +56,7 @@ def undeclared(graph: Any, unit: Any) -> tuple[str, ...]:
 
 
 def check_declared(graph: Any, unit: Any, tables: str = "NODES EDGES") -> None:
-    """Refuse a graph of which a unit protects what nobody declared.
-
-    Args:
-        graph: what a plan is to be calibrated for.
-        unit: the privacy unit.
-        tables: the files of the graph, as a command line names them.
-
-    Raises:
-        InputError: there is such a fact. The message names its columns.
-    """
+    """Refuse a graph of which a unit protects what nobody declared."""
     found = undeclared(graph, unit)
     if not found:
         return

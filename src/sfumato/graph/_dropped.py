@@ -15,12 +15,6 @@ UNWEIGHTED = "Not read: the weights of edges. {}: every edge counts the same."
 def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: bool = False) -> None:
     """Tell in a warning which columns or attributes are not read.
 
-    Args:
-        names: of what is left out; without any, nothing is said.
-        place: where it stands.
-        above: how many functions of this package stand between this one and the line that is warned of.
-        weighted: whether edges have weights that are read.
-
     >>> with warnings.catch_warnings(record=True, action="always") as told:
     ...     tell_dropped(["weight", "since"], "edges.csv")
     >>> print(told[0].message)
@@ -34,10 +28,6 @@ def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: 
 
 def tell_outside(graph: Any, public: Iterable[str]) -> None:
     """Tell in a warning of which columns nearly all cells are none of what a schema declares, where the cells are public.
-
-    Args:
-        graph: that was read with a schema.
-        public: the parts of the data that are public under a unit. Nothing is said unless features and labels are.
 
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 10, directed=False, outside={"dorm": 10})
@@ -69,15 +59,6 @@ def nearly_all(count: int, present: int) -> bool:
 
 def check_drop(drop: Iterable[str], nodes: Sequence[str], edges: Sequence[str], places: tuple[str, str]) -> None:
     """Refuse columns to be left out that neither table has: a name that is not there is mistyped.
-
-    Args:
-        drop: names of columns.
-        nodes: the columns of the node table.
-        edges: the columns of the edge table, or of all of them.
-        places: name the two tables in errors.
-
-    Raises:
-        DataError: neither table has such a column.
 
     >>> check_drop(["note"], ["id", "note"], ["from", "to"], ("nodes.csv", "edges.csv"))
     """

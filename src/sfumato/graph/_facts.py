@@ -57,9 +57,6 @@ class PublicFacts:
     takes them. Facts that are written by hand may leave it out; then they hold only what every unit makes public, and the graph
     that is fitted must have the same.
 
-    Raises:
-        InputError: a promised degree is above ``num_nodes``, or a fact is not public under ``unit``.
-
     >>> PublicFacts(num_nodes=4, num_train=3, num_features=2, num_classes=2, directed=False).assumed
     ()
     """

@@ -26,9 +26,6 @@ class PackedRows:
         codes: unsigned [n, columns of categories], 0 for none and c for the category before c; None if there are none.
         widths: says which column of the table is which.
 
-    Raises:
-        DataError: the arrays do not fit each other.
-
     >>> rows = PackedRows(np.array([[0.5], [2]], np.float16), np.array([[2], [0]], np.uint8), (None, 3))
     >>> rows.shape, rows[0:2].tolist()
     ((2, 4), [[0.5, 0.0, 1.0, 0.0], [2.0, 0.0, 0.0, 0.0]])

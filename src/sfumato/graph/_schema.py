@@ -56,9 +56,6 @@ class Column:
 
     Categories ``from_data`` were read off the data themselves: they count as assumed public, not as known without it.
 
-    Raises:
-        SchemaError: there are categories beside a range, the range is empty, or no categories are ``from_data``.
-
     >>> Column(min=0, max=120)
     Column(categories=None, min=0, max=120, from_data=False)
     """
@@ -106,10 +103,6 @@ class EdgeColumns:
     """The columns of the edge table that are read: ``weight``, with the public bound ``max`` that larger weights are clipped to.
 
     A bound is required. The largest weight of the data is a fact about one private edge.
-
-    Raises:
-        SchemaError: there is no column, or no bound.
-        InputError: the bound is no finite number above 0.
 
     >>> EdgeColumns("amount", 100).max
     100.0
@@ -289,13 +282,7 @@ def label_columns(label: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def contradiction(column: str, row_id: Any, expected: str) -> SchemaError:
-    """Build the error for a value of another kind than declared; it names the row, never the value.
-
-    Args:
-        column: name of the column.
-        row_id: id of the node.
-        expected: what the column has to hold.
-    """
+    """Build the error for a value of another kind than declared; it names the row, never the value."""
     row_id = row_id.item() if isinstance(row_id, np.generic) else row_id
     return SchemaError(
         f"Expected column {column!r} to hold {expected}, but the row of node {row_id!r} does not. Look at that row, and "

@@ -15,9 +15,6 @@ DEFAULT_FRACTIONS = (0.75, 0.10, 0.15)
 def split_sizes(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS) -> tuple[int, int, int]:
     """Compute the numbers of train, val and test nodes, each running total rounded to the nearest whole.
 
-    Raises:
-        InputError: ``fractions`` are not three numbers, or add up to more than 1.
-
     >>> split_sizes(18980)
     (14235, 1898, 2847)
     """
@@ -33,9 +30,6 @@ def split_sizes(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS
 
 def parse_fractions(split: str) -> tuple[float, float, float]:
     """Read ``A/B/C`` as fractions of training, validation and test nodes.
-
-    Raises:
-        InputError: the text has another form.
 
     >>> parse_fractions("75/10/15")
     (0.75, 0.1, 0.15)

@@ -61,11 +61,6 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mappin
 
     Args:
         directory: must not exist.
-        arrays: the arrays by name.
-        facts: facts that are JSON-ready.
-
-    Raises:
-        DataError: the directory exists.
     """
     if directory.exists():
         raise DataError(f"Expected {directory} not to exist yet. Choose another folder or remove it first.")
@@ -92,32 +87,13 @@ def write_facts(folder: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any
 def load_arrays(
     directory: Path, known: Collection[str], absent: Mapping[str, Any], mmap: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the arrays and facts that :func:`save_arrays` wrote.
-
-    Args:
-        directory: the folder to read.
-        known: the names of the facts that have to be there, and no others.
-        absent: values of facts that old files lack.
-        mmap: whether arrays stay on disk until they are read.
-
-    Raises:
-        DataError: a file is missing, damaged, or of another format.
-    """
+    """Read the arrays and facts that :func:`save_arrays` wrote."""
     facts = _facts(directory / _FACTS, known, absent)
     return {name: _array(directory / f"{name}.npy", mmap, about) for name, about in facts["arrays"].items()}, facts
 
 
 def stored_rows(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> sp.csr_matrix:
     """Build the sparse rows that three stored arrays hold, and refuse columns out of range. SciPy's loops rely on this.
-
-    Args:
-        data: the values that are not 0.
-        indices: the column of each value.
-        indptr: where each row begins.
-        shape: rows and columns.
-
-    Raises:
-        DataError: the arrays do not fit.
 
     >>> stored_rows(np.ones(1, np.float32), np.array([1], np.int32), np.array([0, 1]), (1, 2)).toarray().tolist()
     [[0.0, 1.0]]
@@ -140,17 +116,7 @@ def features_apart(x: Any) -> dict[str, Any]:
 
 
 def stored_features(arrays: dict[str, Any], num_nodes: int, num_features: int, widths: Any) -> Any:
-    """Take the stored arrays of features out of ``arrays``, and return the features: dense, sparse, packed or None.
-
-    Args:
-        arrays: the arrays of a graph by name.
-        num_nodes: the number of rows.
-        num_features: the number of columns of sparse rows.
-        widths: those of :class:`~sfumato.graph._packed.PackedRows`; None if features are not packed.
-
-    Raises:
-        DataError: the arrays do not fit.
-    """
+    """Take the stored arrays of features out of ``arrays``, and return the features: dense, sparse, packed or None."""
     x, codes, data, indices, indptr = (
         arrays.pop(f"x{part}", None) for part in ("", "_codes", "_data", "_indices", "_indptr")
     )
@@ -163,15 +129,7 @@ def stored_features(arrays: dict[str, Any], num_nodes: int, num_features: int, w
 
 
 def check_digests(directory: Path, report: Callable[[str, int, int], None] | None = None) -> None:
-    """Read the facts and every array of a saved graph, and refuse one that is not as it was written.
-
-    Args:
-        directory: the folder of the graph.
-        report: is told how far it is.
-
-    Raises:
-        DataError: a file is missing, or not as it was written, or the folder has no digests.
-    """
+    """Read the facts and every array of a saved graph, and refuse one that is not as it was written."""
     facts = _facts(directory / _FACTS, (), {}, strict=False)
     if "sha256" in facts and facts["sha256"] != _digest({name: facts[name] for name in facts if name != "sha256"}):
         raise DataError(

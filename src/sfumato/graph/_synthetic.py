@@ -256,12 +256,6 @@ def rmat_pairs(
 
     Two quadrant levels are drawn at a time, by looking 16 random bits up in a table of the 16 sub-quadrants.
 
-    Args:
-        num_nodes: number of nodes.
-        count: how many arcs are drawn.
-        generator: the source of their random bits.
-        rows: how many arcs come together.
-
     >>> [len(source) for source, _ in rmat_pairs(8, 5, np.random.default_rng(0), rows=3)]
     [3, 2]
     """

@@ -113,9 +113,6 @@ def _read_off(values: NDArray[np.float64]) -> tuple[float, float]:
 def check_limits(limits: Sequence[float]) -> tuple[float, float]:
     """Return the least and the largest number of a target.
 
-    Raises:
-        InputError: they are no two finite numbers, or the first is not the smaller one.
-
     >>> check_limits([0, 100])
     (0.0, 100.0)
     """
@@ -129,13 +126,6 @@ def check_limits(limits: Sequence[float]) -> tuple[float, float]:
 
 def probabilities(kind: str | None, scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """Compute probabilities [n, k] from scores [n, k]: of the classes, which add up to 1, or of each label by itself.
-
-    Args:
-        kind: of the targets; None for classes.
-        scores: one for each class or label.
-
-    Raises:
-        InputError: the target is a number.
 
     >>> probabilities("multilabel", np.zeros((1, 2), np.float32)).tolist()
     [[0.5, 0.5]]
@@ -155,8 +145,6 @@ def answers(kind: str | None, limits: Sequence[float] | None, scores: NDArray[np
     """Return what is predicted: classes int64 [n], labels int64 [n, k] (0 or 1), or numbers float64 [n].
 
     Args:
-        kind: of the targets; None for classes.
-        limits: of a number; None for classes and labels.
         scores: one for each class, label or number, [n, k].
 
     >>> answers("number", (0.0, 100.0), np.array([[0.5], [-7.0]])).tolist()

@@ -40,10 +40,6 @@ WRITTEN = "Write 1.5 for 1,5, 1000 for 1,000 and 3.33 for 3.33%, then they are r
 def standing(seen: Sequence[str], counts: Sequence[int]) -> int:
     """Return what categories that no schema declares stand for: ``GROUPS``, ``FEW`` or ``SINGLE``.
 
-    Args:
-        seen: the categories that occur.
-        counts: how many nodes hold each.
-
     >>> standing(["north", "south"], [10, 12]), standing(["north", "south"], [9, 12]), standing(["1,5", "1,7"], [10, 12])
     (0, 1, 2)
     """
@@ -56,10 +52,6 @@ def standing(seen: Sequence[str], counts: Sequence[int]) -> int:
 
 def facts_of_classes(classes: Sequence[str], counts: Sequence[int]) -> tuple[str, ...]:
     """Return the facts that are read off labels whose classes nobody declared, of tables, arrays, tensors and folders alike.
-
-    Args:
-        classes: those that occur; of numbers also those below the largest.
-        counts: how many nodes hold each.
 
     >>> facts_of_classes(["no", "yes"], [30, 4])
     ('classes', 'rare classes')
@@ -77,14 +69,7 @@ def written_numbers(texts: Sequence[str]) -> bool:
 
 
 def tell_texts(assumed: Sequence[str], feature_names: Sequence[str], place: str, above: int = 1) -> None:
-    """Tell in a warning which columns hold nearly one text a node, or numbers that are written in another way.
-
-    Args:
-        assumed: the facts that were read off tables.
-        feature_names: of the graph.
-        place: of the node table.
-        above: how many functions of this package stand between this one and the line that is warned of.
-    """
+    """Tell in a warning which columns hold nearly one text a node, or numbers that are written in another way."""
     for one in _found(assumed, feature_names):
         if one.why in (_EACH, _OTHERWISE):
             problem = f"Read as {one.what}: {one.column or 'the label'} of {place}, with {one.why}."
@@ -92,15 +77,7 @@ def tell_texts(assumed: Sequence[str], feature_names: Sequence[str], place: str,
 
 
 def check_texts(graph: Any, public: Sequence[str]) -> None:
-    """Refuse columns whose texts stand for single nodes or few, where they are protected.
-
-    Args:
-        graph: whose features and labels are asked for.
-        public: the parts of the data that are public under a unit.
-
-    Raises:
-        InputError: there is such a column.
-    """
+    """Refuse columns whose texts stand for single nodes or few, where they are protected."""
     for one in _found(graph.assumed_public, graph.feature_names):
         if ("labels" if one.column is None else "features") not in public:
             raise InputError(
@@ -121,11 +98,6 @@ def leave_out(column: str) -> str:
 
 def why(assumed: Sequence[str], feature_names: Sequence[str], column: str | None) -> str:
     """Return in words why a column is refused where it is protected; empty if it is not.
-
-    Args:
-        assumed: the facts that were read off tables.
-        feature_names: of the graph.
-        column: its name; None for the label.
 
     >>> why(("rare categories of column dorm",), ("dorm=north",), "dorm")
     'categories of fewer than 10 nodes'

@@ -98,9 +98,6 @@ class EdgeWeights:
 def check_steps(steps: np.ndarray, num_arcs: int) -> None:
     """Refuse weights that are not one for each of ``num_arcs`` arcs, uint16 from 0 to ``FULL``.
 
-    Raises:
-        DataError: there are others.
-
     >>> check_steps(np.array([0, FULL], np.uint16), 2)
     """
     if steps.dtype != np.uint16 or steps.shape != (num_arcs,):
@@ -117,9 +114,6 @@ def check_steps(steps: np.ndarray, num_arcs: int) -> None:
 def check_bound(bound: Any) -> float:
     """Return a public bound as a float above 0.
 
-    Raises:
-        InputError: it is no such number, or there is none.
-
     >>> check_bound(100)
     100.0
     """
@@ -133,12 +127,6 @@ def check_values(values: np.ndarray, column: str, place: str, number: Callable[[
 
     Args:
         values: numbers [num_rows]; NaN is missing.
-        column: name of the column or attribute.
-        place: names the table in errors.
-        number: gives the number of a row in errors.
-
-    Raises:
-        DataError: one is no finite number >= 0.
 
     >>> check_values(np.array([0, 2]), "amount", "edges.csv").tolist()
     [0.0, 2.0]
@@ -163,16 +151,6 @@ def with_weights(
     fields: dict[str, Any], arcs: tuple[np.ndarray, np.ndarray], rows: tuple[Any, Any], *, pairs: bool
 ) -> dict[str, Any]:
     """Return fields of a graph in which ``edge_weight`` and ``max_weight``, if they are there, became its ``weights``.
-
-    Args:
-        fields: of a graph; ``edge_weight`` has one number for each row.
-        arcs: row pointers and targets of the graph.
-        rows: the ends of the rows that it was built from; rows that are no arc of it (removed self-loops) are left out.
-        pairs: whether a row is an undirected edge, so that it counts for both of its arcs.
-
-    Raises:
-        DataError: a weight is missing, negative or infinite, or there is not one for each row.
-        InputError: weights and their bound are not given together.
 
     >>> arcs = np.array([0, 1, 2]), np.array([1, 0], np.int32)
     >>> fields = {"edge_weight": [10.0, 30.0], "max_weight": 100.0}
@@ -242,14 +220,6 @@ def _totals(source: np.ndarray, target: np.ndarray, values: np.ndarray, num_node
 
 def declared_weight(column: str | None, bound: float | None, declared: Any) -> tuple[str, float] | None:
     """Return the column of the weights and their public bound; None where edges have none.
-
-    Args:
-        column: named by the caller; None takes the schema's word.
-        bound: named by the caller; None takes the schema's word.
-        declared: the table ``edges`` of the schema, with ``weight`` and ``max``, or None.
-
-    Raises:
-        InputError: there is a bound without a column, or a column without a bound, or caller and schema contradict each other.
 
     >>> declared_weight("amount", 100, None), declared_weight(None, None, None)
     (('amount', 100.0), None)

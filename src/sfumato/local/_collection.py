@@ -98,16 +98,8 @@ def encode(asked: Questions, graph: Graph, public: PublicFacts, source: SecretWo
     """Ask every user once: the only function of this family that reads a graph's features and labels privately.
 
     Args:
-        asked: how each user randomizes.
         graph: the private values.
-        public: facts of the graph, from which the randomizers are built.
         source: secret randomness of the users.
-
-    Raises:
-        DataError: the graph lacks features or labels that are asked for.
-
-    Returns:
-        Integer reports by release name; what is read in the clear is not among them.
     """
     found: dict[str, NDArray[Any]] = {}
     features, labels = asked.features(public), asked.labels(public)
@@ -122,18 +114,7 @@ def encode(asked: Questions, graph: Graph, public: PublicFacts, source: SecretWo
 
 
 def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[str, NDArray[Any]]) -> Collection:
-    """Build what the server holds from the reports. Of ``graph`` it reads topology, roles and what is asked in the clear.
-
-    Args:
-        asked: how each user randomized.
-        graph: public topology and roles.
-        public: facts of the graph, from which the randomizers are built.
-        reports: the reports as :func:`encode` returned them. Those of devices have ``USERS`` and ``ANSWERED`` beside them: who
-            did not answer about features has the neutral row.
-
-    Raises:
-        DataError: the graph lacks features or labels that are asked in the clear.
-    """
+    """Build what the server holds from the reports. Of ``graph`` it reads topology, roles and what is asked in the clear."""
     features, labels = asked.features(public), asked.labels(public)
     estimate, noise = None, None
     if features is not None:
@@ -152,12 +133,7 @@ def received(asked: Questions, graph: Graph, public: PublicFacts, reports: dict[
 
 
 def estimated(features: Randomizer, reports: Mapping[str, NDArray[Any]]) -> Estimate:
-    """Estimate the feature rows of all users from reports.
-
-    Args:
-        features: how each user randomized its features.
-        reports: by release name, as :func:`received` takes them.
-    """
+    """Estimate the feature rows of all users from reports."""
     given = unpacked(reports[FEATURES], features)
     if USERS not in reports:
         return features.estimate(given)

@@ -91,8 +91,6 @@ class Dendrogram:
 
         Args:
             likelihood: likelihood of the reports, [n, C]; ones where there is none.
-            prior: class shares [C].
-            rate: lambda, how fast clusters forget the class of their parent.
         """
         n, m = len(likelihood), len(self.pairs)
         keep = self._kept(rate)

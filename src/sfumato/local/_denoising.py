@@ -68,11 +68,6 @@ def beta_model(degrees: Floats, counts: NDArray[np.integer], steps: int = 200) -
 
     Shapes: ``degrees`` and ``counts`` [cells], to [cells, cells].
 
-    Args:
-        degrees: expected degree of a user of each cell.
-        counts: users in each cell.
-        steps: number of steps of the fixed-point iteration.
-
     >>> beta_model(np.array([1.0]), np.array([5])).round(4).tolist()
     [[0.25]]
 
@@ -126,15 +121,8 @@ def denoise(
     """Estimate links from reported lists by Bayes: a beta-model prior from noisy degrees, then the posterior over both claims.
 
     Args:
-        reports: the reports of n users.
-        asked: how they were randomized.
         groups: public guess of each user's class, int [n]; links within and between groups then have a prior each, of the
             odds that the claims show.
-        rule: "hard" keeps pairs of posterior above 1/2; "expected" the most probable pairs, as many as are expected
-            (fewer where ties would exceed it).
-
-    Raises:
-        InputError: ``rule`` is unknown.
 
     Source: Zhu, Tan and Xiao (2023), Blink, section 4.
     """
@@ -201,11 +189,8 @@ def beliefs(
     claims, unbiased. O(n^2 C) operations a step on blocks of packed bits.
 
     Args:
-        reports: the reports of n users.
-        asked: how they were randomized.
         log_probabilities: what features say, [n, C].
         known: rows that stay as given, [n].
-        steps: number of steps of the iteration.
     """
     keep, flip = map(float, asked.bit_law)
     start = current = np.exp(log_probabilities)

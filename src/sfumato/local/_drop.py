@@ -85,9 +85,6 @@ class Objective:
         collection: gives the reports, who is in training, and the randomizer of labels.
         topology: the links over which Drop propagates predictions.
         steps: the number of hops of Drop; with 0 hops it is the forward loss.
-
-    Raises:
-        InputError: the loss is not one of ``LOSSES``.
     """
 
     def __init__(self, loss: str, collection: Collection, topology: Topology, steps: int) -> None:
@@ -120,7 +117,6 @@ def forward_loss(scores: Tensor, transition: Tensor, reports: Tensor) -> Tensor:
 
     Args:
         scores: the network's outputs before softmax, [k, C].
-        transition: the probabilities P(report | label), [C, R].
         reports: the reports [k], among 0, ..., R - 1.
 
     >>> import torch
@@ -181,9 +177,6 @@ class Epoch(NamedTuple):
 @dataclass(frozen=True)
 class Selection:
     """A selection is a rule of ``SELECTIONS`` that decides which epoch is kept; ``ceiling`` is Acc*.
-
-    Raises:
-        InputError: the rule is not one of ``SELECTIONS``.
 
     >>> trap = Selection("published", ceiling=0.3)
     >>> trap.replaces(Epoch(1, 2.0, 0.31, 0.2), Epoch(2, 1.0, 0.29, 0.29))

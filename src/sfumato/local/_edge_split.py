@@ -46,14 +46,6 @@ class EdgeSplit:
 def split_edges(graph: Graph, seed: int = 0, test_share: float = _TEST) -> EdgeSplit:
     """Split the edges 85/5/10 at random; loops and the direction of arcs do not count.
 
-    Args:
-        graph: its edges are public.
-        seed: public seed of the split.
-        test_share: share of the edges that are test edges; training edges lack as many more or fewer.
-
-    Raises:
-        InputError: the graph has fewer than 20 edges.
-
     >>> from sfumato.graph._synthetic import stochastic_block_model
     >>> split = split_edges(stochastic_block_model(100, 2, mean_degree=4))
     >>> split.train.shape[1] > 8 * split.test.shape[1], split.test.shape == split.test_non_edges.shape
@@ -74,13 +66,7 @@ def non_edges(generator: np.random.Generator, num_nodes: int, edges: Pairs, coun
     """Draw pairs of two nodes that are not edges, [2, count], the smaller node first.
 
     Args:
-        generator: source of public randomness.
-        num_nodes: number of nodes.
         edges: pairs to avoid, [2, m].
-        count: how many pairs to draw.
-
-    Raises:
-        InputError: every pair of nodes is an edge.
 
     >>> non_edges(np.random.default_rng(0), 3, np.array([[0, 0], [1, 2]]), 2).tolist()
     [[1, 1], [2, 2]]

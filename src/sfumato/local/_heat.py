@@ -28,7 +28,6 @@ def normalized_adjacency(adjacency: sp.csr_matrix, *, self_loops: bool = True) -
 
     Args:
         adjacency: A, sparse [n, n].
-        self_loops: whether every node gets one loop.
     """
     looped = (adjacency != 0).astype(np.float32)
     looped = looped - sp.diags(looped.diagonal()) + self_loops * sp.eye(adjacency.shape[0], dtype=np.float32)
@@ -41,7 +40,6 @@ def heat(step: sp.csr_matrix, width: float, columns: Floats) -> Floats:
 
     Args:
         step: S, sparse [n, n], symmetric.
-        width: t.
         columns: X, [n, k].
     """
     coefficients = ive(np.arange(int(8 * np.sqrt(width) + width / 4 + 16)), width).astype(np.float32)
@@ -99,8 +97,6 @@ def typical_width(step: sp.csr_matrix, directions: float, seed: int) -> float:
 
     Args:
         step: normalized adjacency with self-loops, sparse [n, n].
-        directions: how many are asked for.
-        seed: of the sign vectors on which Lanczos quadrature estimates the trace.
 
     The result lies between 1 and 500.
 
@@ -132,9 +128,7 @@ def lanczos(
 
     Args:
         kernel: K, a symmetric linear map on columns [n, k].
-        masks: nodes to which the kernel is restricted for each column.
         starts: b, [n, k], zero outside the mask.
-        steps: number of Lanczos steps, the size of the basis Q.
 
     Returns ``images`` :math:`K Q` [steps, n, k], not restricted, Ritz values ``nodes`` [k, steps] and eigenvectors ``vectors``
     [k, steps, steps]: :math:`K f(K) b \approx \|b\| (K Q) V f(\theta) V^\top e_1`, where f(K) is restricted and the K before it

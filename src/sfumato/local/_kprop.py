@@ -34,11 +34,6 @@ def propagate(
     Args:
         adjacency: [n, n], symmetric; weights and self-loops are ignored.
         values: X, an :class:`~sfumato.randomizers._randomizer.Estimate` or a dense array [n, d].
-        steps: the largest k.
-        weight: W [d, width], a network's or a public sketch's; an estimate needs one, so that it never becomes dense.
-
-    Raises:
-        InputError: an estimate without a weight, or another number of rows than ``adjacency`` has.
 
     >>> import scipy.sparse as sp
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])

@@ -200,14 +200,7 @@ class LinkPrediction(ReportingMethod):
 def received_rows(
     method: LinkPrediction, graph: Graph, public: PublicFacts, reports: Mapping[str, NDArray[Any]]
 ) -> Tensor | SparseRows:
-    """Return the estimate of all feature rows, dense float32 [n, d]; rows that are read in the clear come sparse.
-
-    Args:
-        method: how each user randomized its features.
-        graph: is read only where features are asked in the clear.
-        public: facts of the graph, from which the randomizer is built.
-        reports: the reports, by name.
-    """
+    """Return the estimate of all feature rows, dense float32 [n, d]; rows that are read in the clear come sparse."""
     import torch
 
     from sfumato.nn._models import SparseRows
@@ -230,15 +223,7 @@ def learn_codes(
     seed: int,
     report: Callable[[int, int], None] | None = None,
 ) -> tuple[NDArray[np.float32], int]:
-    """Train on the training edges of a split; return the code of each node, float32 [n, 16], and the epochs it took.
-
-    Args:
-        method: the settings of training.
-        rows: feature rows, as :func:`received_rows` returns them.
-        split: public edges; its test edges are not read.
-        seed: public seed of the network.
-        report: is called with the epochs done and the most that there can be.
-    """
+    """Train on the training edges of a split; return the code of each node, float32 [n, 16], and the epochs it took."""
     import torch
 
     from sfumato.nn._models import SparseRows
@@ -276,9 +261,7 @@ def found_again(method: LinkPrediction, graph: Graph, seed: int = 0, source: Sec
     """Split the edges 85/5/10 as published, ask every user once, train, and score the test edges. Nothing is released.
 
     Args:
-        method: the settings of reports and training.
         graph: private features and public edges.
-        seed: public seed of the split and of the network.
         source: the users' secret randomness; None takes fresh randomness from the operating system.
     """
     split, public = split_edges(graph, seed), PublicFacts(graph.num_nodes, 0, graph.num_features, 0, graph.directed)

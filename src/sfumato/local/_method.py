@@ -53,17 +53,7 @@ class AskingMethod(Method):
         """Epsilon, rounded upward, and delta of all releases together."""
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Make a plan of the collection; no data is seen. A budget is only a limit: the settings decide what is spent.
-
-        Args:
-            budget: the most that may be spent; None sets no limit.
-            unit: the unit of privacy, which must be :attr:`unit`.
-            public: facts of the graph.
-
-        Raises:
-            UnsupportedUnitError: another unit than :attr:`unit`.
-            InputError: the reports cost more than ``budget``, or one is given where nothing is private.
-        """
+        """Make a plan of the collection; no data is seen. A budget is only a limit: the settings decide what is spent."""
         check_asked(budget, unit, public)
         check_target(self, unit, public)
         releases = self.releases(unit, public, 1.0)
@@ -125,10 +115,6 @@ class ReportingMethod(Questions, AskingMethod):
 
         ``unit`` must be :attr:`unit`, and ``public`` gives the sizes. The questions set the noise, so ``noise_multiplier``
         is not read.
-
-        Raises:
-            UnsupportedUnitError: the unit is another.
-            InputError: users are asked for features, and there are none.
         """
         if unit != self.unit:
             asked = f"epsilon_x={self.epsilon_x}, epsilon_y={self.epsilon_y}"

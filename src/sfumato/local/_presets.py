@@ -105,16 +105,6 @@ _PGC_TUNED: dict[str, _Row] = {
 def preset(name: str, dataset: str, epsilon_x: float | None = 1.0, epsilon_y: float | None = 1.0) -> dict[str, Any]:
     """Return the settings of a published form for a data set and budgets; None reads features, or labels, in the clear.
 
-    Args:
-        name: "lpgnn-2021" or "pgc-2020".
-        dataset: its name, as :func:`~sfumato.datasets._loading.load_dataset` names it.
-        epsilon_x: budget of a user's features; for "pgc-2020" of *each* feature.
-        epsilon_y: budget of the label; "pgc-2020" returns None whatever it is. The command line puts its own ``--epsilon-y``
-            back, and then asks for labels by randomized response.
-
-    Raises:
-        InputError: another name, or a budget that is not positive.
-
     >>> found = preset("lpgnn-2021", "musae/facebook", 1.0, 1.0)
     >>> found["steps_x"], found["steps_y"], found["learning_rate"]
     (2, 4, 0.001)

@@ -54,7 +54,6 @@ def class_prior(noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_]
     Args:
         noisy_labels: integers [n], one report for each user.
         known_mask: bool [n], True where there is a report.
-        transition: T, [C, R].
 
     With debiased shares s and their summed variance v, :math:`\pi = 1/C + (1 - 2 v / \|s - 1/C\|^2)_+ (s - 1/C)`, kept
     above a tenth of uniform. (Twice the noise: a wrong prior misleads more than a flat one.)
@@ -88,11 +87,7 @@ def averaged(fitted: list[tuple[tuple[float, float], float, Floats, Floats]]) ->
 
 
 def checked_graph(adjacency: sp.csr_matrix, num_nodes: int) -> sp.csr_matrix:
-    """Return the graph as CSR, or refuse what is not a symmetric sparse matrix of that many rows.
-
-    Raises:
-        InputError: ``adjacency`` is dense, has another shape, or is not symmetric.
-    """
+    """Return the graph as CSR, or refuse what is not a symmetric sparse matrix of that many rows."""
     if not sp.issparse(adjacency) or adjacency.shape != (num_nodes, num_nodes):
         got = getattr(adjacency, "shape", type(adjacency).__name__)
         raise fail("adjacency", got, f"to be a sparse matrix of shape {(num_nodes, num_nodes)}", "One row per label.")
@@ -110,10 +105,6 @@ def checked_reports(
     Args:
         noisy_labels: integers [n], one report for each user.
         known_mask: bool [n], True where there is a report.
-        transition: T, [C, R], whose rows sum to 1; of rank C.
-
-    Raises:
-        InputError: one of them has another shape or type, holds a value out of range, or no report is known.
     """
     labels, known, matrix = np.asarray(noisy_labels), np.asarray(known_mask), np.asarray(transition, np.float64)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):

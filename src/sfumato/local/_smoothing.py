@@ -52,9 +52,6 @@ class KernelRidge(ABC):
     Kernels are cached on the instance for the last graph seen.
 
     Cost: ``steps`` products of a kernel with (folds + 1)(C - 1) columns. Nothing dense in n x n.
-
-    Raises:
-        InputError: a setting is out of range.
     """
 
     shares: tuple[float, ...] = (0.1, 0.3, 0.6, 0.9)
@@ -91,10 +88,6 @@ class KernelRidge(ABC):
             adjacency: Sparse [n, n], symmetric; weights and self-loops are ignored.
             noisy_labels: Integers [n]; read only where ``known_mask`` is True.
             known_mask: Bool [n]; at least 2 nodes; fewer than ``folds`` are left out one by one.
-            transition: [C, R], row y = distribution of the report of a node whose label is y; of rank C.
-
-        Raises:
-            InputError: a shape, a label, the graph or the matrix is not as described.
         """
         labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
         folds = min(self.folds, int(known.sum()))

@@ -46,9 +46,6 @@ def check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
 
     ``spec`` and ``certificate`` are what the two files hold.
 
-    Raises:
-        LedgerError: a field differs.
-
     >>> facts = {"method": "gap", "settings": {}, "unit": {}, "public_facts": {}, "assumed_public": []}
     >>> spec = {"method": "gap", "settings": {}, "unit": {}, "budget": None, "public": {"assumed": []}}
     >>> check_spec(spec, {**facts, "budget": {"epsilon": None, "delta": None}})
@@ -70,9 +67,6 @@ def check_names(graph: Graph, assumed: Sequence[str]) -> None:
     """Refuse names that no release may hold, and facts read off columns that the graph does not name.
 
     ``assumed`` lists the facts of ``graph`` that were read off the data and are assumed public.
-
-    Raises:
-        DataError: a name is too long or not printable, or a fact belongs to no column.
     """
     for text in (graph.name, *graph.classes, *graph.feature_names, *assumed):
         if len(text) > _LONGEST_NAME or not text.isprintable():
@@ -100,11 +94,7 @@ def check_names(graph: Graph, assumed: Sequence[str]) -> None:
 
 
 def check_settings(method: Method) -> None:
-    """Refuse a number that ledger and certificate cannot hold; ``method`` holds the settings.
-
-    Raises:
-        InputError: a number is of a type of NumPy, or a whole number above 2^53.
-    """
+    """Refuse a number that ledger and certificate cannot hold; ``method`` holds the settings."""
     for name, value in vars(method).items():
         if isinstance(value, np.generic) and not isinstance(value, (float, str)):
             raise fail(name, value, "to be a number of Python, which a certificate holds", "Pass value.item().")
@@ -118,10 +108,6 @@ def check_graph(graph: Graph) -> Graph:
     """Return a graph whose arrays passed their checks just now; refuse what is no graph, such as a table of nodes.
 
     ``graph`` is the argument of ``fit`` or ``predict``.
-
-    Raises:
-        InputError: it is of another class.
-        DataError: its arrays were written to, and no longer hold what a graph may hold.
     """
     check_kind(Graph, "Make one with sf.graph.from_frames or sf.graph.read_csv.", graph=graph)
     return checked_again(graph)
@@ -129,9 +115,6 @@ def check_graph(graph: Graph) -> Graph:
 
 def check_asked(budget: Budget | None, unit: Unit, public: PublicFacts) -> None:
     """Refuse what stands in the place of another argument of ``calibrate``; ``budget``, ``unit`` and ``public`` are its own.
-
-    Raises:
-        InputError: one of them is of another class, or the facts are those of another unit.
 
     >>> check_asked(1.0, None, None)
     Traceback (most recent call last):
@@ -149,9 +132,6 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
 
     What is public under one unit may be protected under another, and a plan states its facts in the certificate. Every plan
     goes through here, whoever makes it. ``public`` are the facts of the graph.
-
-    Raises:
-        InputError: they are of another unit, or hold what is protected; or the unit bears the name of another.
 
     >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
     >>> facts = PublicFacts(4, 3, 2, 2, directed=False, untrained_classes=1, unit=EdgeLevel(directed=False))
@@ -172,9 +152,6 @@ def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
     """Refuse targets that a ``method`` does not learn, and limits of a number that a ``unit`` lets nobody read off the data.
 
     ``public`` are the facts of the graph.
-
-    Raises:
-        UnsupportedTargetError: the method learns classes alone, or the limits of the number are not public.
 
     >>> from sfumato.graph._facts import PublicFacts
     >>> from sfumato.privacy.units import NodeLevel
@@ -220,14 +197,6 @@ def check_same(planned: PublicFacts, found: PublicFacts, *, labels: bool) -> Non
     """Refuse a graph with other public facts than those that a plan was calibrated for, which its certificate states.
 
     A fact that the plan leaves out, such as a promise, need not be left out by the graph.
-
-    Args:
-        planned: the facts of the plan.
-        found: the facts of the graph, under the same unit.
-        labels: whether the method reads labels; else facts about them are not compared, since it is given none.
-
-    Raises:
-        DataError: a fact differs, or something was read off the data that the certificate would not list.
     """
     remedy = "Calibrate with this graph's public_facts(unit)."
     for name in (*_ALWAYS, *(_OF_LABELS if labels else ()), *_IF_STATED):
@@ -260,9 +229,6 @@ def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
     """Refuse to apply a model to a graph with other features or another target than it was trained with.
 
     ``trained`` are the facts of the plan of training, ``public`` those of the other graph.
-
-    Raises:
-        InputError: a fact differs.
     """
     for name in ("num_features", "num_classes", "target", "target_range", "max_weight"):
         expected, found = getattr(trained, name), getattr(public, name)
@@ -280,9 +246,6 @@ def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
     """Refuse a graph from which nothing can be learned.
 
     ``unit`` says whether labels are public. A graph that is not ``labeled`` needs classes alone: reports tell of the labels.
-
-    Raises:
-        DataError: the graph has no training nodes, fewer than two classes and no targets, or too few public labels.
     """
     if not graph.train_mask.any():
         raise DataError(f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check roles.")
@@ -296,30 +259,19 @@ def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
 
 
 def check_collected(unit: Unit, collected: Collected | None) -> None:
-    """Refuse reports of devices under a ``unit`` whose users trust a curator.
-
-    Raises:
-        InputError: reports are ``collected``, and the unit is such a one.
-    """
+    """Refuse reports of devices under a ``unit`` whose users trust a curator."""
     if collected is not None and unit.trust == "curator":
         raise fail("collected", "reports of devices", f"to be None under unit {unit.name}", "Take a local method.")
 
 
 def check_measured(graph: Graph, measure: bool) -> None:
-    """Refuse to ``measure`` accuracies after every step where a ``graph`` has other targets than classes.
-
-    Raises:
-        InputError: they have no accuracy.
-    """
+    """Refuse to ``measure`` accuracies after every step where a ``graph`` has other targets than classes."""
     if measure and graph.targets is not None:
         raise fail("measure", True, "to be False for targets that are no classes", "They have no accuracy.")
 
 
 def check_converged(weights: Mapping[str, Any], *, spent: bool) -> None:
     """Refuse weights that are not finite, of which no run is made; ``spent`` says whether budget was spent on them.
-
-    Raises:
-        SfumatoError: a weight is not finite.
 
     >>> check_converged({"head.bias": np.zeros(3)}, spent=True)
     """
@@ -337,9 +289,6 @@ def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> se
 
     ``releases`` were charged, and ``released`` is what the run holds.
 
-    Raises:
-        InputError: one is not there.
-
     >>> check_own((), {})
     set()
     """
@@ -353,15 +302,7 @@ def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> se
 
 
 def check_ids(lines: str, key: GraphKey) -> str:
-    """Return the ids of a graph, one a line, if they may stand in its release.
-
-    Args:
-        lines: as :func:`~sfumato.method.contract.id_lines` writes them.
-        key: of the graph that was fitted.
-
-    Raises:
-        InputError: they are ids of another graph, or one is not printable, such as one of two lines.
-    """
+    """Return the ids of a graph, one a line, if they may stand in its release."""
     found = lines.split("\n")
     if hashlib.sha256(lines.encode()).hexdigest() != key.ids_digest:
         raise fail(

@@ -57,9 +57,6 @@ def needed(coverage: float, count: int) -> int:
 def public_numbers(nodes: Sequence[Any]) -> NDArray[np.uint64]:
     """Return a number for each node that follows from its id alone and is as good as drawn, uint64 [n].
 
-    Args:
-        nodes: the ids of the nodes.
-
     >>> len(set(public_numbers(["ann", "bob"]).tolist()))
     2
     """
@@ -83,8 +80,6 @@ def conformal_sets(
         probabilities: of each class, [n, C].
         numbers: tell equal probabilities apart, [n]; see :func:`public_numbers`.
         labels: classes of the nodes that calibrate, int64 [n]; -1 for all others.
-        coverage: the share of new nodes whose set shall hold their class.
-        each_class: whether each class is covered by itself.
 
     >>> sure = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     >>> conformal_sets(sure, np.arange(4, dtype=np.uint64), np.array([0, 0, 1, -1]), 0.5).tolist()[3]
@@ -149,8 +144,6 @@ def sets_from_counts(
     Args:
         probabilities: of each class, [n, C].
         numbers: tell equal bins apart, [n]; see :func:`public_numbers`.
-        counts: that were released.
-        coverage: the share of new nodes whose set shall hold their class.
 
     >>> table, values = np.array([[0.9, 0.1], [0.4, 0.6]]), np.zeros(32, np.int64)
     >>> values[bins_of(np.array([0.9, 0.6]))] = 90, 9
@@ -179,10 +172,6 @@ def sets_from_counts(
 def covered_between(coverage: float, count: int) -> tuple[float, float]:
     """Return the shares of new nodes between which the covered share is in 19 of 20 draws of ``count`` validation nodes.
 
-    Args:
-        coverage: that was asked for.
-        count: how many nodes calibrate.
-
     >>> [round(end, 3) for end in covered_between(0.9, 999)]
     [0.881, 0.918]
     """
@@ -200,7 +189,6 @@ def balanced(probabilities: NDArray[np.floating], labels: NDArray[np.int64]) -> 
 
     Args:
         probabilities: of each class, [n, C].
-        labels: classes of the training nodes, all known.
 
     >>> balanced(np.array([[0.8, 0.2]]), np.array([0] * 9 + [1])).tolist()
     [1]
@@ -214,12 +202,8 @@ def least_probability(threshold: float | str, of_class: NDArray[np.floating], la
     """Return the least probability of the positive class at which a node is chosen; above 1 where none shall be.
 
     Args:
-        threshold: that of a :class:`~sfumato.method.decisions.Decision`.
         of_class: probabilities of the positive class at validation nodes, [n]; empty where their labels are protected.
         labels: whether they are of this class, bool [n].
-
-    Raises:
-        InputError: there are too few validation nodes of this class for the recall.
 
     >>> seen, true = np.arange(20) / 20, np.arange(20) >= 4
     >>> least_probability("recall=0.6", seen, true), least_probability("cost=1:4", seen[:0], true[:0])

@@ -42,13 +42,7 @@ def decide(
     """Return predictions with the sets, the chosen nodes and the ranks that a decision asks for.
 
     Args:
-        found: the predictions; labels of validation nodes are read where they are public.
-        decision: what is asked for, which the run was checked for.
         counts: whether it may be told how many nodes are chosen; where features are protected, this number is as well.
-        calibration: released counts that calibrate sets; None takes labels of validation nodes.
-
-    Raises:
-        InputError: there are too few validation nodes.
     """
     if not decision.asked:
         return found

@@ -63,9 +63,6 @@ def _is_marked(plan: Any) -> bool:
 def check_derived(plan: _Plan) -> None:
     """Refuse a plan whose releases or claim are not those that its method has for its unit, public facts and budget.
 
-    Raises:
-        InputError: they are others, or the method has no plan for these at all.
-
     >>> from dataclasses import replace
     >>> from sfumato.central._linear import Linear
     >>> from sfumato.graph._facts import PublicFacts

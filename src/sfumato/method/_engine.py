@@ -122,14 +122,7 @@ class Spending:
         """Build the spending of a run that can be repeated, and bind the run's state to plan, terms and data first.
 
         Args:
-            planned: what it will charge.
-            dataset_ledger: the ledger of the data set, if the run shares one.
             state: private, with the key of the noise.
-            terms: whatever else decides what is computed, JSON-ready.
-            data: a MAC of what the run reads, by name.
-
-        Raises:
-            LedgerError: the state was bound to another plan, to other terms or other data.
         """
         resumed = state.bound("plan")
         state.bind_plan({"plan": planned.head, "method": planned.method, **terms})
@@ -140,17 +133,7 @@ class Spending:
         return cls(planned, dataset_ledger, state.run, mark, resumed=resumed, computed=computed)
 
     def begin(self, path: Path | None, dataset: Mapping[str, Any]) -> Ledger:
-        """Charge the whole claim to the ledger of the data set, and open the run's own ledger. A failure leaves no empty file.
-
-        Args:
-            path: the file of the run's own ledger; None keeps it in memory.
-            dataset: what identifies the data set: ``name`` and ``ids_digest``.
-
-        Raises:
-            BudgetExceededError: less is left than the plan costs.
-            InputError: there is nothing to claim without privacy, or the data set's ledger is another's.
-            LedgerError: the file is another run's (nothing was charged then), or one of the ledgers is refused.
-        """
+        """Charge the whole claim to the ledger of the data set, and open the run's own ledger. A failure leaves no empty file."""
         if path is None or self.computed or (self.resumed and path.exists()):
             self.reserve(dataset)
             return self.open(path)
@@ -159,16 +142,7 @@ class Spending:
             return replace(self, resumed=True).open(path)
 
     def reserve(self, dataset: Mapping[str, Any]) -> None:
-        """Charge the whole claim to the ledger of the data set, once a run. An arrival is covered by the claim of its run.
-
-        Args:
-            dataset: what identifies the data set: ``name`` and ``ids_digest``.
-
-        Raises:
-            BudgetExceededError: less is left than the plan costs.
-            InputError: there is nothing to claim without privacy, or the ledger is another data set's.
-            LedgerError: that ledger is damaged, another mark stands under this claim, or no claim covers an arrival.
-        """
+        """Charge the whole claim to the ledger of the data set, once a run. An arrival is covered by the claim of its run."""
         if self.dataset_ledger is None:
             return
         planned = self.planned
@@ -183,11 +157,7 @@ class Spending:
             self.dataset_ledger.reserve(claim, unit=unit, dataset=dataset, mark=self.mark)
 
     def open(self, path: Path | None) -> Ledger:
-        """Open the run's own ledger, in memory or in a file. Each charge there spends the claim first.
-
-        Raises:
-            LedgerError: the file is another run's, was altered, or lacks a release that was computed.
-        """
+        """Open the run's own ledger, in memory or in a file. Each charge there spends the claim first."""
         planned = self.planned
         return Ledger(planned.to_dict(), planned.releases, path, self.resumed, self.computed, self.spend)
 
@@ -197,9 +167,6 @@ class Spending:
         Args:
             what: the first noise, or a release by its name.
             mark: the mark of its operand; that of the first noise if none is given.
-
-        Raises:
-            LedgerError: it was drawn from something else. Do not draw.
         """
         if (
             self.dataset_ledger is not None and self.planned.arrival is None

@@ -66,11 +66,7 @@ class GraphKey:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], identity: Mapping[str, Any] | None = None) -> GraphKey:
-        """Read what :meth:`to_dict` wrote, with the identity that stands beside a release.
-
-        Raises:
-            ValueError: the identity has other node ids.
-        """
+        """Read what :meth:`to_dict` wrote, with the identity that stands beside a release."""
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
         }
@@ -91,11 +87,7 @@ class GraphKey:
         return in_classes(in_columns(graph, self.feature_names), self.classes)
 
     def check_columns(self, graph: Graph) -> None:
-        """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order.
-
-        Raises:
-            InputError: columns or classes differ, or stand in another order.
-        """
+        """Refuse another graph whose feature columns (or classes, if labeled) are not those of training, in order."""
         for what in ("feature_names", "ranges", "classes"):
             trained, found = getattr(self, what), getattr(graph, what)
             if trained != found and (found or what != "classes") and (trained or what != "ranges"):

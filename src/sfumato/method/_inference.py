@@ -64,11 +64,7 @@ class Inference(CuratorMethod):
         return self.model.graph.in_columns(super().view(graph))
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph that has other columns; warn of one with the node ids of training, which is taken for another one.
-
-        Raises:
-            InputError: it has other columns.
-        """
+        """Refuse a graph that has other columns; warn of one with the node ids of training, which is taken for another one."""
         self.model.graph.check_columns(graph)
         if self.model.graph.has_ids_of(graph):
             warnings.warn(SAME_IDS, SfumatoWarning, stacklevel=4)

@@ -35,20 +35,7 @@ def open_session(
     """Open the ledgers of a fit in the order of :mod:`sfumato.method._engine`.
 
     Args:
-        plan: what will run.
-        entry: what the ledger says of the plan.
         graph: the private data; its ids and name are public.
-        seed: public seed of initialization.
-        path: the file of the run's own ledger; None keeps it in memory.
-        dataset_ledger: the ledger of the data set, if the run shares one.
-        state: the state of a resumable fit; None for a fit that cannot be resumed.
-        run: a random name, under which the data set is charged once.
-        watch: receives progress and curves.
-
-    Raises:
-        InputError: a resumable fit names no file for its ledger.
-        BudgetExceededError: the data set's ledger has less left than the plan costs.
-        LedgerError: a ledger is refused, or the state belongs to another run.
     """
     identity = plan.method.data_set(graph)
     if state is None:

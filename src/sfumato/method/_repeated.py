@@ -22,12 +22,6 @@ def warn_of_repeated(graph: Graph, key: str, epsilon: float, remedy: str) -> Non
     The fit is that of the function that called the one that calls this. Fits that other parts of the library ask for do not
     count: evaluations and audits show what they found, and never a model.
 
-    Args:
-        graph: what is fitted. Graphs that share their arcs, such as splits of one, are one.
-        key: of what is fitted alike.
-        epsilon: what this fit costs.
-        remedy: how to fit once, or add up, as sentences for the warning.
-
     >>> from sfumato.graph._synthetic import campus
     >>> warn_of_repeated(campus(60), "plan", 1.0, "Use a ledger.")
     """

@@ -32,9 +32,6 @@ _ORDER = (
 def put_back(found: str | None) -> str:
     """Return in words what costs nothing if a graph that seems to be another one is the fitted one, and was changed since.
 
-    Args:
-        found: in which words it is another graph.
-
     >>> put_back("other node ids"), put_back("the same node ids but other labels, which are public").partition(",")[0]
     ('', 'If it is the fitted graph')
     """
@@ -86,30 +83,16 @@ class ReleasedRows:
 
         Nodes may stand in another order, and named columns too. Where features or labels are public, a graph with the same
         node ids and others of these is another one. Under other units it cannot be told apart.
-
-        Raises:
-            InputError: it has other node ids, other columns, or other public values.
         """
         self.as_fitted(graph)
 
     def difference(self, graph: Graph) -> str | None:
-        """Return in which words this is another graph than the fitted one; None if it is that one, in any order of rows.
-
-        Raises:
-            InputError: it has the node ids of the fitted graph, but other feature columns.
-        """
+        """Return in which words this is another graph than the fitted one; None if it is that one, in any order of rows."""
         found = self._found(graph)
         return found if isinstance(found, str) else None
 
     def as_fitted(self, graph: Graph) -> AsFitted:
-        """Return the fitted graph with nodes and columns in the order of training.
-
-        Args:
-            graph: the graph that was fitted, its nodes and named columns in any order.
-
-        Raises:
-            InputError: it is another graph: it has other node ids, other columns, or other public values.
-        """
+        """Return the fitted graph with nodes and columns in the order of training."""
         found = self._found(graph)
         if isinstance(found, str):
             order = _ORDER if self.graph_key.identity is None else ""
@@ -163,11 +146,7 @@ class ReleasedRows:
         """Compute a score of each pair of nodes, float64 [m]: the higher, the more likely a link. This spends nothing.
 
         Args:
-            graph: the graph that was fitted; its edges are not read.
             pairs: row numbers of the two nodes of each pair, [2, m].
-
-        Raises:
-            InputError: the method scores nodes, the graph is another, or a row number is none of the graph.
         """
         found = self.as_fitted(graph)
         pairs = np.asarray(pairs)
@@ -186,13 +165,6 @@ class ReleasedRows:
 
         Links that are there already are among them. To leave them out would tell which pairs are linked, and that is protected.
         Of equal scores the lower row comes first. All n (n - 1) pairs are scored.
-
-        Args:
-            graph: the graph that was fitted; its edges are not read.
-            top: how many others of each node, from 1 to n - 1.
-
-        Raises:
-            InputError: the method scores nodes, the graph is another, or there are not so many other nodes.
         """
         asked = self.as_fitted(graph)
         most = graph.num_nodes - 1
@@ -214,12 +186,6 @@ class ReleasedRows:
         """Return the released row of each node as features for other tools, float32 [num_nodes, columns]. This spends nothing.
 
         Anyone may see them, if the certificate lets anyone see such rows; else they are refused.
-
-        Args:
-            graph: the graph that was fitted; its edges and values are not read.
-
-        Raises:
-            InputError: the rows may not leave, or there are none, or the graph is another.
         """
         asked = self.as_fitted(graph)
         rows = self.ran.method.rows_called

@@ -23,9 +23,6 @@ _WORDS = {
 def in_words(stage: str) -> str:
     """Return what progress says of a stage, by its name in ledgers and learning curves; unknown names stay as they are.
 
-    Args:
-        stage: the name; numbers after a slash count from 0.
-
     >>> in_words("head"), in_words("stage/0")
     ('fitting the final model', 'fitting network 1')
     """

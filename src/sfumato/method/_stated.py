@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 def statement(
     plan: Planned, outcome: Outcome, ledger: Ledger, collected: Collected | None, deployment: Deployment | None
 ) -> Statement:
-    """Return what is certified of a fit.
-
-    Args:
-        plan: the plan that was fitted.
-        outcome: what came of it.
-        ledger: what was charged.
-        collected: the reports it learned from, if devices sent them.
-        deployment: who publishes the model, and why.
-    """
+    """Return what is certified of a fit."""
     ran, origin = outcome.chosen or plan, plan.method.origin
     return Statement(
         ledger,

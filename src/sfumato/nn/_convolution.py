@@ -47,9 +47,6 @@ class ConvNet(nn.Module):
         width: number of units of the dense layer between.
         num_classes: number of scores.
 
-    Raises:
-        InputError: the images are too small.
-
     >>> ConvNet((1, 28, 28), 64, 10)(torch.zeros(2, 784)).shape
     torch.Size([2, 10])
     """
@@ -90,16 +87,6 @@ def image_network(
     kind: str, num_features: int, image_shape: tuple[int, int, int] | None, num_classes: int, width: int
 ) -> nn.Module:
     """Build a network that scores rows of pixels: ``cnn``, ``mlp`` (one hidden layer) or ``softmax`` (no hidden layer).
-
-    Args:
-        kind: one of the three.
-        num_features: pixels of an image, or columns of any other data.
-        image_shape: channels, height and width; None for data that are no images.
-        num_classes: number of scores.
-        width: number of units of the hidden layer.
-
-    Raises:
-        InputError: a convolutional network for data that are no images, or for images that are too small.
 
     >>> sum(p.numel() for p in image_network("softmax", 784, None, 10, 32).parameters())
     7850

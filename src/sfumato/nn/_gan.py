@@ -117,10 +117,6 @@ def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
 
     Here :math:`p(K+1 \mid x) = 1 / (1 + \sum_k e^{s_k(x)})` is the probability of "generated", whose score is 0.
 
-    Args:
-        real: scores of unlabeled rows [batch, classes].
-        generated: scores of generated rows [batch, classes].
-
     Source: Salimans et al. (2016), section 5; the half is that of its published training.
 
     >>> round(unlabeled_loss(torch.full((1, 2), -100.0), torch.zeros(1, 1)).item(), 4)  # 100 - ln 2 and ln 2, halved

@@ -153,21 +153,7 @@ def train(
     Choosing a pass reads their labels: callers have public ones.
 
     Args:
-        model: is changed in place.
-        rows: hold the training rows.
         classes: the classes of the training rows, int64 [n].
-        epochs: passes over the training rows.
-        learning_rate: step size of Adam.
-        held_out: rows and classes that choose the pass; without any, the last one is kept.
-        coins: draw the batches and what is dropped.
-        ids: the numbers of the training rows, which are read batch by batch; None takes all rows.
-        batch_size: most rows of a step; None takes all.
-        weight_decay: multiple of the parameters that is added to the gradient.
-        patience: passes without a smaller one after which training ends; None never ends it.
-        progress: a function, called with (pass, passes).
-
-    Returns:
-        The mean training loss of each pass.
 
     >>> x, y, model = np.array([[1.0], [-1.0]], np.float32), np.array([0, 1]), Logistic(1, 2)
     >>> coins = np.random.default_rng(0)

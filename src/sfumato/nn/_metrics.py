@@ -14,9 +14,6 @@ _DIGITS = 12  # sums over rows in another order differ beyond
 def accuracy(y: NDArray[np.integer], predicted: NDArray[np.integer]) -> float:
     """Compute the share of labeled rows that are predicted right.
 
-    Raises:
-        InputError: no row has a label.
-
     >>> accuracy(np.array([0, 1, 1, -1]), np.array([0, 1, 0, 0]))
     0.6666666666666666
     """
@@ -30,10 +27,6 @@ def macro_f1(y: NDArray[np.integer], predicted: NDArray[np.integer], num_classes
     Args:
         y: true classes [n]; -1 for a missing label, which does not count.
         predicted: predicted classes [n].
-        num_classes: how many classes there are.
-
-    Raises:
-        InputError: no row has a label.
 
     >>> round(macro_f1(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), 2), 4)
     0.7333
@@ -59,9 +52,6 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
     Args:
         y: true classes [n]; -1 for a missing label, which does not count.
         chances: predicted probabilities [n, num_classes].
-
-    Raises:
-        InputError: no row has a label.
 
     >>> found = class_scores(np.array([0, 0, 1, -1]), np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.5, 0.5]]))
     >>> {name: round(value, 3) for name, value in found.items()}  # doctest: +NORMALIZE_WHITESPACE
@@ -156,9 +146,6 @@ def label_scores(y: NDArray[np.floating], chances: NDArray[np.floating]) -> dict
         y: 0, 1 or NaN [n, k].
         chances: predicted probabilities [n, k].
 
-    Raises:
-        InputError: no label is known.
-
     >>> found = label_scores(np.array([[0, 1], [1, 1], [1, 0]]), np.array([[0.1, 0.9], [0.8, 0.4], [0.6, 0.2]]))
     >>> {name: round(value, 3) for name, value in found.items()}
     {'micro_f1': 0.857, 'macro_f1': 0.833, 'roc_auc': 1.0}
@@ -181,9 +168,6 @@ def number_scores(y: NDArray[np.floating], said: NDArray[np.floating]) -> dict[s
     Args:
         y: numbers [n], NaN for missing.
         said: predicted numbers [n].
-
-    Raises:
-        InputError: no number is known.
 
     >>> found = number_scores(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
     >>> {name: round(value, 3) for name, value in found.items()}

@@ -61,9 +61,6 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int
 
     Args:
         indptr: row pointers [rows + 1].
-        indices: columns of the entries.
-        values: values of the entries.
-        shape: rows and columns.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")

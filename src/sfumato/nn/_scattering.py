@@ -46,12 +46,8 @@ def scattering(images: Tensor, progress: Steps | None = None) -> Tensor:
 
     Args:
         images: float32 [n, channels, height, width], of at least 8 x 8 pixels.
-        progress: called with (image, images) after each block.
 
     Shapes: float32 [n, channels * 81, height // 4, width // 4]: 81 x 7 x 7 = 3,969 numbers for an image of MNIST.
-
-    Raises:
-        InputError: an image is too small.
 
     >>> scattering(torch.ones(2, 1, 28, 28)).shape
     torch.Size([2, 81, 7, 7])
@@ -77,7 +73,6 @@ def group_norm(pictures: Tensor, groups: int) -> Tensor:
 
     Args:
         pictures: [n, channels, height, width].
-        groups: number of groups, a divisor of the channels.
 
     Shapes: [n, channels * height * width].
 

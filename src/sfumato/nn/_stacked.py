@@ -178,9 +178,6 @@ class _MaxOfFour(torch.autograd.Function):
 def generators(members: int, seed: int = 0) -> list[np.random.Generator]:
     """Make one independent generator a member, decided by (seed, member) alone.
 
-    Raises:
-        InputError: there is no member, or the seed is negative.
-
     >>> a, b = generators(2), generators(3)
     >>> float(a[1].random()) == float(b[1].random())
     True
@@ -191,9 +188,6 @@ def generators(members: int, seed: int = 0) -> list[np.random.Generator]:
 
 def take_member(stack: StackedMLP | StackedCNN, member: int) -> dict[str, NDArray[np.float32]]:
     """Return the parameters of one member by name.
-
-    Raises:
-        InputError: there is no member of that number.
 
     >>> take_member(StackedMLP((2, 3), generators(4)), 1)["layers.0.weight"].shape
     (1, 2, 3)

@@ -157,22 +157,9 @@ def train_full_batch(
     Choosing an epoch reads the validation labels: callers pass ``validate`` only where labels are public.
 
     Args:
-        model: the network, changed in place.
         scores: scores of the training rows, [num_train, num_classes], in training mode; or several such functions, each for
             one of the equal parts that ``torch.tensor_split`` makes of the rows. Each step then takes the next part.
         targets: int64 [num_train], where -1 has no loss; or what ``loss`` compares with scores.
-        num_classes: how many there are.
-        epochs: how many steps are taken.
-        learning_rate: step size of Adam.
-        weight_decay: multiple of the parameters that is added to the gradient.
-        validate: scores of the validation rows, in evaluation mode.
-        validation_targets: targets of the validation rows.
-        patience: epochs without a better accuracy on the validation rows after which training ends; None never ends it.
-        progress: a function, called with (epoch, epochs).
-        loss: of targets that are no classes; None is the cross-entropy.
-
-    Returns:
-        The training loss of each step.
     """
     optimizer = Adam(model.parameters(), learning_rate, weight_decay)
     parts = [scores] if callable(scores) else scores
@@ -240,14 +227,7 @@ def train_in_batches(
     """Train by Adam on the cross-entropy of random batches, in place.
 
     Args:
-        model: the network, changed in place.
-        take: maps row numbers to inputs and targets.
         rows: numbers of the training rows, int64 [num_train].
-        epochs: passes over the training rows.
-        batch_size: rows of a batch.
-        learning_rate: step size of Adam.
-        seed: public seed of the order of rows.
-        progress: a function, called with (step, steps).
     """
     optimizer = Adam(model.parameters(), learning_rate)
     draw, each = np.random.default_rng(seed), -(-len(rows) // batch_size)

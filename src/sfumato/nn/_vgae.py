@@ -117,17 +117,11 @@ def train_vgae(
     """Train by Adam on reconstruction loss + divergence / n, in place, and return the epochs it took.
 
     Args:
-        model: is changed in place.
         x: features [n, num_features].
         adjacency: normalized, [n, n].
         edges: training edges [2, m].
         validation_edges: decide when training ends, [2, m'].
         non_edges: ``non_edges(m)`` draws m fresh pairs [2, m].
-        learning_rate: step size of Adam.
-        weight_decay: the weight decay of Adam.
-        min_epochs: training does not end before.
-        max_epochs: training ends here at the latest.
-        report: is called with the epochs done and ``max_epochs``.
 
     ``non_edges(m)`` draws m fresh pairs [2, m] for each loss. The loss on the validation edges is checked every 10
     epochs; training ends when 10 checks in a row brought no better one, and keeps the last weights, as published.

@@ -292,9 +292,6 @@ def peaks_above(votes: Votes, student: Floats) -> NDArray[np.int64]:
 def check_student(student: Floats | None, votes: Votes) -> Floats:
     """Return the student's probabilities, or say why they are none.
 
-    Raises:
-        InputError: the shape is not that of ``votes``, or a value is outside 0 to 1.
-
     >>> check_student(np.array([[0.5, 0.5]]), np.array([[9, 1]])).tolist()
     [[0.5, 0.5]]
     """

@@ -80,11 +80,6 @@ def laplace_log_tail(gaps: Floats, scale: float) -> Floats:
 def log_answer_probability(peaks: Floats, threshold: float, threshold_stddev: float) -> tuple[Floats, Floats]:
     """Return ln Pr[answered] and ln Pr[refused] of the noisy threshold on counts that lie on the grid.
 
-    Args:
-        peaks: the largest count of each query, in votes.
-        threshold: T in votes.
-        threshold_stddev: sigma_1 in votes.
-
     >>> [logs.round(5).tolist() for logs in log_answer_probability(np.array([250.0, 200.0]), 200.0, 150.0)]
     [[-0.46115, -0.69315], [-0.99576, -0.69315]]
     """
@@ -113,9 +108,7 @@ def gaussian_renyi(log_q: Floats, noise_stddev: float, orders: Floats) -> Floats
     Shapes: [queries] and [orders] to [queries, orders].
 
     Args:
-        log_q: ln q of each query.
         noise_stddev: sigma in votes.
-        orders: the Renyi orders alpha.
 
     >>> gaussian_renyi(np.array([-10.019228]), 40.0, np.array([2.0, 50.0])).round(8).tolist()
     [[1.527e-05, 0.00208327]]
@@ -147,11 +140,6 @@ def laplace_renyi(log_q: Floats, epsilon: float, orders: Floats) -> Floats:
     **Formal guarantee.** Holds for any epsilon-private mechanism that gives one outcome with probability at least 1 - q.
 
     Shapes: [queries] and [orders] to [queries, orders].
-
-    Args:
-        log_q: ln q of each query.
-        epsilon: the pure loss of one answer.
-        orders: the Renyi orders alpha.
 
     >>> laplace_renyi(np.array([-9.014921]), 0.1, np.array([2.0, 20.0])).round(10).tolist()
     [[2.55736e-05, 4.91499e-05]]
@@ -188,13 +176,6 @@ def confident_renyi(
 
     Shapes: ``answers`` [queries, orders], ``peaks`` [queries], to [queries, orders].
 
-    Args:
-        answers: D, the divergence of each answer at each order.
-        peaks: the largest count of each query, in votes.
-        threshold: T in votes.
-        threshold_stddev: sigma_1 in votes.
-        orders: the Renyi orders alpha.
-
     >>> float(confident_renyi(np.array([[0.1]]), np.array([200.0]), 200.0, 150.0, np.array([3.0]))[0, 0].round(5))
     0.05307
     """
@@ -210,12 +191,6 @@ def confident_renyi(
 def log_tilted_weights(peaks: Floats, threshold: float, threshold_stddev: float, order: float) -> Floats:
     """Compute ln Pr[answered] under the law that the divergence of order alpha integrates: the count is alpha - 1 higher.
 
-    Args:
-        peaks: the largest count of each query, in votes.
-        threshold: T in votes.
-        threshold_stddev: sigma_1 in votes.
-        order: alpha, the Renyi order.
-
     >>> log_tilted_weights(np.array([200.0]), 200.0, 150.0, 14.0).round(4).tolist()
     [-0.6264]
     """
@@ -228,11 +203,6 @@ def charged(answers: Floats, log_weights: Floats, order: float) -> Floats:
     For Gaussian noise and a count one off, :math:`p^\alpha p'^{1 - \alpha}` is :math:`e^{\alpha (\alpha - 1) / 2 \sigma_1^2}`
     times the density with the mean alpha - 1 higher: the threshold costs :math:`\alpha / 2 \sigma_1^2`, the answer this.
     ``log_weights`` is ln w: a weight below every float still counts where e^((alpha - 1) D) is above every float.
-
-    Args:
-        answers: D, divergences of the answers.
-        log_weights: ln w of each answer.
-        order: alpha, the Renyi order.
 
     >>> charged(np.array([0.1, 1e4]), np.log([0.5, 0.5]), 3.0).round(4).tolist()
     [0.0525, 9999.6534]
@@ -247,16 +217,7 @@ def charged(answers: Floats, log_weights: Floats, order: float) -> Floats:
 def to_epsilon(divergences: Floats, orders: Floats, delta: float, conversion: str = "tight") -> Floats:
     r"""Convert divergences to epsilon at every order: :math:`D + \ln(1 / \delta) / (\alpha - 1)`, where tight with a correction.
 
-    Args:
-        divergences: D at each order.
-        orders: the Renyi orders alpha.
-        delta: failure probability, in (0, 1).
-        conversion: "tight" or "classic".
-
     Tight adds :math:`\ln(1 - 1 / \alpha) - \ln(\alpha) / (\alpha - 1)` (Canonne, Kamath and Steinke 2020, proposition 12).
-
-    Raises:
-        InputError: delta is out of range, or the conversion is unknown.
 
     >>> to_epsilon(np.array([1.1132]), np.array([14.0]), 1e-5, "classic").round(3).tolist()
     [1.999]

@@ -208,11 +208,7 @@ class StackedTeachers(Teachers):
         return np.where(self.present[:, None], torch.cat(found).numpy(), default[:, None])
 
     def weights(self, teacher: int) -> dict[str, NDArray[np.float32]]:
-        """Return the parameters of one teacher by name. They are private, like everything that is not a noisy answer.
-
-        Raises:
-            InputError: there is no teacher of that number.
-        """
+        """Return the parameters of one teacher by name. They are private, like everything that is not a noisy answer."""
         size = self.stacks[0].members
         if not 0 <= teacher < len(self.present):
             raise fail("teacher", teacher, f"to be one of 0 to {len(self.present) - 1}", "Teachers count from 0.")

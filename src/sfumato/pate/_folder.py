@@ -68,15 +68,7 @@ class Student(Protocol):
 
 
 def spec_of(settings: Settings, plan: VotePlan, student: Any, images: Images, num_public: int) -> dict[str, Any]:
-    """Describe what the release says of the run: settings, unit, budget and public facts, JSON-ready.
-
-    Args:
-        settings: the settings of the run.
-        plan: the plan, with its mechanism.
-        student: settings of the student, as its class holds them.
-        images: named, and of public shape and classes; no image is read.
-        num_public: images of the public pool.
-    """
+    """Describe what the release says of the run: settings, unit, budget and public facts, JSON-ready."""
     chosen = {name: value for name, value in asdict(student).items() if name != "num_classes"}
     spec = {
         "format": 1,
@@ -118,16 +110,7 @@ def write_folder(
     """Write ``run/release/`` and return its certificate.
 
     Args:
-        run: the run folder.
-        spec: as :func:`spec_of` returns it.
-        ledger: the ledger of this run, complete.
-        student: the trained student.
-        released: ``queries`` and ``answers``.
-        told: what was told of the cost afterwards; there is no certificate then, and the spec says why.
         sign_key: PEM file of an Ed25519 private key.
-
-    Raises:
-        SfumatoError: the student's training diverged; nothing is written.
     """
     weights = weights_of(student)
     if not all(np.isfinite(value).all() for value in weights.values()):

@@ -59,9 +59,6 @@ def load_images(name: str, data_dir: str | Path) -> Images:
 def load_svhn(data_dir: str | Path) -> Images:
     """Read ``DATA_DIR/svhn``: 73,257 training and 26,032 test images in color.
 
-    Raises:
-        DataError: a file is missing or damaged.
-
     >>> load_svhn("nowhere")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...

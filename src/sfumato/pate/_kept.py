@@ -74,12 +74,6 @@ def terms_of(
 ) -> dict[str, Any]:
     """Gather what decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
 
-    Args:
-        settings: the settings of the run.
-        plan: its mechanism and cost.
-        images: named, and of public shape.
-        dataset_ledger: the ledger of the data set, if the run shares one.
-
     Students are post-processing: a run that goes on may choose another one.
 
     >>> from sfumato.pate._images import Images
@@ -115,9 +109,6 @@ def holds_answers(run: Path) -> bool:
 def check_folder(run: Path) -> None:
     """Refuse a folder that is neither new nor that of a stopped run which may go on.
 
-    Raises:
-        InputError: the folder holds something else, or a run that cannot go on.
-
     >>> check_folder(Path("no-such-run"))
     """
     names = [path.relative_to(run).as_posix() for path in run.rglob("*")]
@@ -141,18 +132,6 @@ def reserve(
     dataset_ledger: DatasetLedger | None,
 ) -> Spending:
     """Make the run folder and charge the plan to the data set, whose ids are the numbers of its rows.
-
-    Args:
-        run: the run folder.
-        terms: as :func:`terms_of` returns them.
-        kept: what a stopped run left; None for a run without answers yet.
-        plan: what is charged.
-        images: named, and of public shape.
-        dataset_ledger: the ledger of the data set, if the run shares one.
-
-    Raises:
-        BudgetExceededError: the data set's ledger has less left than the plan costs.
-        LedgerError: a ledger is damaged, or holds another mark under this claim.
 
     The name of the claim is on disk before the claim, so whoever goes on charges the data set once. If a new claim is refused,
     nothing is left behind.
@@ -185,11 +164,6 @@ def reserve(
 def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
     """Write the answers under the run folder, whole and on disk when this returns.
 
-    Args:
-        run: the run folder.
-        terms: as :func:`terms_of` returns them.
-        kept: answers, their cost and scores.
-
     >>> import tempfile
     >>> terms = {"num_queries": 2, "num_classes": 10, "dataset_ledger": None}
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -217,10 +191,6 @@ def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
 
 def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
     """Read the answers that a stopped run kept; None if it had none yet or the folder is new.
-
-    Raises:
-        InputError: that run had other terms, or the folder holds something else.
-        LedgerError: a file is damaged.
 
     >>> take_up(Path("no-such-run"), {})
     """

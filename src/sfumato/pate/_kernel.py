@@ -73,9 +73,6 @@ class KernelEnsemble:
         slanted: set images upright first, as handwriting needs.
         seed: decides the partition. Public.
 
-    Raises:
-        InputError: a setting out of range.
-
     >>> x = np.zeros((4, 1, 28, 28), np.float32)
     >>> x[:2, :, :14], x[2:, :, :, :14] = 1, 1
     >>> KernelEnsemble(1, 2).fit(x, np.array([0, 0, 1, 1]), range(4)).votes(x[1:3]).tolist()
@@ -102,10 +99,6 @@ class KernelEnsemble:
             x: images [n, channels, 28, 28] in 0 to 1.
             y: classes [n], whole numbers.
             ids: public ids [n], see :func:`sfumato.pate._teachers.assign`.
-            progress: a function, called with (teachers trained, teachers).
-
-        Raises:
-            InputError: wrong shapes, values that are not finite, classes out of range, ids that repeat.
         """
         largest = int(np.bincount(assign(ids, self.num_teachers, self.seed), minlength=1).max())
         if largest > _MOST_RECORDS:
@@ -125,11 +118,7 @@ class KernelEnsemble:
         return KernelTeachers(self, trained)
 
     def describe(self, x: Any) -> NDArray[np.float32]:
-        """Compute the histograms of images: float32 [n, 588].
-
-        Raises:
-            InputError: ``x`` holds no finite images of 28 x 28.
-        """
+        """Compute the histograms of images: float32 [n, 588]."""
         x = np.ascontiguousarray(x, np.float32)
         if x.ndim != 4 or x.shape[2:] != (SIDE, SIDE) or not np.isfinite(x).all():
             expected = f"to hold finite images of the shape [n, channels, {SIDE}, {SIDE}]"

@@ -67,9 +67,6 @@ class Settings:
         seed: decides teachers, queries and student. Public; noise has a key of its own.
         device: where cnn teachers train, "cpu" or "cuda".
 
-    Raises:
-        InputError: a setting out of range.
-
     >>> Settings(250, 2200, 5.04).answers
     1100
     """
@@ -163,9 +160,6 @@ def make_plan(settings: Settings, num_classes: int = 10) -> VotePlan:
 
     Warns of what is implausible about the plan.
 
-    Raises:
-        InputError: a mechanism with given noise costs more, or cannot tell its epsilon; noise that the sampler does not draw.
-
     >>> plan = make_plan(Settings(250, 2200, 5.04))
     >>> round(plan.mechanism.threshold_stddev, 1), round(plan.mechanism.noise_stddev, 1), round(plan.epsilon, 3)
     (131.4, 43.8, 5.04)
@@ -223,13 +217,7 @@ def choose_queries(num_queries: int, seed: int) -> NDArray[np.int64]:
 
 
 def told(votes: Votes, mechanism: Mechanism, settings: Settings) -> Released:
-    """Release the epsilon that may be told afterwards, with noise at the settings' public order, beta and scale.
-
-    Args:
-        votes: counts [queries, classes].
-        mechanism: the mechanism that answered.
-        settings: the settings of the run.
-    """
+    """Release the epsilon that may be told afterwards, with noise at the settings' public order, beta and scale."""
     order, beta, noise = settings.gnss
     return release_epsilon(votes, mechanism, settings.delta, order=order, beta=beta, noise=noise)
 

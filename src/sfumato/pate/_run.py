@@ -73,20 +73,8 @@ def run(
     student: nothing is charged, and ``resumed`` of the metrics says so. All other settings must be the same.
 
     Args:
-        settings: public settings of the run.
         images: private training rows; test rows, of which the first 9000 are the public pool.
-        out: a new folder, or that of the stopped run.
-        progress: a function, called with (stage, done, total).
-        votes: counts [9000, classes] of teachers that were trained before, for repetitions; theirs is the partition then, and
-            the claim holds if it was one by a hash of ids. A run that goes on reads none.
-        dataset_ledger: where the whole claim is reserved before a teacher reads any record.
         sign_key: PEM file of an Ed25519 private key that signs the release.
-
-    Raises:
-        InputError: the folder holds something else, or a setting does not fit.
-        BudgetExceededError: the data set's ledger has less left than the plan costs.
-        LedgerError: the kept answers, their ledger or that of the data set were altered, or the claim is spent.
-        SfumatoError: the teachers answered no query.
     """
     out, start = Path(out), time.perf_counter()
     if sign_key is not None:
@@ -149,11 +137,6 @@ def run(
 def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensemble | KernelEnsemble:
     """Build the teachers that the settings name, suited to a named data set.
 
-    Args:
-        settings: the settings of the run.
-        dataset: "mnist" or "fashion_mnist"; another name takes the defaults.
-        num_classes: number of classes, which is public.
-
     >>> make_ensemble(Settings(250, 100, 2.0, quick=True), "mnist", 10).num_teachers
     50
     """
@@ -169,11 +152,6 @@ def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensembl
 
 def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
     """Build the student that the settings name, with the augmentation of a named data set.
-
-    Args:
-        settings: the settings of the run.
-        dataset: "mnist" or "fashion_mnist"; another name takes the defaults.
-        num_classes: number of classes, which is public.
 
     >>> make_student(Settings(250, 100, 2.0), "mnist", 10).slanted
     True
@@ -226,9 +204,6 @@ def answer(mechanism: Mechanism, votes: Votes, settings: Settings, key: Key | No
     """Aggregate votes within the cap on answers.
 
     Args:
-        mechanism: the mechanism that answers.
-        votes: counts [queries, classes].
-        settings: hold the cap.
         key: the key of the noise; a new one is drawn unless one is given.
 
     >>> answer(ConfidentGNMax(5.0, 0.1, 0.1), np.array([[9, 1], [1, 9]]), Settings(10, 2, 1.0, max_answers=1)).labels.tolist()
@@ -247,29 +222,14 @@ def fit_student(
     progress: Progress | None,
     stage: str,
 ) -> Any:
-    """Train a student on labels for rows of the pool, whose other rows are unlabeled.
-
-    Args:
-        settings: the settings of the run.
-        images: hold the public pool.
-        rows: labeled rows of the pool.
-        labels: labels of these rows.
-        progress: a function, called with (stage, done, total); None if nobody watches.
-        stage: name of the stage for ``progress``.
-    """
+    """Train a student on labels for rows of the pool, whose other rows are unlabeled."""
     others = np.setdiff1d(np.arange(pool_of(images.name)), rows)
     student = make_student(settings, images.name, images.num_classes)
     return student.fit(images.test_x[rows], labels, images.test_x[others], progress=Watch(progress).stage(stage))
 
 
 def fit_floor(images: Images, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> EdgeRidge:
-    """Fit the floor on labels for rows of the pool: it sees them as the default student does, and no other row.
-
-    Args:
-        images: hold the public pool.
-        rows: labeled rows of the pool.
-        labels: labels of these rows.
-    """
+    """Fit the floor on labels for rows of the pool: it sees them as the default student does, and no other row."""
     slanted = STUDENT_SETTINGS.get(images.name, {}).get("slanted", False)
     return EdgeRidge(images.test_x[rows], labels, images.num_classes, slanted=slanted)
 

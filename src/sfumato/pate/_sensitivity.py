@@ -56,14 +56,9 @@ def local_sensitivities(votes: NDArray[np.integer], noise_stddev: float, order: 
     """Bound the local sensitivity of each query's GNMax divergence at every number of changed votes.
 
     Args:
-        votes: counts, every row of the same sum (the number of teachers).
         noise_stddev: sigma of GNMax.
-        order: the one Renyi order.
 
     Shapes: [queries, classes] to [queries, teachers]; column d is for d changed votes.
-
-    Raises:
-        InputError: conditions C5 and C6 do not hold at this sigma, number of classes and order.
 
     >>> local_sensitivities(np.array([[0, 10, 0]]), 0.5, 1.5)[0, [0, 1, 2, 3, 9]].round(5).tolist()
     [0.0, 0.0, 0.00591, 5.99981, 5.99981]
@@ -93,11 +88,6 @@ def laplace_local_sensitivities(votes: NDArray[np.integer], scale: float, order:
 
     Attained by a unanimous vote on two classes, but for the grid.
 
-    Args:
-        votes: counts, every row of the same sum (the number of teachers).
-        scale: b of LNMax.
-        order: the one Renyi order.
-
     Shapes: [queries, classes] to [queries, teachers]; column d is for d changed votes.
 
     >>> laplace_local_sensitivities(np.array([[0, 250, 0]]), 20.0, 8.0)[0, [0, 60, 120, 249]].round(7).tolist()
@@ -123,12 +113,7 @@ def confident_local_sensitivities(
     :math:`1 / (\sqrt{2 \pi} \sigma_1)`, and however far w moves, h stays between 0 and c.
 
     Args:
-        votes: counts, every row of the same sum (the number of teachers).
-        peaks: the largest count of each query, in votes.
-        threshold: T in votes.
-        threshold_stddev: sigma_1 in votes.
         noise_stddev: sigma_2 in votes.
-        order: the one Renyi order.
 
     Shapes: as :func:`local_sensitivities`.
 
@@ -151,11 +136,6 @@ def check_conditions(noise_stddev: float, num_classes: int, order: float) -> Non
 
     Args:
         noise_stddev: sigma of GNMax, in votes.
-        num_classes: m, the number of classes.
-        order: the one Renyi order.
-
-    Raises:
-        InputError: C5 or C6 fails.
 
     >>> check_conditions(30.0, 10, 25.0)
     """

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 def smooth_sensitivity(by_distance: Floats, beta: float) -> float:
     """Compute the smooth sensitivity of a sum from its local sensitivities at every distance.
 
-    Raises:
-        InputError: beta is out of range.
-
     >>> round(smooth_sensitivity(np.array([0.1, 0.5, 0.5]), 0.2), 4)
     0.4094
     """
@@ -47,10 +44,6 @@ def gnss_renyi(beta: float, noise: float, order: float) -> float:
     Args:
         beta: smoothness of the sensitivity.
         noise: sigma, in units of the smooth sensitivity.
-        order: alpha, the Renyi order.
-
-    Raises:
-        InputError: v is not positive: the divergence is infinite there.
 
     >>> round(gnss_renyi(0.2 / 14, 6.0, 14.0), 4)
     0.3159

@@ -119,11 +119,7 @@ class SeparateTeachers(Teachers):
     num_classes: int
 
     def predict(self, queries: Any) -> NDArray[np.int64]:
-        """Predict classes [teachers, queries] for public rows.
-
-        Raises:
-            InputError: a model returns something else than one whole number for each query.
-        """
+        """Predict classes [teachers, queries] for public rows."""
         found = [np.asarray(model.predict(queries)) for model in self.models]
         for i, one in enumerate(found):
             if one.shape != found[0].shape or one.ndim != 1 or one.dtype.kind not in "iu":
@@ -205,12 +201,6 @@ def check_records(x: Any, y: Any, ids: Ids, num_classes: int) -> NDArray[np.int6
 
     Args:
         x: private records, one row each.
-        y: their classes, whole numbers.
-        ids: their public ids.
-        num_classes: number of classes, which is public.
-
-    Raises:
-        InputError: lengths differ, or a class is no whole number in range. No message holds a class.
 
     >>> check_records(np.zeros((2, 3)), [0, 1], ["ann", "bob"], 2).tolist()
     [0, 1]

@@ -29,18 +29,8 @@ def release_once(
     same votes is refused. It holds for this file: whoever copies the votes elsewhere, or removes what is kept, pays again.
 
     Args:
-        path: the counts of votes, as ``.npy``.
         mechanism: how votes are made private.
-        delta: the failure probability.
-        queries: how many rows are charged, from the first on; None charges all.
-        order: alpha, chosen without looking at these votes.
-        beta: smoothness, chosen likewise.
         noise: noise on the sum, chosen likewise.
-
-    Raises:
-        InputError: another release was made of these votes, or an argument is refused.
-        DataError: the file holds no votes, or what is kept is damaged.
-        OSError: the number cannot be kept, so it is not told.
 
     >>> import tempfile
     >>> import numpy as np

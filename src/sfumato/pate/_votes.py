@@ -52,9 +52,6 @@ def check_votes(votes: NDArray[Any]) -> Votes:
 
     Shapes: [queries, classes], every row with the same sum: each teacher votes on each query.
 
-    Raises:
-        InputError: wrong shape, negative or broken numbers, rows of different sums.
-
     >>> check_votes(np.array([[9.0, 1.0], [2.0, 8.0]])).dtype
     dtype('int64')
     """

@@ -42,9 +42,6 @@ def shrink(lengths: Floats, norm: float) -> tuple[Floats, Floats]:
 def check_norm(norm: float) -> float:
     """Check a public norm cap: it must be positive and at most 1e100, so that its square is a float.
 
-    Raises:
-        InputError: the norm is outside this range.
-
     >>> check_norm(5)
     5.0
     """

@@ -107,11 +107,7 @@ class Bits(Ranged):
         return largest if values is None else largest - (self.clipped(values) - self.middle) ** 2
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
-        """Return the exact probability of every report (indices, bits) on one value of d features.
-
-        Raises:
-            InputError: there are more than 2^20 possible reports.
-        """
+        """Return the exact probability of every report (indices, bits) on one value of d features."""
         d, m = self.num_features, self.m
         if math.comb(d, m) << m > _MOST_REPORTS:
             raise fail("num_features", d, f"to give at most {_MOST_REPORTS} reports for an exact pmf")

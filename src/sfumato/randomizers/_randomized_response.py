@@ -30,9 +30,6 @@ class Labels(Randomizer):
 
     Values are integers 0, ..., num_classes - 1, one for each user. The estimate is an unbiased one-hot row.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> from sfumato.randomizers import RandomizedResponse
     >>> RandomizedResponse(4, epsilon=1.0).num_classes
     4
@@ -47,11 +44,7 @@ class Labels(Randomizer):
         _ = self.realized_epsilon
 
     def clipped(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return class numbers; a label that is none of the classes becomes class 0.
-
-        Raises:
-            InputError: the labels are not a vector of integers.
-        """
+        """Return class numbers; a label that is none of the classes becomes class 0."""
         check_array("labels", values)
         if values.ndim != 1 or values.dtype.kind not in "iu":
             raise fail("labels", f"{values.dtype} of shape {values.shape}", "to be integers of shape [users]")

@@ -279,9 +279,6 @@ class Ranged(Randomizer):
         low: public lower end, one number for all columns or a tuple of d.
         high: public upper end, above ``low``.
 
-    Raises:
-        InputError: a setting is out of range.
-
     >>> from sfumato.randomizers import OneBit
     >>> OneBit(2, epsilon=1.0, low=(0.0, -1.0), high=1.0).middle.tolist()
     [0.5, 0.0]

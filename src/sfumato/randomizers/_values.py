@@ -24,9 +24,6 @@ def check_values(values: Values, num_features: int) -> Values:
 
     Only kind and shape are checked, which are public; no entry is read.
 
-    Raises:
-        InputError: the container, the type or the shape does not fit.
-
     >>> check_values(np.zeros((2, 3)), num_features=3).shape
     (2, 3)
     """
@@ -42,14 +39,6 @@ def check_values(values: Values, num_features: int) -> Values:
 def check_range(name: str, bound: float | tuple[float, ...], num_features: int) -> Floats:
     """Return a public bound as one float for each column; a single number holds for all columns.
 
-    Args:
-        name: the name of the bound, for the message.
-        bound: a finite number within 1e100 of 0, or a tuple of one for each column.
-        num_features: number of columns d.
-
-    Raises:
-        InputError: an entry is not such a number, or the tuple has another length.
-
     >>> check_range("low", -1, 3).tolist()
     [-1.0, -1.0, -1.0]
     """
@@ -64,9 +53,6 @@ def check_range(name: str, bound: float | tuple[float, ...], num_features: int) 
 
 def check_array(name: str, values: Values) -> None:
     """Refuse a list. Which array a list becomes, and so whether it is refused, would depend on its entries.
-
-    Raises:
-        InputError: ``values`` is neither a NumPy array nor a SciPy matrix.
 
     >>> check_array("labels", [0, 1])
     Traceback (most recent call last):

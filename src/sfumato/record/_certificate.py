@@ -220,9 +220,6 @@ class Statement:
 def certify(stated: Statement) -> Certificate:
     """Write the certificate of a finished run.
 
-    Raises:
-        LedgerError: the ledger does not hold every planned release.
-
     >>> from sfumato.privacy.units import NoPrivacy
     >>> plan = {"method": "gap", "claim": {"epsilon": None, "delta": None}, "delta_sampler": 0.0}
     >>> facts = {"num_nodes": 3000, "num_train": 2250, "num_classes": 6, "directed": False}
@@ -335,11 +332,6 @@ def _priced(price: Mapping[str, Any]) -> str:
 
 def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str]:
     """Return the limits of the claim that follow from the unit, the direction of the graph, and the mechanisms.
-
-    Args:
-        unit: the privacy unit of the claim.
-        directed: whether the graph is declared directed.
-        releases: the releases of the plan, which name the mechanisms.
 
     >>> from sfumato.privacy.units import NodeLevel
     >>> caveats(NodeLevel(max_out_degree=10), True, ())

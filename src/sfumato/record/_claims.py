@@ -106,13 +106,7 @@ class Account:
         """Return whether a run has this mark already. A run with a different mark is refused.
 
         Args:
-            run: the name of the run.
-            what: ``FIRST_NOISE``, or the name of a release.
             mark: the mark of what the noise is drawn from now; None without one.
-            path: the ledger file, for the message.
-
-        Raises:
-            LedgerError: the noise was drawn from something else, or what it drew was lost.
         """
         found = self.marks.get(run, {}).get(what)
         if found in (None, mark):
@@ -128,14 +122,6 @@ class Account:
 
         It does if it costs no less than their release, and if none of them arrived before. Runs of one plan have equal claims,
         which are counted: each claim may be extended by the arrivals of one run.
-
-        Args:
-            claim: what the release for these nodes would cost by itself.
-            arrival: the nodes, and the run that they extend.
-            path: the ledger file, for the message.
-
-        Raises:
-            LedgerError: they are not covered.
         """
         paid = [one for one in self.claims if one.plan == arrival.plan]
         extended = {one.extends for one, _ in self.arrivals if one.plan == arrival.plan} | {arrival.extends}
@@ -179,12 +165,7 @@ class Account:
         return {name: sum((price[name] for price in prices), Fraction(0)) for name in rule.remaining}
 
     def check(self, claim: Claim, path: Path) -> None:
-        """Refuse a claim that costs more than what is left. The message names the shortfall exactly.
-
-        Raises:
-            BudgetExceededError: the claim costs more than what is left.
-            InputError: the rule is ``gdp``, and the plan has releases that are not Gaussian.
-        """
+        """Refuse a claim that costs more than what is left. The message names the shortfall exactly."""
         if self.header["composition"] == "gdp" and claim.mu is None:
             raise InputError(
                 f"Expected a plan of Gaussian releases only, as the ledger's rule gdp composes them, got {claim.method!r} "

@@ -74,9 +74,6 @@ class DatasetLedger:
         total_delta: the same for delta; default ten times the first run's.
         composition: how claims add up, ``basic`` (default) or ``gdp``.
 
-    Raises:
-        InputError: a value is outside its range, the folder does not exist, or a new ledger lacks ``total_epsilon``.
-
     >>> DatasetLedger(Path("ledger.jsonl"), total_epsilon=4.0).composition
     """
 
@@ -111,15 +108,7 @@ class DatasetLedger:
         """Charge the whole claim of a run, under an exclusive lock. It is on disk before this returns; a run is charged once.
 
         Args:
-            claim: what the run asks for.
-            unit: its privacy unit, as JSON values.
-            dataset: what identifies the data set: ``name`` and ``ids_digest``.
             mark: the mark of the first noise, for a run that has one; a claim that is spent is refused without it.
-
-        Raises:
-            BudgetExceededError: less is left; the message names the shortfall. Nothing was written.
-            InputError: the ledger is another data set's, has another unit, or contradicts an option.
-            LedgerError: the file is damaged, the claim is spent, or another process keeps the file locked.
         """
         with locked(self.path):
             exists = begun(self.path)
@@ -141,11 +130,6 @@ class DatasetLedger:
         """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written.
 
         ``claim``, ``unit`` and ``dataset`` are those of :meth:`reserve`.
-
-        Raises:
-            BudgetExceededError: less is left; the message names the shortfall.
-            InputError: the ledger is another data set's, has another unit, or contradicts an option.
-            LedgerError: the file is damaged.
         """
         account = self._sound() if begun(self.path) else self._opened(claim, unit, dataset)
         self._agree(account.header, unit, dataset)
@@ -156,12 +140,7 @@ class DatasetLedger:
         """Record that noise is drawn under a run's claim, on disk before this returns. The same mark is accepted again.
 
         Args:
-            run: the name of a run that reserved a claim.
             mark: the mark of what the noise is drawn from, at least 128 random or pseudo-random bits.
-            what: ``FIRST_NOISE``, or the name of a release.
-
-        Raises:
-            LedgerError: the run has another mark or no claim here, or the file is damaged or stays locked. Do not draw.
         """
         with locked(self.path):
             account = self._sound()
@@ -174,18 +153,7 @@ class DatasetLedger:
                 append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark})
 
     def cover(self, claim: Claim, arrival: Arrival, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
-        """Record that a run's claim covers nodes that arrive after it: 0 more is charged. It is on disk before this returns.
-
-        Args:
-            claim: what the release for these nodes would cost by itself.
-            arrival: the nodes, and the run that they extend.
-            unit: the privacy unit of both, as JSON values.
-            dataset: what identifies the data set of the run: ``name`` and ``ids_digest``.
-
-        Raises:
-            InputError: the ledger is another data set's, has another unit, or contradicts an option.
-            LedgerError: the run has no claim here, it does not cover this, a node arrived before, or the file is damaged.
-        """
+        """Record that a run's claim covers nodes that arrive after it: 0 more is charged. It is on disk before this returns."""
         with locked(self.path):
             account = self._sound()
             self._agree(account.header, unit, dataset)
@@ -246,9 +214,6 @@ class DatasetLedger:
 
 def read_account(path: Path) -> Account:
     """Read a ledger file without changing it, and check its chain, its fields and its ``.head``.
-
-    Raises:
-        InputError: there is no file, or it does not begin like the ledger of a data set.
 
     >>> read_account(Path("/nonexistent/ledger.jsonl"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -25,9 +25,6 @@ _known: dict[str, tuple[bytes, Chain]] = {}
 def locked(path: Path) -> Iterator[None]:
     """Hold the ledger at a ``path`` for this process alone.
 
-    Raises:
-        LedgerError: another process holds it for a minute.
-
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / "ledger.jsonl"):
     ...     [path.name for path in Path(folder).iterdir()]
@@ -58,9 +55,6 @@ def begun(path: Path) -> bool:
 def begin(path: Path) -> None:
     """Write the head of a ledger without lines, so that from now on a missing head is damage; ``path`` names the ledger.
 
-    Raises:
-        OSError: folder or disk refuses it.
-
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     begin(Path(folder) / "ledger.jsonl")
@@ -73,13 +67,6 @@ def begin(path: Path) -> None:
 
 def append(path: Path, body: dict[str, Any]) -> None:
     """Append one entry, then note it as the last; the caller holds the lock and has found the file sound.
-
-    Args:
-        path: the ledger, beside which its head is.
-        body: what the entry says.
-
-    Raises:
-        OSError: folder or disk refuses it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -128,10 +115,6 @@ def read_chain(path: Path) -> Chain:
 
 def head_problem(path: Path, chain: Chain) -> str | None:
     """Return why the entries are not those that were noted. One more than noted is sound: its process died before the note.
-
-    Args:
-        path: the ledger, beside which its head is.
-        chain: the lines that it holds.
 
     >>> head_problem(Path("no-such-ledger.jsonl"), Chain())
     'no-such-ledger.jsonl.head, which names its last line, is missing; restore it'

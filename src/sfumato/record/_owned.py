@@ -20,13 +20,6 @@ from sfumato.record._release_folder import LOCK
 def owned(run: Path, check: Callable[[Path], None]) -> Iterator[None]:
     """Hold a run folder for this process alone. The folder is made, and removed again if it stays empty.
 
-    Args:
-        run: path of the folder.
-        check: refuses a folder in which no run can begin. It is asked again under the lock.
-
-    Raises:
-        InputError: another run is at work there, or ``check`` refuses. Nothing there was changed.
-
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with owned(Path(folder, "run"), lambda run: None):

@@ -38,10 +38,6 @@ def prices(releases: Sequence[Release], claim: Mapping[str, float | None]) -> li
     move, and :math:`\tau` the distance of the noise sampler from its law, the stated epsilon is at most 30, and the events at
     noise :math:`z / (1 + k r)` cost at most that at :math:`\delta - (1 + e^{30}) \tau A_k`. So the sampler's share fits too.
 
-    Args:
-        releases: the releases of the plan; each must have its ``arc_change``.
-        claim: epsilon and delta that were claimed, None without privacy.
-
     Returns ``arcs`` and ``epsilon`` of each, with epsilon None if it is above 30 or not bounded; None if no price is known.
 
     >>> from sfumato.record.ledger import Release

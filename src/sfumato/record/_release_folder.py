@@ -82,9 +82,6 @@ class StoredRun:
 def check_new_folder(directory: Path) -> None:
     """Refuse a run folder that exists and is not empty.
 
-    Raises:
-        InputError: the folder holds something, or it is a file.
-
     >>> check_new_folder(Path("/nonexistent/run"))
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -97,9 +94,6 @@ def check_new_run(directory: Path) -> None:
     """Refuse a run folder that holds more than what a run leaves that was killed before it was charged.
 
     Such a run leaves a lock, and a ledger without a line.
-
-    Raises:
-        InputError: the folder holds something else, or it is a file.
 
     >>> check_new_run(Path("/nonexistent/run"))
     """
@@ -129,20 +123,7 @@ def write_release(
     """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
 
     Args:
-        run: the run folder.
-        certificate: the certificate of this run; None if its cost cannot be derived again from what leaves.
-        ledger: the ledger of this run, in memory or already in ``run`` or ``run/release``.
-        spec: how to load the run: method, settings, public facts, graph key.
-        weights: trained arrays, by name.
-        released: released arrays, by release name.
         sign_key: PEM file of an Ed25519 private key; adds ``signature.json`` over the manifest.
-        own: rows that are for their own node alone, by release name: they go beside the folder.
-        collection: the closed file of a collection, if the run learned from one.
-        ids: the node ids, one a line, if they are to leave.
-        identity: what tells the graph of the run from others: it goes beside the folder.
-
-    Raises:
-        InputError: the folder holds something else, or the key is not Ed25519.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -209,15 +190,6 @@ def _write_all(release: Path, files: dict[str, Parts], ledger: Path | None) -> N
 
 def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str] | None = None) -> StoredRun:
     """Read a run folder back, and refuse files that do not match the manifest.
-
-    Args:
-        run: the run folder, or the release folder in it.
-        certified: whether a certificate must be there; it is empty if it need not and is not.
-        others: methods whose runs the caller does not take, each with what to do with them instead.
-
-    Raises:
-        InputError: the run is one of the others.
-        DataError: a file is missing, unreadable or altered.
 
     >>> read_release(Path("/nonexistent/run"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -295,11 +267,7 @@ def _tensor_file(arrays: Arrays) -> Parts:
 
 
 def _tensors(content: bytes) -> Arrays:
-    """Read a safetensors file whose header is the one of its arrays.
-
-    Raises:
-        ValueError: the header is spelled otherwise, so that it could hold more than that.
-    """
+    """Read a safetensors file whose header is the one of its arrays."""
     arrays: Arrays = require("safetensors.numpy").load(content)
     if not content.startswith(_tensor_header(_file_order(arrays))):
         raise ValueError("the header of a safetensors file is not in canonical form")
@@ -328,9 +296,6 @@ def _type(array: NDArray[Any]) -> str:
 
 def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:
     """Read an Ed25519 private key (PEM). Return a function from the manifest's bytes to ``signature.json``.
-
-    Raises:
-        InputError: the file cannot be read, has a password or is no Ed25519 key.
 
     >>> read_sign_key(Path("/nonexistent/key.pem"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -94,9 +94,6 @@ class FitState:
         """Start a state with a fresh key in a new folder (mode 0700, its files 0600).
 
         A folder counts as new if a process was killed in it before it had written a state.
-
-        Raises:
-            InputError: the folder exists, or another process starts a state there.
         """
         directory.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -128,12 +125,7 @@ class FitState:
 
     @classmethod
     def open(cls, directory: Path) -> FitState:
-        """Open the state of a fit that was stopped, to continue the fit.
-
-        Raises:
-            InputError: there is none, or another process holds it.
-            LedgerError: it is damaged, or was made by other versions, which need not compute the same bits.
-        """
+        """Open the state of a fit that was stopped, to continue the fit."""
         path = directory / _FILE
         if not path.exists():
             raise InputError(
@@ -175,11 +167,7 @@ class FitState:
         return name in self.values["bound"]
 
     def bind(self, name: str, content: bytes) -> None:
-        """Bind ``content`` to a name: store a MAC of it on disk. From then on nothing else is accepted under this name.
-
-        Raises:
-            LedgerError: something else was bound: the repetition computes something else than the first attempt did.
-        """
+        """Bind ``content`` to a name: store a MAC of it on disk. From then on nothing else is accepted under this name."""
         mac = self._mac(name, content)
         bound = self.values["bound"]
         if name not in bound:
@@ -196,9 +184,6 @@ class FitState:
         """Bind everything that decides what is computed, under the name ``plan``: ``terms``, the threads and the versions.
 
         The terms are kept beside the MAC, so that a refusal can name what to restore; the MAC alone decides.
-
-        Raises:
-            LedgerError: the plan that was bound had other terms.
         """
         terms = json.loads(canonical_json({**terms, "threads": threads(), "versions": versions()}))
         content = canonical_json(terms).encode()

@@ -59,9 +59,6 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
 def read_sealed(path: Path) -> dict[str, Any]:
     """Read back what :func:`write_sealed` wrote.
 
-    Raises:
-        LedgerError: the file is damaged.
-
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_sealed(Path(folder) / "run.json", {"run": "a"})

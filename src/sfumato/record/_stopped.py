@@ -15,11 +15,6 @@ from sfumato.record.ledger import Chain
 def charges(own: Path | None, shared: Path | None = None, run: str | None = None) -> str | None:
     """Say what stays charged and what is left of the data set's budget, in one or two sentences; None if nothing is charged.
 
-    Args:
-        own: the run's own ledger, which may not exist.
-        shared: the data set's ledger, which may not exist.
-        run: the name of the run's claim there; without it the claim is known by the plan of ``own``.
-
     >>> charges(Path("/nonexistent/ledger.jsonl"))
     """
     try:
@@ -45,11 +40,6 @@ def is_spent(shared: Path | None, run: str | None) -> bool:
 @contextmanager
 def noting_charges(own: Path | None, shared: Path | None, run: str) -> Iterator[None]:
     """Add a note of what the run is charged to any error that stops the run.
-
-    Args:
-        own: the run's own ledger, or None.
-        shared: the data set's ledger, or None.
-        run: the name of the run's claim there.
 
     >>> with noting_charges(None, None, "run"):
     ...     pass

@@ -22,21 +22,13 @@ _TITLES = {"label": "Class shares", "features": "Features", "links": "Links"}
 
 
 def check_figure(path: Path) -> None:
-    """Refuse a file of another kind than SVG or PNG.
-
-    Raises:
-        InputError: the name of ``path`` ends otherwise.
-    """
+    """Refuse a file of another kind than SVG or PNG."""
     if path.suffix.lower() not in _SUFFIXES:
         raise InputError(f"Expected --plot to name a file that ends with .svg or .png, got {path.name!r}. Rename it.")
 
 
 def answers_figure(found: Answers) -> Figure:
-    """Draw a row for each answer, with its estimate and 95 % interval.
-
-    Args:
-        found: the answers; of more than 40 in a part the largest are drawn.
-    """
+    """Draw a row for each answer, with its estimate and 95 % interval."""
     with style():
         figure = _drawn(found)
         title = f"Estimates from reports to {found.collection}"
@@ -48,12 +40,7 @@ def answers_figure(found: Answers) -> Figure:
 
 
 def write_figure(found: Answers, path: Path) -> None:
-    """Write the figure as SVG or PNG, as the name of ``path`` says; ``found`` are the answers.
-
-    Raises:
-        InputError: it ends otherwise.
-        OSError: folder or disk refuses the file.
-    """
+    """Write the figure as SVG or PNG, as the name of ``path`` says; ``found`` are the answers."""
     check_figure(path)
     with whole_file(path) as file:
         if path.suffix.lower() == ".svg":

@@ -123,14 +123,7 @@ def wrapped(label: str) -> str:
 
 
 def finish(figure: Any, name: str, title: str, description: str) -> Figure:
-    """Write a figure as SVG, without a date and with the page's text color as its ink.
-
-    Args:
-        figure: the drawn figure.
-        name: its id; all ids inside begin with it, so that no other figure has them.
-        title: what the figure shows, in one line.
-        description: its numbers in words, for readers who do not see it.
-    """
+    """Write a figure as SVG, without a date and with the page's text color as its ink."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(buffer.getvalue().encode())

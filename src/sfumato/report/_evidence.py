@@ -31,9 +31,6 @@ _ATTACKED = (
 def rates(scores: Any) -> dict[str, list[float]]:
     """Return true positive rates of an attack at false positive rates from 0.001 to 1, as JSON values.
 
-    Args:
-        scores: the :class:`~sfumato.attacks._scores.Scores` of the attack.
-
     >>> from sfumato.attacks._scores import Scores
     >>> rates(Scores([1.0, 2.0], [0.0, 0.5]))["tpr"][0]
     1.0
@@ -171,11 +168,6 @@ def curves_figure(attacks: Sequence[Mapping[str, Any]], name: str) -> Figure:
 
 
 def audit_page(audit: Mapping[str, Any], title: str) -> str:
-    """Return an HTML page about one audit in a single file.
-
-    Args:
-        audit: the audit as JSON values.
-        title: what was audited.
-    """
+    """Return an HTML page about one audit in a single file."""
     lead = f"Lower bounds on epsilon that attacks prove, beside the claim for {audit['unit']}."
     return to_html(Page(f"Audit of {title}", lead, (audit_section(audit),)))

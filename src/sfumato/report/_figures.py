@@ -64,15 +64,7 @@ def place(line: Line, axis: str) -> Any:
 def accuracy_figure(
     name: str, lines: Sequence[Line], axis: str, dataset: str, measure: str = "accuracy"
 ) -> Figure | None:
-    """Draw curves with 95 % bands if something varies along the axis, else a list of points; None without results.
-
-    Args:
-        name: the id of the figure.
-        lines: the lines of the experiment.
-        axis: ``epsilon``, or the name of what is varied.
-        dataset: the name of the data set, for the title.
-        measure: the word for the scores.
-    """
+    """Draw curves with 95 % bands if something varies along the axis, else a list of points; None without results."""
     if not any(line.score for line in lines):
         return None
     curves = curves_of(lines, axis)
@@ -229,14 +221,7 @@ def _named(line: Line) -> str:
 
 
 def cost_figure(name: str, title: str, unit: str, costs: Sequence[tuple[str, float]]) -> Figure:
-    """Draw horizontal bars of what each run costs, with the number at the end of each bar.
-
-    Args:
-        name: the id of the figure.
-        title: what the figure shows, in one line.
-        unit: the unit of the costs.
-        costs: label and cost of each run.
-    """
+    """Draw horizontal bars of what each run costs, with the number at the end of each bar."""
     with style():
         figure, axes, rows = _rows([label for label, _ in costs])
         for number, (row, (_, value)) in enumerate(zip(rows, costs, strict=True)):

@@ -73,14 +73,7 @@ def inversion_figure(runs: Sequence[Attacked]) -> Figure:
 
 
 def inversion_page(runs: Sequence[Attacked], dataset: str, settings: Mapping[str, Any], distance: str) -> str:
-    """Return an HTML page about the reconstructions in a single file. It shows training images.
-
-    Args:
-        runs: what was attacked, the run of the folder first; all have the same classes.
-        dataset: the name of the images.
-        settings: the settings of the attack, by name.
-        distance: ``euclidean`` or ``ssim``.
-    """
+    """Return an HTML page about the reconstructions in a single file. It shows training images."""
     shown = "This page shows training images and distances to them. It must not leave with the release."
     pictures = Section("pictures", "Reconstructions", (shown, inversion_figure(runs)), kind="outside")
     tables = tuple(_table(number, run, distance) for number, run in enumerate(runs, 1))

@@ -32,9 +32,6 @@ def png(image: NDArray[np.float32]) -> bytes:
 
     Shapes: ``image`` is [channels, height, width], gray (1 channel) or red, green and blue (3), with values in [0, 1].
 
-    Raises:
-        InputError: the image has another number of channels.
-
     >>> png(np.zeros((1, 2, 3)))[1:4], int.from_bytes(png(np.zeros((1, 2, 3)))[16:20])
     (b'PNG', 3)
     """
@@ -56,14 +53,7 @@ def picture_grid(
     """Draw rows of images under the names of their columns, the name of a row above it.
 
     Args:
-        name: the id of the figure, and the name of its file.
-        title: what the figure shows, in one line.
-        description: its numbers in words, for readers who do not see it.
         rows: the name of each row with its images, float32 [len(columns), channels, height, width], all of one size.
-        columns: the names of the columns; long ones are cut.
-
-    Raises:
-        InputError: an image has neither 1 nor 3 channels.
 
     >>> picture_grid("two", "Two", "Two black images.", [("a row", np.zeros((2, 1, 4, 4)))], ["0", "1"]).svg.count("<image")
     2

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
-    """Return the section that says what was run on which data, and what each run protects.
-
-    Args:
-        spec: the specification of the experiment.
-        rows: its results, done and skipped.
-        date: the day of the run; None if it is not told.
-    """
+    """Return the section that says what was run on which data, and what each run protects."""
     stands_in = (
         f" (stands in for {spec.stands_in_for}, on which the numbers were published)" if spec.stands_in_for else ""
     )

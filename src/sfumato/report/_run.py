@@ -81,11 +81,7 @@ class Run:
         return self.certificate["claim"]["epsilon"] is not None
 
     def claimed(self) -> Mapping[str, Any]:
-        """Return the certificate of a run that claims something.
-
-        Raises:
-            InputError: the run has no privacy.
-        """
+        """Return the certificate of a run that claims something."""
         if not self.private:
             raise InputError(
                 f"Expected a run with a privacy unit, got {self.folder!r} of unit none: without a guarantee nothing of it may be "

@@ -38,14 +38,7 @@ def quantity(released: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[Any]] |
 def projections(
     name: str, rows: NDArray[Any], predicted: NDArray[np.int64] | None, classes: Sequence[str]
 ) -> tuple[Figure, ...]:
-    """Draw PCA and t-SNE of released rows, of at most 2,000 nodes chosen by a fixed seed.
-
-    Args:
-        name: the name of the release, for the titles.
-        rows: the released rows, one for each node.
-        predicted: a class number for every node, which gives the colors; None without predictions.
-        classes: the names of the classes.
-    """
+    """Draw PCA and t-SNE of released rows, of at most 2,000 nodes chosen by a fixed seed."""
     total = len(rows)
     kept = np.arange(total)
     if total > MOST_NODES:

@@ -27,10 +27,6 @@ PAIRED = (
 def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Section, ...]:
     """Return the section with floor, run and ceiling as bars, which is what a reader wants to know first.
 
-    Args:
-        metrics: what metrics.json holds; None without scores.
-        method: the name of the method.
-
     >>> price_sections(None, "gap")
     ()
     """
@@ -68,12 +64,7 @@ def _judged(metrics: Mapping[str, Any]) -> list[Part]:
 
 
 def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
-    """Return the table of scores, and what the run took.
-
-    Args:
-        metrics: what metrics.json holds.
-        method: the name of the method.
-    """
+    """Return the table of scores, and what the run took."""
     found = _scores(metrics, method)
     score = "AUC" if metrics.get("task") == "link" else TITLES[metrics.get("score", "accuracy")]
     rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)

@@ -81,10 +81,6 @@ def one_in(delta: float) -> str:
 def scale_rows(claim: Mapping[str, Any], name: str = "this model") -> list[tuple[str, str, bool]]:
     """Return how often a guess can be right at some epsilons and at that of a claim: words, right of 100, and whether it is its.
 
-    Args:
-        claim: ``epsilon`` and ``delta``.
-        name: what the row of the claim is called.
-
     >>> scale_rows({"epsilon": 1.0, "delta": 1e-7})[3]
     ('this model, epsilon 1', '73.2', True)
     """

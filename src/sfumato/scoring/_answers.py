@@ -86,8 +86,6 @@ def alike_words(
     Args:
         told: the class number of each node [m].
         chances: the probabilities of classes of each node [m, num_classes].
-        classes: the names of the classes.
-        which: words that say which nodes these are, where they are not all.
 
     >>> alike_words(np.array([1, 1]), np.array([[0.1, 0.9], [0.4, 0.6]]), ("no", "yes"))
     ("All 2 nodes are told the same class, 'yes': they differ in their probabilities alone.",)
@@ -113,8 +111,6 @@ def answers_of(fitted: Predictor, graph: Graph, among: NDArray[np.bool_] | None 
     """Return what a fitted model says of the labeled nodes of a graph. It reads true labels.
 
     Args:
-        fitted: the model that predicts.
-        graph: the graph that it was fitted on.
         among: which nodes are asked for, bool [num_nodes]; None takes all.
     """
     asked = labeled_mask(graph) if among is None else labeled_mask(graph) & among

@@ -33,13 +33,7 @@ Mask = NDArray[np.bool_]
 
 
 def detail(graph: Graph, found: Mapping[str, Sequence[Answers]], by: Groups | None = None) -> dict[str, Any]:
-    """Return the scores of parts of the test nodes, as metrics.json holds them.
-
-    Args:
-        graph: the graph with the roles of the first seed.
-        found: what the run (:data:`RUN`) and its controls said of the test nodes of each seed, by name.
-        by: the groups that the nodes were declared to be in.
-    """
+    """Return the scores of parts of the test nodes, as metrics.json holds them."""
     first = {name: answers[0] for name, answers in found.items()}
     own, classes = first[RUN], graph.classes
     degrees = list(_by_degree(graph, own.nodes))

@@ -16,17 +16,7 @@ if TYPE_CHECKING:
 
 
 def evaluated(models: Mapping[str, Predictor], graph: Graph, groups: Groups | None = None) -> dict[str, Any]:
-    """Score models on the test nodes of a graph.
-
-    Args:
-        models: the run, named :data:`~sfumato.scoring._detail.RUN`, and controls that stand beside it, by name.
-        graph: the graph with labels and roles.
-        groups: what the nodes are looked at by, beside classes and degrees.
-
-    Raises:
-        DataError: no test node has a label.
-        InputError: groups do not fit the graph, or what is learned.
-    """
+    """Score models on the test nodes of a graph."""
     check_scorable(graph)
     if groups is not None and len(groups.codes) != graph.num_nodes:
         raise fail("by", len(groups.codes), f"to hold one value for each of {graph.num_nodes} nodes", "Pass as many.")

@@ -39,13 +39,6 @@ class Groups:
 
         Numbers of more than twenty values become four ranges of about equally many nodes; of more than twenty words the most
         frequent are kept, and the others are one group.
-
-        Args:
-            column: what the values are called.
-            values: the value of each node; None and NaN are missing.
-
-        Raises:
-            InputError: the values are no list.
         """
         found = np.asarray(values)
         if found.ndim != 1:

@@ -72,7 +72,6 @@ def difference(parts: Sequence[Part], strata: Sequence[Classes] | None = None, t
     Args:
         parts: of each seed the nodes, and the difference of the models for each of them, [m, 1].
         strata: of each seed the class of each of the nodes [m], which a node keeps; None takes all for one class.
-        tests: how many comparisons hold together (Bonferroni): the interval excludes 0 where the test at 5 % over ``tests`` does.
 
     >>> answers = np.repeat([1.0, -1.0, 0.0], [9, 1, 1203])[:, None]  # right where the other is wrong, and the reverse
     >>> found = difference([(np.arange(1213), answers)])
@@ -96,10 +95,6 @@ def difference(parts: Sequence[Part], strata: Sequence[Classes] | None = None, t
 
 def mid_p(won: int, lost: int) -> float:
     """Return the two-sided mid-p value of McNemar's test.
-
-    Args:
-        won: number of nodes that only the first model has right.
-        lost: number of nodes that only the second has right.
 
     >>> round(mid_p(0, 2), 3), round(mid_p(9, 1), 4), mid_p(3, 3)
     (0.25, 0.0117, 1.0)
@@ -133,7 +128,6 @@ def kept_share(parts: Sequence[Part], strata: Sequence[Classes] | None = None) -
 
     Args:
         parts: of each seed the nodes, and [m, 2]: what is kept and the whole gain, node by node.
-        strata: as in :func:`difference`.
 
     >>> whole = np.repeat([1.0, 0.0], [300, 700])
     >>> kept = np.where(np.arange(1000) % 4 == 0, 0.0, whole)

@@ -140,11 +140,7 @@ def without_information(graph: Graph) -> dict[str, float]:
 
 
 def check_scorable(graph: Graph) -> None:
-    """Refuse a split without a labeled test node, before anything is spent on it.
-
-    Raises:
-        DataError: no test node has a label.
-    """
+    """Refuse a split without a labeled test node, before anything is spent on it."""
     if not (graph.test_mask & labeled_mask(graph)).any():
         raise DataError(
             f"Expected graph {graph.name!r} to have a labeled test node, got none. Check the label column and the split."
@@ -153,14 +149,6 @@ def check_scorable(graph: Graph) -> None:
 
 def graph_gain_recovered(score: float, floor: float | None, ceiling: float | None) -> float | None:
     """Return the share of the graph's gain that remains under privacy: (score - floor) / (ceiling - floor).
-
-    Args:
-        score: the score under privacy.
-        floor: the score without the graph, or None.
-        ceiling: the score without privacy, or None.
-
-    Returns:
-        The share, or None if a control is missing or the graph gains nothing.
 
     >>> graph_gain_recovered(0.65, 0.50, 0.80)
     0.5

@@ -58,12 +58,7 @@ def create_app(load: Callable[[], Served], token_key: bytes | None = None, admin
     the old one still if it cannot be read, or if its predictions are for other eyes.
 
     Args:
-        load: reads the run.
         token_key: 32 secret bytes, from which the tokens of nodes follow; None for a run whose predictions anyone may see.
-        admin_token: whoever sends it may read the figures of the process; None gives them to nobody.
-
-    Raises:
-        InputError: the run cannot be read, nobody may see its predictions, or ``token_key`` does not fit them.
     """
     service = _Service(load, token_key, admin_token)
     app = FastAPI(

@@ -35,13 +35,6 @@ def onnx_model(stored: StoredRun) -> bytes:
     Inputs are ``features``, float32 [nodes, columns], and ``aggregate_1``, ``aggregate_2`` and so on, int64, the rows of these
     nodes in ``releases.safetensors``. The output is ``probabilities``, float32 [nodes, classes], of several labels one each.
     Nodes are not mixed, so any rows may be given. Classes and the sentence of the certificate stand in the metadata.
-
-    Args:
-        stored: what :func:`~sfumato.record._release_folder.read_release` returns.
-
-    Raises:
-        InputError: the run is of another method, unit or kind.
-        MissingDependencyError: the package onnx is not installed.
     """
     method, unit = stored.spec["method"], unit_from_dict(stored.spec["unit"])
     if method not in METHODS:

@@ -24,9 +24,6 @@ class Served:
     Args:
         certificate: the certificate of the run, as JSON values.
         predictions: what it predicts.
-
-    Raises:
-        InputError: the certificate lets nobody see predictions, as without privacy.
     """
 
     certificate: Mapping[str, Any]

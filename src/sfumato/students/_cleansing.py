@@ -135,11 +135,6 @@ class Disputes:
 def most_disputed(table: NDArray[np.float64], share: float, groups: NDArray[np.integer]) -> NDArray[np.int64]:
     """Find the positions of the share of each group with the largest counts, in order; their number is rounded down.
 
-    Args:
-        table: T, one count for each row.
-        share: tau, the share of each group.
-        groups: group of each row.
-
     >>> table = np.array([0.0, 2.0, 1.0, 3.0])
     >>> most_disputed(table, 0.5, np.zeros(4, int)).tolist(), most_disputed(table, 0.5, np.array([0, 1, 0, 1])).tolist()
     ([1, 3], [2, 3])

@@ -196,11 +196,7 @@ class NetworkStudent:
     slanted: bool = False
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Compute probabilities [images, classes] of images [n, channels, 28, 28].
-
-        Raises:
-            InputError: the images have another shape.
-        """
+        """Compute probabilities [images, classes] of images [n, channels, 28, 28]."""
         if np.shape(x)[2:] != (SIDE, SIDE):
             raise fail(
                 "x", np.shape(x), f"to have the shape [n, channels, {SIDE}, {SIDE}]", "The student saw such images."

@@ -105,9 +105,7 @@ def keep_rate(epoch: int, noise_rate: float, ramp: int = 15) -> float:
     """Compute R(e), the share of candidates kept in an epoch.
 
     Args:
-        epoch: e, counted from 1.
         noise_rate: beta, the guess of the share of wrong labels.
-        ramp: E_0, the epochs until R(e) is 1 - beta.
 
     >>> keep_rate(3, 0.2), keep_rate(15, 0.2), keep_rate(400, 0.2)
     (0.96, 0.8, 0.8)
@@ -128,12 +126,6 @@ def disagreeing(first: Tensor, second: Tensor) -> Tensor:
 def small_loss(scores: Tensor, labels: Tensor, rate: float, *, as_published: bool = False) -> Tensor:
     """Find the positions of the rows with the smallest cross-entropy, at least the share ``rate`` of them.
 
-    Args:
-        scores: scores of the rows, [batch, classes].
-        labels: labels of the rows, [batch].
-        rate: R(e), the least share.
-        as_published: round the number down, and take all rows instead of none.
-
     >>> import torch
     >>> scores = torch.tensor([[0.0, 3.0], [0.0, 1.0], [0.0, 2.0]])
     >>> small_loss(scores, torch.tensor([1, 1, 1]), 0.5).tolist()
@@ -149,12 +141,6 @@ def small_loss(scores: Tensor, labels: Tensor, rate: float, *, as_published: boo
 
 def peer_losses(scores: list[Tensor], labels: Tensor, rate: float, *, as_published: bool = False) -> list[Tensor]:
     """Compute the mean cross-entropy of each of two networks on the rows its peer finds easy; 0 without rows.
-
-    Args:
-        scores: [candidates, classes] of each network.
-        labels: labels of the candidates, [candidates].
-        rate: R(e), the share of them.
-        as_published: divide each mean by the number of rows again, and round the share as :func:`small_loss` does.
 
     >>> import torch
     >>> confident = torch.tensor([[9.0, 0.0], [0.0, 9.0]])  # the first label fits, the second does not

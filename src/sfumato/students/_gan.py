@@ -151,11 +151,7 @@ class TrainedStudent:
     device: str
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Compute probabilities [rows, classes] of rows shaped like the public ones.
-
-        Raises:
-            InputError: the rows have another shape.
-        """
+        """Compute probabilities [rows, classes] of rows shaped like the public ones."""
         first = self.discriminators[0]
         images = first.network == "edges"
         if (np.shape(x)[2:] != (SIDE, SIDE)) if images else (np.shape(x)[1:] != first.shape):
@@ -189,16 +185,7 @@ def train(
     progress: Steps | None = None,
     watch: Watch | None = None,
 ) -> TrainedStudent:
-    """Run algorithm 1 of the thesis for any number of discriminators and any choice of labeled rows.
-
-    Args:
-        settings: the settings of a student; its ``supervised`` chooses the rows that each discriminator learns from.
-        x: rows that have labels.
-        y: their noisy labels.
-        pool: rows without a label.
-        progress: a function, called with (epoch, epochs).
-        watch: called each step with the scores of the labeled rows by each discriminator, and the batch.
-    """
+    """Run algorithm 1 of the thesis for any number of discriminators and any choice of labeled rows."""
     with torch.random.fork_rng():
         torch.manual_seed(settings.seed)
         networks = _Networks(settings, x.shape[1:])

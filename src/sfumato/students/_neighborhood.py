@@ -49,13 +49,6 @@ _POWER = 4  # of similarities
 def label_all(rows: Tensor, y: Tensor, num_classes: int, *, neighbors: int = 5, seed: int = 0) -> Tensor:
     """Give every image a class, answered or not.
 
-    Args:
-        rows: one unit row an image, the answered ones first.
-        y: answers to these rows.
-        num_classes: number of classes, which is public.
-        neighbors: number of images to which an image is joined.
-        seed: decides the folds that choose lambda and alpha.
-
     Shapes: [n, d] and [answered] to [n].
 
     >>> rows = torch.eye(2).repeat(6, 1)  # two kinds of images, in turn; the answer to row 2 is wrong

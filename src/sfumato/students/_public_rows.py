@@ -25,12 +25,7 @@ def check_public(
         x_labeled: public rows [n, ...] in 0 to 1, at least one.
         y_noisy: their labels [n], whole numbers.
         x_unlabeled: further public rows [m, ...] of the same shape.
-        num_classes: number of classes, which is public.
         sides: least and most pixels of a side, of images [n, channels, height, width]; None for rows of any shape.
-        least_unlabeled: the smallest m.
-
-    Raises:
-        InputError: wrong shapes, values outside 0 to 1, no labels, or labels out of range.
 
     >>> x, y, pool = check_public(np.zeros((2, 1, 28, 28)), [0, 1], np.zeros((3, 1, 28, 28)), 2, sides=(28, 28))
     >>> x.shape, y.tolist(), pool.shape

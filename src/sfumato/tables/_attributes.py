@@ -26,16 +26,7 @@ def names_of(facts: Iterable[dict[Any, Any]]) -> list[str]:
 
 
 def node_table(g: nx.Graph, attributes: Iterable[str], every: Iterable[str] = ()) -> tuple[Any, str]:
-    """Return nodes and some of their attributes as a table, and the name of its column of ids.
-
-    Args:
-        g: the graph.
-        attributes: names, which count without white space at their ends, as those of columns do.
-        every: attributes that nothing names, but that are read since all are; each holds one value a node.
-
-    Raises:
-        DataError: there is no node, a node is no id, or no node has an attribute, or its values are of several kinds.
-    """
+    """Return nodes and some of their attributes as a table, and the name of its column of ids."""
     pa = require("pyarrow")
     import pyarrow.types as pt
 
@@ -61,16 +52,7 @@ def node_table(g: nx.Graph, attributes: Iterable[str], every: Iterable[str] = ()
 
 
 def edge_table(g: nx.Graph, ids: Any, weight: str | None) -> tuple[Any, tuple[str, str]]:
-    """Return edges as a table, their ends named by the ids of the nodes, and the names of its columns of ends.
-
-    Args:
-        g: the graph.
-        ids: of its nodes, in their order, as :func:`node_table` has them.
-        weight: the attribute that holds weights, if there is one.
-
-    Raises:
-        DataError: weights are of several kinds.
-    """
+    """Return edges as a table, their ends named by the ids of the nodes, and the names of its columns of ends."""
     pa = require("pyarrow")
     at = {node: row for row, node in enumerate(g.nodes())}
     rows = np.array([(at[u], at[v]) for u, v in g.edges()], dtype=np.int64).reshape(-1, 2)
@@ -84,9 +66,6 @@ def edge_table(g: nx.Graph, ids: Any, weight: str | None) -> tuple[Any, tuple[st
 
 def one_kind(values: Sequence[Any], name: str) -> Any:
     """Return the values of an attribute as a column.
-
-    Raises:
-        DataError: no column of a table holds them all.
 
     >>> one_kind([1, None], "age").to_pylist()
     [1, None]

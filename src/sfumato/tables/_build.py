@@ -26,19 +26,7 @@ _BATCH = 1 << 22
 def build_graph(
     nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
 ) -> Graph:
-    """Build a graph from two tables, each an Arrow table or a :class:`sfumato.tables._tables.FileTable`.
-
-    Args:
-        nodes: the node table.
-        edges: the edge table.
-        how: what the columns mean.
-        places: name the two tables in errors.
-        numbers: give the numbers of their rows in errors.
-
-    Raises:
-        DataError: a table is empty, lacks a column, or holds what does not fit.
-        SchemaError: a table does not fit the schema.
-    """
+    """Build a graph from two tables, each an Arrow table or a :class:`sfumato.tables._tables.FileTable`."""
     how = named_by_ends(how, nodes.column_names, edges.column_names, places[1])
     found = read_facts(nodes, how, places[0], numbers[0])
     if how.told is not None:
@@ -69,18 +57,7 @@ def build_graph(
 
 
 def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
-    """Read ids, labels, roles, bounds and the layout of features; ``place`` names the table in errors.
-
-    Args:
-        nodes: the node table.
-        how: what the columns mean.
-        place: names the table in errors.
-        number: gives the number of a row in errors.
-
-    Raises:
-        DataError: the table is empty, lacks a column, or holds what does not fit.
-        SchemaError: the table does not fit the schema.
-    """
+    """Read ids, labels, roles, bounds and the layout of features; ``place`` names the table in errors."""
     from sfumato.tables import _encode as encode
     from sfumato.tables._features import check_num_features, lay_out
 
@@ -153,13 +130,7 @@ def types_of(table: Any, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def feature_blocks(nodes: Any, found: Nodes, *, packed: bool = False) -> Iterator[tuple[Any, dict[str, int]]]:
-    """Yield the features of rows after rows, and the counts of their values beyond the schema.
-
-    Args:
-        nodes: the node table.
-        found: what :func:`read_facts` read of it.
-        packed: give dense rows as :class:`~sfumato.graph._packed.PackedRows`.
-    """
+    """Yield the features of rows after rows, and the counts of their values beyond the schema."""
     encode = found.layout.packed if packed and not found.layout.sparse else found.layout.rows
     names, ids = [name for name, _, _ in found.layout.parts], found.fields["node_ids"]
     rows = max(1024, _BATCH // max(1, len(found.layout.names)))
@@ -232,11 +203,7 @@ def _numbers_nodes(column: Any) -> bool:
 
 
 def direction(how: Reading) -> bool:
-    """Return whether arcs are declared directed: by the reading or its schema, else undirected.
-
-    Raises:
-        SchemaError: the two contradict each other.
-    """
+    """Return whether arcs are declared directed: by the reading or its schema, else undirected."""
     schema = Schema.read(how.schema)
     declared = {value for value in (how.directed, schema.directed) if value is not None}
     if len(declared) == 2:

@@ -190,13 +190,6 @@ def without_point(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
 def check_kind(name: str, kind: pa.DataType) -> None:
     """Refuse a column whose cells are neither text nor numbers nor booleans, such as lists, bytes, dates and durations.
 
-    Args:
-        name: of the column.
-        kind: its type in Arrow.
-
-    Raises:
-        DataError: it is of another type.
-
     >>> check_kind("age", pa.int8())
     """
     kind = plain(kind)
@@ -207,16 +200,7 @@ def check_kind(name: str, kind: pa.DataType) -> None:
 
 
 def words(name: str, column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = ()) -> pa.Array:
-    """Return the categories that a column holds as ``large_string``, with nothing where missing.
-
-    Args:
-        name: of the column.
-        column: text, numbers or booleans. Numbers are the words by which a CSV file has them.
-        keep: words that a schema declares.
-
-    Raises:
-        DataError: it holds something else.
-    """
+    """Return the categories that a column holds as ``large_string``, with nothing where missing."""
     values = cells(column, keep)
     check_kind(name, values.type)
     if is_number(values.type) and not pt.is_integer(values.type):

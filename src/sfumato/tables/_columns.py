@@ -51,17 +51,7 @@ def left(names: Sequence[str], how: Reading) -> list[str]:
 
 
 def needed(name: str, how: Reading, place: str, use: str) -> str:
-    """Return the name of a column that a table is read by, if it is not left out.
-
-    Args:
-        name: of the column.
-        how: may leave it out.
-        place: names the table in errors.
-        use: what it is read as.
-
-    Raises:
-        DataError: it is left out.
-    """
+    """Return the name of a column that a table is read by, if it is not left out."""
     if name in how.left_out:
         raise DataError(
             f"Expected drop to leave out columns that nothing needs, but {name!r} of {place} is read as {use}. Drop another; a "
@@ -71,17 +61,7 @@ def needed(name: str, how: Reading, place: str, use: str) -> str:
 
 
 def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
-    """Return the column that holds the ids; ``place`` names the table in errors.
-
-    Args:
-        names: the columns of the table.
-        how: may name the column.
-        schema: may name the column.
-        place: names the table in errors.
-
-    Raises:
-        DataError: no column has a name, the one that is named is left out, two have usual names, or the names look like values.
-    """
+    """Return the column that holds the ids; ``place`` names the table in errors."""
     said = known(names, how.id_column or schema.id, place)
     if said is None:
         other = meant(how, schema)
@@ -106,11 +86,7 @@ def usual_ids(names: Sequence[str]) -> list[str]:
 
 
 def check_one(usual: Sequence[str], place: str) -> None:
-    """Refuse two columns of usual names of ids, ``usual``; ``place`` names their table.
-
-    Raises:
-        DataError: there are two.
-    """
+    """Refuse two columns of usual names of ids, ``usual``; ``place`` names their table."""
     if len(usual) > 1:
         raise DataError(
             f"Expected one column of {place} to be called as ids usually are, got {usual[0]!r} and {usual[1]!r}. Name the column "
@@ -125,16 +101,7 @@ def meant(how: Reading, schema: Schema) -> set[str | None]:
 
 
 def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
-    """Return the columns that hold the two ends of an edge.
-
-    Args:
-        names: the columns of the table.
-        how: may name the two.
-        place: names the table in errors.
-
-    Raises:
-        DataError: fewer than two columns have a name, one that is named is not there or left out, or the names look like values.
-    """
+    """Return the columns that hold the two ends of an edge."""
     found = [known(names, name, place) for name in (how.source, how.target)]
     if None in found:
         usual = usual_ends(left(names, how)) or usual_ends(names) or _by_place(names, how, place)
@@ -202,17 +169,7 @@ def _check_header(own: Sequence[str], least: int, place: str, example: str, hint
 
 
 def weight_name(names: list[str], ends: tuple[str, str], how: Reading, place: str) -> str | None:
-    """Return the column that holds the weights of edges; None where none are declared.
-
-    Args:
-        names: the columns of the table.
-        ends: those of the two ends.
-        how: may name the column.
-        place: names the table in errors.
-
-    Raises:
-        DataError: it is not there, left out, or an end.
-    """
+    """Return the column that holds the weights of edges; None where none are declared."""
     weight = known(names, how.weight and how.weight[0], place)
     if weight in ends:
         raise DataError(
@@ -224,18 +181,7 @@ def weight_name(names: list[str], ends: tuple[str, str], how: Reading, place: st
 def check_ends(
     names: tuple[str, str], columns: Sequence[str], how: Reading, place: str, found: Callable[[str], bool]
 ) -> None:
-    """Refuse an edge table whose ends were found by place, and whose names of them are both ids: it has no row of names.
-
-    Args:
-        names: of the two ends.
-        columns: all of the table.
-        how: may name the two.
-        place: names the table in errors.
-        found: whether a text is the id of a node.
-
-    Raises:
-        DataError: both names are ids.
-    """
+    """Refuse an edge table whose ends were found by place, and whose names of them are both ids: it has no row of names."""
     if how.source or how.target or usual_ends(left(columns, how)):
         return
     if all(found(name) for name in names):
@@ -246,19 +192,7 @@ def check_ends(
 
 
 def check_words(name: str, seen: Sequence[str], names: Sequence[str], how: Reading, schema: Schema, place: str) -> None:
-    """Refuse a node table whose ids were found by place, and in which a column has its own name for a value.
-
-    Args:
-        name: of the column.
-        seen: its categories or classes.
-        names: the columns of the table.
-        how: may name the column of ids.
-        schema: may name the column of ids.
-        place: names the table in errors.
-
-    Raises:
-        DataError: it has.
-    """
+    """Refuse a node table whose ids were found by place, and in which a column has its own name for a value."""
     if name in seen and not (how.id_column or schema.id or usual_id(left(names, how))):
         raise DataError(
             f"Expected the first row of {place} to name the columns, but the name of column {name!r} is also one of its values. "
@@ -267,16 +201,7 @@ def check_words(name: str, seen: Sequence[str], names: Sequence[str], how: Readi
 
 
 def check_no_roles(name: str, seen: Sequence[str], place: str) -> None:
-    """Refuse a column that would be a feature, and says of each node whether it trains: as a feature it would be no role.
-
-    Args:
-        name: of the column, which nothing declares.
-        seen: the categories of the column.
-        place: names the table in errors.
-
-    Raises:
-        DataError: it is called as masks are, or has roles for values.
-    """
+    """Refuse a column that would be a feature, and says of each node whether it trains: as a feature it would be no role."""
     words = {word.lower() for word in seen}
     roles = not (words.isdisjoint(_TRAIN) or words.isdisjoint(_OTHERS) or words - _TRAIN - _OTHERS - _NO_ROLE)
     if roles or name.lower() in _MASKS:
@@ -292,19 +217,7 @@ def check_no_roles(name: str, seen: Sequence[str], place: str) -> None:
 def feature_names(
     names: list[str], how: Reading, schema: Schema, special: tuple[str | None, ...], place: str
 ) -> list[str]:
-    """Return the columns of features: those that are asked for, else all with a name that mean nothing else.
-
-    Args:
-        names: the columns of the table.
-        how: may choose features.
-        schema: may declare columns.
-        special: columns of ids, labels, roles, bounds and texts.
-        place: names the table in errors.
-
-    Raises:
-        DataError: a feature is not there, or means something else.
-        SchemaError: a column of the schema is not there, or means something else.
-    """
+    """Return the columns of features: those that are asked for, else all with a name that mean nothing else."""
     missing = [column for column in schema.columns if column not in names]
     if missing:
         raise SchemaError(

@@ -30,11 +30,7 @@ def relation(connection: Any, form: Form, literal: str) -> Any:
 
 
 def tables(form: Form, names: Sequence[str], rows: int, skip: int = 0) -> Iterator[Any]:
-    """Yield columns as Arrow tables of at most so many rows, row by row, without the first ``skip`` rows.
-
-    Raises:
-        DataError: a row has another number of cells than the names, an open quote, or bytes that are not of the encoding.
-    """
+    """Yield columns as Arrow tables of at most so many rows, row by row, without the first ``skip`` rows."""
     import pyarrow as pa
 
     places = [form.names.index(name) for name in names]

@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 
 
 def node_columns(nodes: Any, how: Reading, place: str, found: Nodes) -> tuple[ReadColumn, ...]:
-    """Return what each column of a node table was taken for.
-
-    Args:
-        nodes: an Arrow table, or a :class:`~sfumato.tables._tables.FileTable`.
-        how: what the columns mean.
-        place: names the table in errors.
-        found: what was read of it.
-    """
+    """Return what each column of a node table was taken for."""
     columns, words = zip(*_node_columns(nodes, how, place, found), strict=True)
     missing = _missing(nodes, {one.name: keep for one, keep in zip(columns, words, strict=True) if keep is not None})
     return tuple(replace(one, missing=missing.get(one.name, one.missing)) for one in columns)
@@ -65,14 +58,7 @@ def _node_columns(
 
 
 def edge_columns(names: list[str], how: Reading, place: str, ids: Any) -> tuple[ReadColumn, ...]:
-    """Return what each column of an edge table is taken for. No end and no weight is missing: rows without are refused.
-
-    Args:
-        names: the columns of the table.
-        how: what they mean.
-        place: names the table in errors.
-        ids: of the nodes, as :class:`~sfumato.tables._build.Nodes` holds them.
-    """
+    """Return what each column of an edge table is taken for. No end and no weight is missing: rows without are refused."""
     from sfumato.tables._cells import NUMBER, ReadColumn
 
     ends, weight = edge_names(names, how, place), how.weight

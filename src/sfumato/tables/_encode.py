@@ -65,17 +65,7 @@ class Labels:
 
 
 def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> pa.Array:
-    """Encode ids as int64 when every one is a plain integer of 64 bits, else as text; 16 bytes in every cell are UUIDs.
-
-    Args:
-        column: one id for each row.
-        where: names the column in errors.
-        floats: whether the column decides by itself, as ids of nodes do (ends are compared with these): texts such as ``7.0`` are
-            integers too, where all are whole numbers, and ``true`` and ``false`` are booleans, where there are no others.
-
-    Raises:
-        DataError: the column holds neither integers nor text, or booleans.
-    """
+    """Encode ids as int64 when every one is a plain integer of 64 bits, else as text; 16 bytes in every cell are UUIDs."""
     column = pa.chunked_array(column) if isinstance(column, pa.Array) else column
     printed = uuids(column)  # some tools, such as Polars, forget what 16 bytes are
     column = column if printed is None else printed
@@ -114,18 +104,7 @@ def _plain_integers(texts: pa.Array) -> pa.Array | None:
 
 
 def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.ndarray) -> Labels:
-    """Encode the labels by declared classes, or by those seen, sorted; a label of no declared class counts as missing.
-
-    Args:
-        name: the name of the label column.
-        column: one class for each node.
-        schema: may declare the classes.
-        ids: the ids of the nodes, for messages.
-
-    Raises:
-        DataError: the column holds no classes, or all are missing.
-        SchemaError: no label is of a declared class.
-    """
+    """Encode the labels by declared classes, or by those seen, sorted; a label of no declared class counts as missing."""
     kind = plain(column.type)
     if pt.is_nested(kind):
         raise DataError(
@@ -165,16 +144,7 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
 
 
 def encode_targets(columns: Mapping[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> tuple[Targets, int]:
-    """Encode columns of labels (0, 1, false, true or missing), or one of numbers; count the numbers beyond the schema's range.
-
-    Args:
-        columns: the columns by name.
-        schema: says whether they are labels or a number, and may declare its range.
-        ids: the ids of the nodes, for messages.
-
-    Raises:
-        DataError: a column holds something else, or all of them are missing everywhere.
-    """
+    """Encode columns of labels (0, 1, false, true or missing), or one of numbers; count the numbers beyond the schema's range."""
     kind, values = schema.target or MULTILABEL, np.empty((len(ids), len(columns)))
     for at, (name, column) in enumerate(columns.items()):
         found = settled(column) if schema.target else _zero_one(settled(column))
@@ -195,16 +165,7 @@ def encode_targets(columns: Mapping[str, pa.ChunkedArray], schema: Schema, ids: 
 
 
 def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
-    """Encode roles as uint8 [num_nodes] from train, val, test and none (or 0 to 3); missing is none.
-
-    Args:
-        name: the name of the role column.
-        column: one role for each node.
-        ids: the ids of the nodes, for messages.
-
-    Raises:
-        SchemaError: a value is no role.
-    """
+    """Encode roles as uint8 [num_nodes] from train, val, test and none (or 0 to 3); missing is none."""
     values = pc.utf8_lower(words(name, column))
     codes = coded(values, tuple(_ROLE_NAMES))
     if unlisted(values, codes):
@@ -215,11 +176,7 @@ def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndar
 
 
 def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
-    """Encode a column of texts as strings, empty where missing; ``name`` is the name of the column.
-
-    Raises:
-        DataError: the column holds something else than text.
-    """
+    """Encode a column of texts as strings, empty where missing; ``name`` is the name of the column."""
     kind = plain(column.type)
     if not (is_text(kind) or pt.is_null(kind)):
         raise DataError(f"Expected column {name!r} to hold texts, got {spelled(kind)}. Name another column.")
@@ -228,17 +185,7 @@ def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
 
 
 def encode_weights(name: str, column: pa.ChunkedArray, place: str, number: Callable[[int], int]) -> np.ndarray:
-    """Encode a column of weights of edges as float64 [num_rows], and refuse a row without one.
-
-    Args:
-        name: the name of the column.
-        column: one number >= 0 for each edge.
-        place: names the edge table in errors.
-        number: gives the number of a row in errors.
-
-    Raises:
-        DataError: the column holds something else than numbers, or a weight is missing, negative or infinite.
-    """
+    """Encode a column of weights of edges as float64 [num_rows], and refuse a row without one."""
     kind = plain(column.type)
     if not (is_number(kind) or is_text(kind) or pt.is_null(kind)):
         raise DataError(
@@ -254,16 +201,7 @@ def encode_weights(name: str, column: pa.ChunkedArray, place: str, number: Calla
 
 
 def encode_bounds(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
-    """Encode a column of public bounds of degrees as int64 [num_nodes].
-
-    Args:
-        name: the name of the column.
-        column: one whole number for each node.
-        ids: the ids of the nodes, for messages.
-
-    Raises:
-        SchemaError: a value is no whole number from 1 on.
-    """
+    """Encode a column of public bounds of degrees as int64 [num_nodes]."""
     found = numbers(column)
     return bounds_in(name, np.full(len(ids), np.nan) if found is None else found, ids)
 

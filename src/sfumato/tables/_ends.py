@@ -78,20 +78,7 @@ class Places:
 def edge_batches(
     edges: Any, nodes: Places, how: Reading, places: tuple[str, str], number: Numbers, rows: int = 0, skip: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Yield the numbers of both ends of edges and their weights (None where none are declared), rows after rows.
-
-    Args:
-        edges: an Arrow table, which is one batch, or a :class:`sfumato.tables._tables.FileTable`.
-        nodes: the numbers of nodes.
-        how: what the columns mean.
-        places: name the nodes and the edge table in errors.
-        number: gives the number of a row in errors.
-        rows: how many rows a batch has; 0 takes the usual number.
-        skip: how many rows are left out.
-
-    Raises:
-        DataError: an end is missing, or no node has its id, or a weight is none.
-    """
+    """Yield the numbers of both ends of edges and their weights (None where none are declared), rows after rows."""
     from sfumato.tables import _encode as encode
 
     check_names(edges.column_names, places[1])
@@ -189,18 +176,7 @@ class Numbered:
 def endpoints(
     edges: Any, ids: Any, how: Reading, places: tuple[str, str], number: Numbers
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the numbers of both ends of every edge of an Arrow table.
-
-    Args:
-        edges: the edge table.
-        ids: of the nodes, in the order of their numbers.
-        how: what the columns mean.
-        places: name the nodes and the edge table in errors.
-        number: gives the number of a row in errors.
-
-    Raises:
-        DataError: an end is missing, or no node has its id.
-    """
+    """Find the numbers of both ends of every edge of an Arrow table."""
     return next(edge_batches(edges, Places(ids), how, places, number))[:2]
 
 

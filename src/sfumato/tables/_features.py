@@ -97,14 +97,6 @@ class Layout:
 
         A row without any value becomes zeros, whatever a missing number counts as elsewhere: it is the empty record, to which
         units that protect nodes compare every other one.
-
-        Args:
-            columns: the rows, by column.
-            ids: the ids of these rows, for messages.
-
-        Raises:
-            DataError: a column holds other values than numbers, text or booleans.
-            SchemaError: a value is of another kind than declared.
         """
         width, start, empty = len(self.names), 0, np.ones(len(ids), bool)
         dense = None if self.sparse else np.zeros((len(ids), width), dtype=np.float32)
@@ -179,15 +171,6 @@ def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np
 
     A one-hot row is all zero where the value is missing or not declared; a missing number becomes ``Column.default``.
 
-    Args:
-        columns: columns of the node table, by name.
-        schema: declares categories and ranges.
-        ids: the ids of the nodes, for messages.
-
-    Raises:
-        DataError: a column holds other values than numbers, text or booleans.
-        SchemaError: a value is of another kind than declared.
-
     The result is CSR when it has more than 64 columns and fewer than a quarter of its entries differ from zero.
     """
     layout = lay_out({name: column.type for name, column in columns.items()}, columns.__getitem__, schema, ids)
@@ -198,17 +181,7 @@ def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np
 def lay_out(
     types: Mapping[str, pa.DataType], read: Callable[[str], pa.ChunkedArray], schema: Schema, ids: np.ndarray
 ) -> Layout:
-    """Find out what each column becomes; only columns of categories that no schema declares are read.
-
-    Args:
-        types: the types of the columns, by name.
-        read: reads a column.
-        schema: declares categories and ranges.
-        ids: the ids of the nodes, for messages.
-
-    Raises:
-        DataError: a column holds other values than numbers, text or booleans, or two columns give features of one name.
-    """
+    """Find out what each column becomes; only columns of categories that no schema declares are read."""
     parts, assumed, undeclared = [], [], []
     for name, kind in types.items():
         check_kind(name, kind)
@@ -305,11 +278,7 @@ def _scaled(values: np.ndarray, declared: Column | None) -> np.ndarray:
 
 
 def check_num_features(names: Sequence[str], schema: Schema) -> None:
-    """Refuse a table that encodes to another number of columns than the schema promised.
-
-    Raises:
-        SchemaError: the numbers differ.
-    """
+    """Refuse a table that encodes to another number of columns than the schema promised."""
     if schema.num_features is not None and len(names) != schema.num_features:
         raise SchemaError(
             f"Expected num_features={schema.num_features} columns after encoding, got another number. Declare the "

@@ -74,11 +74,7 @@ def looks_like_number(name: str) -> bool:
 
 
 def form_of(path: Path) -> Form:
-    """Find out the form of a CSV file.
-
-    Raises:
-        DataError: there is no row of names, more than one mark fits, or it is no text.
-    """
+    """Find out the form of a CSV file."""
     file = TextFile.of(path)
     text = file.head()
     skip, comments, line, said = _top(text)

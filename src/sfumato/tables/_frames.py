@@ -112,12 +112,7 @@ def _entries(adjacency: Any) -> Any:
 
 
 def arrow_table(frame: Any, name: str) -> Any:
-    """Return a table of pandas, Polars or Arrow as an Arrow table; ``name`` is that of the argument.
-
-    Raises:
-        InputError: it is no table.
-        DataError: a column mixes kinds, or holds values that no cell of a table has.
-    """
+    """Return a table of pandas, Polars or Arrow as an Arrow table; ``name`` is that of the argument."""
     pa = require("pyarrow")
     from sfumato.tables._kinds import plain_table
 

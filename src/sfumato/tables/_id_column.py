@@ -23,14 +23,7 @@ _HEAD = 1024
 
 
 def named_by_ends(how: Reading, nodes: Sequence[str], edges: Sequence[str], place: str) -> Reading:
-    """Return a reading that names the column of ids, where nothing else does and one column is called as an end of the edges.
-
-    Args:
-        how: what the columns mean.
-        nodes: the columns of the node table.
-        edges: the columns of the edge table.
-        place: names the edge table in errors.
-    """
+    """Return a reading that names the column of ids, where nothing else does and one column is called as an end of the edges."""
     schema = Schema.read(how.schema)
     if how.id_column or schema.id or usual_id(nodes):
         return how
@@ -46,18 +39,7 @@ def named_by_ends(how: Reading, nodes: Sequence[str], edges: Sequence[str], plac
 
 
 def check_counts(nodes: Any, ids: Any, column: str, how: Reading, place: str) -> None:
-    """Refuse ids that were found by place and merely number the rows, while another column is unique as well.
-
-    Args:
-        nodes: the node table.
-        ids: the ids, as an Arrow array.
-        column: that holds them.
-        how: what the columns mean.
-        place: names the table in errors.
-
-    Raises:
-        DataError: they do.
-    """
+    """Refuse ids that were found by place and merely number the rows, while another column is unique as well."""
     rows = Numbered([column])
     rows.see(column, ids)
     if rows.still() is None or ids[0].as_py() not in (0, 1):

@@ -104,9 +104,6 @@ def import_tables(
 def memory_bytes(text: str) -> int:
     """Return a size such as ``2GB`` or ``500MiB`` as a number of bytes, at least 500 MB.
 
-    Raises:
-        InputError: it is no such size.
-
     >>> memory_bytes("2GB"), memory_bytes("512MiB")
     (2000000000, 536870912)
     """

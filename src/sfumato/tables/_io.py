@@ -151,17 +151,6 @@ def describe_tables(
 ) -> tuple[tuple[ReadColumn, ...], tuple[ReadColumn, ...]]:
     """Return what each column of a node table and of an edge table is taken for, without building features or arcs.
 
-    Args:
-        nodes: an Arrow table, or a :class:`~sfumato.tables._tables.FileTable`.
-        edges: such a table.
-        how: what the columns mean.
-        places: name the two tables in errors.
-        numbers: give the numbers of their rows in errors.
-
-    Raises:
-        DataError: a table is empty, lacks a column, or holds what does not fit.
-        SchemaError: a table does not fit the schema.
-
     >>> import pyarrow as pa
     >>> table = pa.table({"id": ["a", "b"], "age": ["3", "NA"], "year": ["2004", "2005"]})
     >>> links = pa.table({"from": ["a"], "to": ["b"]})
@@ -180,9 +169,6 @@ def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[s
     """Return the names of the column of ids of a node file, and of both ends of an edge file.
 
     ``how`` says what the columns mean, as for :func:`read_csv`; ``nodes`` and ``edges`` are the paths of the two files.
-
-    Raises:
-        DataError: a file cannot be read, or lacks a column.
     """
     reading = Reading(**how)
     names, links = FileTable(nodes).column_names, FileTable(edges).column_names
@@ -197,11 +183,7 @@ def read_nodes(path: str | Path) -> Any:
 
 
 def read_column(path: str | Path, name: str) -> Any:
-    """Read one column of a node file, CSV or Parquet, as an Arrow array; ``name`` is its name.
-
-    Raises:
-        DataError: the file cannot be read, or has no such column.
-    """
+    """Read one column of a node file, CSV or Parquet, as an Arrow array; ``name`` is its name."""
     file = FileTable(path)
     known(file.column_names, name, file.place)
     return file.column(name)
@@ -215,18 +197,7 @@ def read_texts(
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     report: Report | None = None,
 ) -> Graph:
-    """Read the texts of a node file as features; no other column is read, and there are no edges.
-
-    Args:
-        nodes: path of the node file.
-        text: columns of texts.
-        text_features: names their encoder.
-        schema: may name the column of the ids.
-        report: is told how far texts are encoded.
-
-    Raises:
-        DataError: the file cannot be read, or lacks a column.
-    """
+    """Read the texts of a node file as features; no other column is read, and there are no edges."""
     import pyarrow as pa
 
     declared = Schema(id=Schema.read(schema).id)

@@ -52,12 +52,7 @@ def is_foreign(field: pa.Field) -> bool:
 
 
 def plain_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Return a column of a table as readers take it.
-
-    Args:
-        column: its values, or what they are stored as.
-        field: its type, as whoever wrote it says.
-    """
+    """Return a column of a table as readers take it."""
     if not is_foreign(field):
         return column
     name = _extension(field) or str(field.type)

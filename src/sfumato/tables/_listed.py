@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
     r"""Read both ends of every edge of a CSV or Parquet file, as texts.
 
-    Raises:
-        DataError: the file cannot be read, or an end is missing.
-
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "edges.csv").write_text("from,to,weight\nann,7,1\n")
@@ -50,18 +47,7 @@ def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
 def read_alone(
     nodes: str | Path, *, label: str | None = None, schema: str | None = None, features: bool = True
 ) -> Graph:
-    """Read a node file as a graph without edges; its ids are texts.
-
-    Args:
-        nodes: path of the file, CSV or Parquet.
-        label: column of the classes; None reads none, unless the schema names one.
-        schema: path of a schema, which declares what is public.
-        features: whether the other columns are read as features.
-
-    Raises:
-        DataError: the file cannot be read, or does not fit.
-        SchemaError: the file does not fit the schema.
-    """
+    """Read a node file as a graph without edges; its ids are texts."""
     import pyarrow as pa
 
     declared = Schema.read(schema)

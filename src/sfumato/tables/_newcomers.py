@@ -109,11 +109,7 @@ class Newcomers(Graph):
 
 
 def check_first(nodes: Graph, known: Sequence[Graph]) -> None:
-    """Refuse nodes that were there before, in one of the ``known`` graphs.
-
-    Raises:
-        DataError: an id of ``nodes`` is not new.
-    """
+    """Refuse nodes that were there before, in one of the ``known`` graphs."""
     names = node_names(nodes)
     seen = {one for graph in known for one in _folded(node_names(graph))}
     again = next((name for name, one in zip(names, _folded(names), strict=True) if one in seen), None)

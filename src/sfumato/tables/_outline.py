@@ -55,12 +55,7 @@ class Outline:
         return self.tables[0][1]
 
     def lines(self, public: Iterable[str] | None = None) -> Iterator[str]:
-        """Yield a line for each table and each of its columns.
-
-        Args:
-            public: parts of the data that are public under a unit. Of others no line says more than names, kinds and the number
-                of categories, which are declared or listed as assumed public. None stands for the owner of the data.
-        """
+        """Yield a line for each table and each of its columns."""
         known = None if public is None else {*public}
         edges = "" if known is not None and "arcs" not in known else f": {self.graph.num_edges:,} edges"
         rows = [f": {self.graph.num_nodes:,} nodes", edges if len(self.tables) == 2 else ""]
@@ -126,14 +121,6 @@ def schema_text(
     numbers: Callable[[str], np.ndarray | None] | None = None,
 ) -> str:
     """Return a schema to start from: names and kinds of columns, what a schema declared already, and no value of the data.
-
-    Args:
-        outline: what the tables were read as.
-        declared: the schema that they were read with.
-        weight: the column of weights and its bound.
-        drop: columns that are left out, beside those of the schema.
-        from_data: whether classes and categories are read off the data, marked as such, and ranges noted beside.
-        numbers: reads the numbers of a column, NaN where missing, of which ranges are noted.
 
     The text is one that :meth:`Schema.read` takes, and that the same tables fit.
     """

@@ -17,7 +17,6 @@ def radix_sort(keys: Any, spare: Any, bits: int) -> Any:  # pragma: no cover
     Args:
         keys: int64, overwritten.
         spare: int64 of the same length, overwritten.
-        bits: how many bits of a key matter.
     """
     passes = (bits + _BITS - 1) // _BITS
     width = (bits + passes - 1) // passes

@@ -28,9 +28,6 @@ class Reading:
     ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``,
     ``name``, ``text``, ``text_features``, ``edge_weight``, ``max_weight`` and ``drop`` are explained there. ``report`` is told of
     texts, and ``told`` what each column of a table was taken for.
-
-    Raises:
-        InputError: ``text`` or ``text_features`` is given without the other.
     """
 
     label: str | Sequence[str] | None = None

@@ -26,13 +26,6 @@ def arc_keys(
     Args:
         source: node numbers in [0, num_nodes), [num_rows].
         target: node numbers in [0, num_nodes), [num_rows].
-        num_nodes: number of nodes.
-        directed: whether a row is one arc.
-        self_loops: "remove", "keep" or "error".
-        first: the number of the first row, for messages.
-
-    Raises:
-        DataError: a self-loop is not allowed.
 
     >>> arc_keys(np.array([0, 1]), np.array([1, 1]), 3, directed=False, self_loops="remove", first=0).tolist()
     [2, 7]

@@ -273,9 +273,6 @@ def known(names: list[str], column: str | None, place: str) -> str | None:
 def check_names(names: Sequence[str], place: str) -> None:
     """Refuse a table that has two columns of one name; ``place`` names it.
 
-    Raises:
-        DataError: it has.
-
     >>> check_names(["", "id", ""], "nodes.csv")
     """
     seen: dict[str, int] = {}
@@ -289,16 +286,7 @@ def check_names(names: Sequence[str], place: str) -> None:
 
 
 def documents_of(nodes: Any, columns: Sequence[str], place: str) -> Documents:
-    """Return the texts of a node table.
-
-    Args:
-        nodes: the node table.
-        columns: columns of texts.
-        place: names the table in errors.
-
-    Raises:
-        DataError: a column is not there, or holds something else than text.
-    """
+    """Return the texts of a node table."""
     from sfumato.tables import _encode as encode
 
     texts = [encode.encode_texts(name, nodes.column(known(nodes.column_names, name, place))) for name in columns]

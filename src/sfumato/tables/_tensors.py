@@ -17,15 +17,7 @@ _SPARSE_NODES = 64
 
 
 def dense(value: Any, name: str) -> np.ndarray:
-    """Return a tensor, an array or a list as an array; types that NumPy lacks, such as bfloat16, become float32.
-
-    Args:
-        value: what ``data`` holds.
-        name: of the attribute, for messages.
-
-    Raises:
-        DataError: it is nothing of the kind, or holds no numbers.
-    """
+    """Return a tensor, an array or a list as an array; types that NumPy lacks, such as bfloat16, become float32."""
     try:
         if hasattr(value, "detach"):
             value = _known(value.detach().cpu())
@@ -39,11 +31,7 @@ def dense(value: Any, name: str) -> np.ndarray:
 
 
 def features(x: Any) -> Any:
-    """Return features as a new array, or as CSR if they are sparse; None stays None.
-
-    Raises:
-        DataError: ``x`` is no matrix of numbers.
-    """
+    """Return features as a new array, or as CSR if they are sparse; None stays None."""
     if x is None or sp.issparse(x):
         return x
     sparse = hasattr(x, "detach") and str(getattr(x, "layout", "torch.strided")) != "torch.strided"
@@ -59,15 +47,7 @@ def features(x: Any) -> Any:
 
 
 def count_nodes(data: Data, num_arcs: int) -> int:
-    """Count the nodes: what ``num_nodes``, ``x``, ``y`` or a mask says, else one above the largest end of an arc.
-
-    Args:
-        data: the graph.
-        num_arcs: how many arcs it has.
-
-    Raises:
-        DataError: nothing says it, and the ends of arcs are no numbers from 0 on.
-    """
+    """Count the nodes: what ``num_nodes``, ``x``, ``y`` or a mask says, else one above the largest end of an arc."""
     if "num_nodes" not in data:
         for name in ("x", "y", *MASKS):
             shape = getattr(getattr(data, name, None), "shape", None)
@@ -83,15 +63,7 @@ def count_nodes(data: Data, num_arcs: int) -> int:
 
 
 def roles(data: Data, num_nodes: int) -> np.ndarray | None:
-    """Return the roles that the three masks give, uint8 [num_nodes]; None without masks.
-
-    Args:
-        data: the graph.
-        num_nodes: the number of its nodes.
-
-    Raises:
-        DataError: a mask is something else, such as a list of node numbers, or a node is in two.
-    """
+    """Return the roles that the three masks give, uint8 [num_nodes]; None without masks."""
     found = [(code, mask) for code, mask in enumerate(MASKS) if getattr(data, mask, None) is not None]
     if not found:
         return None

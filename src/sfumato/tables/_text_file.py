@@ -43,11 +43,7 @@ class TextFile:
         return cls(path, encoding_of(cls(path, "", compression)._head(4)), compression)
 
     def head(self) -> str:
-        """Return the first text of the file.
-
-        Raises:
-            DataError: it is no text, or not of the encoding.
-        """
+        """Return the first text of the file."""
         data = self._head(_HEAD)
         if self.encoding in ("utf-8", "utf-8-sig") and b"\0" in data[:4096]:
             raise DataError(f"Expected {self.path} to be text, got bytes that are none. Save it as CSV in UTF-8.")
@@ -60,9 +56,6 @@ class TextFile:
         """Yield the rows after the first ``skip`` lines: the number of the line in which each begins, and its cells.
 
         Lines without any character are no rows.
-
-        Raises:
-            DataError: a quote is open, a byte is not of the encoding, or the file is not whole.
         """
         line = skip
         with self._bytes() as raw:
@@ -86,11 +79,6 @@ class TextFile:
         """Return the marks by which every row has the number of cells that ``widths`` gives for each of them.
 
         A mark that is left alone is not looked at any further; if none fits, it is the first of those that fit longest.
-
-        Args:
-            widths: by mark.
-            skip: how many lines are no rows.
-            most: how many rows are looked at; None for all.
         """
         left, done = {mark: self.records(mark, skip) for mark in widths}, 0
         while len(left) > 1 and done != most:

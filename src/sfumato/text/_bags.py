@@ -33,9 +33,6 @@ class Hashing:
     Args:
         num_columns: the number of buckets.
 
-    Raises:
-        InputError: ``num_columns`` is out of range.
-
     >>> found = Hashing(16).encode(Documents(("text",), [("a graph of graph nodes",), ("",)]))
     >>> found.x.shape, np.asarray(found.x.power(2).sum(axis=1)).ravel().round(3).tolist()
     ((2, 16), [1.0, 0.0])
@@ -81,11 +78,7 @@ class BagOfWords:
         return self.vocabulary is None
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Mark the words of every row.
-
-        Raises:
-            DataError: no word stands in enough documents.
-        """
+        """Mark the words of every row."""
         text, texts = require("sklearn.feature_extraction.text"), documents.joined()
         if self.vocabulary is not None:
             return Encoded(_counts(texts, self.vocabulary, binary=True), _names(documents, self.vocabulary))
@@ -112,9 +105,6 @@ class TfIdf:
         vocabulary: public words, a column each.
         weights: the weight of each word.
 
-    Raises:
-        InputError: there are not as many weights as words.
-
     >>> rare = TfIdf(("the", "graph"), (1.0, 2.0))
     >>> rare.encode(Documents(("text",), [("the graph the",)])).x.toarray().round(3).tolist()
     [[0.7070000171661377, 0.7070000171661377]]
@@ -138,11 +128,7 @@ class TfIdf:
 
 
 def read_vocabulary(path: str | Path) -> tuple[tuple[str, ...], tuple[float, ...] | None]:
-    """Read a public vocabulary: one word a line, and its weight after a tab if it has one. Return words and weights.
-
-    Raises:
-        DataError: there is no such file, a line is malformed, a word stands twice, or only some words have a weight.
-    """
+    """Read a public vocabulary: one word a line, and its weight after a tab if it has one. Return words and weights."""
     try:
         lines = [line.split("\t") for line in decoded(Path(path).read_bytes()).splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:

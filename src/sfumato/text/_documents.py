@@ -84,11 +84,6 @@ def words(text: str) -> list[str]:
 def numbered(name: str, what: str, count: int) -> tuple[str, ...]:
     """Name feature columns that stand for no single word.
 
-    Args:
-        name: that of the documents.
-        what: names the encoder.
-        count: the number of columns.
-
     >>> numbered("abstract", "hashing", 2)
     ('abstract:hashing:0', 'abstract:hashing:1')
     """

@@ -39,11 +39,7 @@ class WordVectors:
     learned: ClassVar[bool] = False
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Compute the mean of the word vectors of every row.
-
-        Raises:
-            DataError: there is no such file, or a line of it is malformed.
-        """
+        """Compute the mean of the word vectors of every row."""
         rows = [words(text) for text in documents.joined()]
         vectors, width = self._read({word for row in rows for word in row}, report)
         x = np.zeros((len(rows), width), np.float32)
@@ -120,11 +116,7 @@ class Transformer:
     learned: ClassVar[bool] = False
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Compute the mean of the token vectors of every text.
-
-        Raises:
-            InputError: no network is found there.
-        """
+        """Compute the mean of the token vectors of every text."""
         torch, transformers = require("torch"), require("transformers")
         tokenizer, network = _loaded(self.model, transformers.AutoTokenizer, transformers.AutoModel)
         network.eval()
@@ -156,11 +148,7 @@ class SentenceTransformer:
     learned: ClassVar[bool] = False
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Encode every text by itself.
-
-        Raises:
-            InputError: no encoder is found there.
-        """
+        """Encode every text by itself."""
         package = require("sentence_transformers")
         (network,) = _loaded(self.model, package.SentenceTransformer)
 

@@ -53,11 +53,7 @@ class SavedFeatures:
     learned: bool = False
 
     def rows(self, ids: Sequence[Any]) -> Encoded:
-        """Read the rows of these nodes, in the order of ``ids``.
-
-        Raises:
-            DataError: the file cannot be read, or a node has no row in it.
-        """
+        """Read the rows of these nodes, in the order of ``ids``."""
         members = read_npz(self.path, "about", "ids", "x", "data", "indices", "indptr", "shape")
         try:
             about = json.loads(str(members["about"]))
@@ -80,10 +76,6 @@ class SavedFeatures:
 
 def encoder_named(text_features: str) -> Encoder | SavedFeatures:
     """Build the encoder that a word names, such as ``hashing:1024``; a file that it names is read or looked for now.
-
-    Raises:
-        InputError: no encoder has this name, or what follows the colon is missing or does not fit.
-        DataError: a file is missing or malformed.
 
     >>> encoder_named("hashing:1024")
     Hashing(num_columns=1024)
@@ -132,17 +124,6 @@ def with_texts(
 ) -> Graph:
     """Return the graph with the features of its documents, after those that it has.
 
-    Args:
-        graph: the graph, with a row of ``documents`` for each node.
-        documents: the texts of the nodes.
-        text_features: names the encoder.
-        report: is told of progress.
-        trained: names of the features of a trained graph: words that were read off its documents are taken from there.
-
-    Raises:
-        InputError: no encoder has this name.
-        DataError: a file is missing or malformed, or no row of a whole graph has a word that the encoder knows.
-
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 2, directed=False)
     >>> with_texts(graph, Documents(("text",), [("a graph",), ("an edge",)]), "hashing:8")
@@ -178,17 +159,7 @@ def of_texts(feature_name: str, columns: tuple[str, ...]) -> bool:
 
 
 def save_features(path: Path, graph: Graph, text_features: str) -> None:
-    """Write the features of a graph's texts to a new file, whole or not at all.
-
-    Args:
-        path: a new file, whose name ends in ``.npz``.
-        graph: a graph without other features.
-        text_features: names the encoder, for whoever reads the file.
-
-    Raises:
-        InputError: the file exists, or its name ends otherwise.
-        OSError: folder or disk refuses it.
-    """
+    """Write the features of a graph's texts to a new file, whole or not at all."""
     check_new(path)
     about = {"text_features": text_features, "names": graph.feature_names, "assumed": graph.assumed_public}
     x, ids = graph.x, np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
@@ -202,11 +173,7 @@ def save_features(path: Path, graph: Graph, text_features: str) -> None:
 
 
 def check_new(path: Path) -> None:
-    """Refuse a file of features that exists already, or that would not be recognized by its name.
-
-    Raises:
-        InputError: it is not new, or its name ends in something else than ``.npz``.
-    """
+    """Refuse a file of features that exists already, or that would not be recognized by its name."""
     if path.suffix != _SAVED:
         raise fail("out", str(path), f"to end in {_SAVED}", "It is recognized by that ending.")
     if path.exists():

@@ -23,12 +23,6 @@ Found = Iterator[tuple[str, str]]
 def stated(doubts: Found, held: list[str], *, may_be_old: bool = True) -> list[str]:
     """Return the sentences that a certificate must hold: all of them, or those about the claim and given roles alone.
 
-    Args:
-        doubts: code and sentence of all that is implausible.
-        held: the caveats of the certificate.
-        may_be_old: whether the run may have been made before the other sentences were written. Then it holds only those about
-            the claim. No run on a collection is that old, and none with given roles is.
-
     >>> stated(iter([("epsilon-large", "Large."), ("few-nodes", "Few.")]), ["Large."])
     ['Large.']
     """

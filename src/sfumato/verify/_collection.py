@@ -71,14 +71,7 @@ def tensors(certificate: Certificate) -> dict[str, list[int | None]]:
 def collection_faults(
     folder: Path, certificate: Certificate, spec: dict[str, Any] | None, released: Mapping[str, Stored]
 ) -> Iterator[str]:
-    """Yield a problem unless the released reports are those of the collection, and its epsilon is the claim.
-
-    Args:
-        folder: the release folder.
-        certificate: the certificate, whose form was checked.
-        spec: the content of spec.json, or None if it cannot be read.
-        released: the released tensors, whose names and shapes were checked.
-    """
+    """Yield a problem unless the released reports are those of the collection, and its epsilon is the claim."""
     if "collection" not in certificate or not (folder / FILE).is_file():
         return
     data, stated = (folder / FILE).read_bytes(), certificate["collection"]
@@ -97,11 +90,7 @@ def collection_faults(
 
 
 def read(data: bytes) -> Closed:
-    """Read a closed file; nothing but its only form is accepted.
-
-    Raises:
-        ValueError: the file, its schema or a message has another form.
-    """
+    """Read a closed file; nothing but its only form is accepted."""
     if data[:5] != b"SFRC\x01":
         raise ValueError("it is no closed collection of version 1")
     pieces, place = [], 9

@@ -42,17 +42,7 @@ def _cumulant(atoms: Iterable[Atoms], theta: float) -> float:
 
 
 def refine(parts: list[Part], delta: float, flip: bool, floor: float) -> tuple[float, float]:
-    """Bound epsilon in one direction from both sides on finer and finer lattices, or until it is below ``floor``.
-
-    Args:
-        parts: the mechanisms that are composed.
-        delta: the delta at which epsilon is asked, above 0.
-        flip: exchange P and Q.
-        floor: the search stops once the upper bound is below this.
-
-    Raises:
-        OverflowError: the losses need more cells than are reasonable.
-    """
+    """Bound epsilon in one direction from both sides on finer and finer lattices, or until it is below ``floor``."""
     pilots, lows, highs = zip(*(part.pilot(delta, flip) for part in parts), strict=True)
     if _lost(pilots) >= delta:
         return 0.0, math.inf

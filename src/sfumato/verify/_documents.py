@@ -89,9 +89,6 @@ def differences(left: Any, right: Any, path: str) -> Iterator[str]:
 def loads(data: bytes) -> Any:
     """Read JSON in which no field appears twice.
 
-    Raises:
-        ValueError: the bytes are not valid JSON, or a field appears twice.
-
     >>> loads(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ValueError: a field appears twice
@@ -109,10 +106,7 @@ def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]
     """Return the document if it is canonical JSON of its form, else None and a problem for each fault.
 
     Args:
-        where: the name of the file, which problems name.
         contents: the bytes of each file, by name; None is returned without a problem if the file is not there.
-        form: the name of its form in the JSON Schema.
-        problems: the list to which problems are added.
     """
     if where not in contents:
         return None

@@ -49,9 +49,6 @@ def leaves(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def parts_of(events: list[dict[str, Any]]) -> tuple[float, list[Sampled | Repeated | Symmetric]]:
     """Return the mu of all plain Gaussians together, and everything else.
 
-    Raises:
-        ValueError: an event is a selection, or of an unknown type.
-
     >>> parts_of([{"type": "gaussian", "noise_multiplier": 2.0, "count": 4}])
     (1.0, [])
     """

@@ -81,13 +81,7 @@ class Bits(Reports):
 
 
 def link_faults(where: str, release: Values, certificate: Certificate) -> Iterator[str]:
-    """Yield what is wrong with degrees or bits of neighbor lists: every user sends them, at their part of the budget.
-
-    Args:
-        where: opens each problem.
-        release: the release as it was charged.
-        certificate: gives the settings and the number of users.
-    """
+    """Yield what is wrong with degrees or bits of neighbor lists: every user sends them, at their part of the budget."""
     event, settings, n = release["event"], certificate["settings"], certificate["public_facts"]["num_nodes"]
     degrees = release["name"] == DEGREES
     expected = [n] if degrees else [n, -(-n // 8)]

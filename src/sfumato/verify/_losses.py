@@ -71,15 +71,7 @@ class Sampled:
         return sketch(self, flip, x, 1e-6 * delta / self.steps)
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
-        """Return the loss on a lattice, for a mechanism that dominates this mechanism or is dominated by it.
-
-        Args:
-            h: the step of the lattice.
-            flip: exchange P and Q.
-            low: the smallest loss that matters.
-            high: the largest loss that matters.
-            upper: True for a mechanism that dominates, False for a dominated one.
-        """
+        """Return the loss on a lattice, for a mechanism that dominates this mechanism or is dominated by it."""
         bound = dominating if upper else dominated
         return bound(self, flip, h, lattice(math.floor(low / h), math.ceil(high / h)))
 
@@ -269,11 +261,7 @@ def sketch(part: _Cells, flip: bool, x: np.ndarray, rare: float) -> tuple[Atoms,
 
 
 def lattice(first: int, last: int) -> np.ndarray:
-    """Return whole numbers from ``first`` to ``last``, two at least: every one near 0, ever fewer far from it.
-
-    Raises:
-        OverflowError: they are too large for exact arithmetic.
-    """
+    """Return whole numbers from ``first`` to ``last``, two at least: every one near 0, ever fewer far from it."""
     if max(-first, last) > _MOST_CELLS:
         raise OverflowError("the numbers are too large for exact arithmetic")
     last = max(last, first + 1)

@@ -22,14 +22,7 @@ _SALT = [4]
 
 
 def own_faults(release: Path, certificate: Certificate, rules: Rules, spec: dict[str, Any]) -> Iterator[str]:
-    """Yield a problem for a digest that is missing or not expected, and for rows that are not those of the digest.
-
-    Args:
-        release: the release folder.
-        certificate: the certificate, whose form was checked.
-        rules: the rules of its method.
-        spec: the content of spec.json.
-    """
+    """Yield a problem for a digest that is missing or not expected, and for rows that are not those of the digest."""
     planned = {one.name: one for one in rules.releases(certificate) if isinstance(one, OwnRows)}
     digest, path = spec.get("own"), release.parent / OWN_ROWS
     if (digest is not None) != bool(planned):

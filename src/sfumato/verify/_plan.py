@@ -54,15 +54,7 @@ def copied_faults(certificate: Certificate, spec: dict[str, Any] | None, entries
 def method_faults(
     certificate: Certificate, rules: Rules, spec: dict[str, Any] | None, released: Tensors, weights: Tensors
 ) -> Iterator[str]:
-    """Yield a problem for everything that does not follow from unit, method, settings and public facts.
-
-    Args:
-        certificate: the certificate, whose form was checked.
-        rules: the rules of its method.
-        spec: the content of spec.json, or None if it cannot be read.
-        released: the released tensors, or None if they cannot be read.
-        weights: the tensors of the model, or None if they cannot be read.
-    """
+    """Yield a problem for everything that does not follow from unit, method, settings and public facts."""
     if spec is not None:
         yield from graph_faults(spec, certificate, rules)
     yield from words_faults(certificate, rules)

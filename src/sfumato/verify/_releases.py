@@ -35,14 +35,7 @@ def release_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
 
 
 def output_faults(certificate: Certificate, rules: Rules, released: Tensors, weights: Tensors) -> Iterator[str]:
-    """Yield a problem for released tensors that were not charged, and for weights that do not fit the method's networks.
-
-    Args:
-        certificate: the certificate, whose form was checked.
-        rules: the rules of its method.
-        released: the released tensors, or None if they cannot be read.
-        weights: the tensors of the model, or None if they cannot be read.
-    """
+    """Yield a problem for released tensors that were not charged, and for weights that do not fit the method's networks."""
     if released is not None:
         yield from _released_faults(certificate, rules, released)
     if weights is not None and certificate["unit"]["name"] != "none":

@@ -105,9 +105,6 @@ def _law(part: Sampled | Repeated) -> tuple[np.ndarray, np.ndarray, int]:
 
     By Bernstein's inequality, counts further from the mean have mass exp(-690) at most. Among very many counts, some are
     rounded up: more terms cost more.
-
-    Raises:
-        ValueError: there are more counts than are reasonable.
     """
     if isinstance(part, Sampled):
         return np.array([0.0, 1.0]), np.log([1 - part.q, part.q]), 1

@@ -46,11 +46,7 @@ class Repeated:
         return (Revealed if self.replace else Hidden)(*self.counts(upper=upper), self.s, self.steps)
 
     def counts(self, *, upper: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return values of k, ascending, and their probabilities, rounded up or down where they are rare.
-
-        Raises:
-            ValueError: there are more than 2000 values.
-        """
+        """Return values of k, ascending, and their probabilities, rounded up or down where they are rare."""
         mean = self.terms * self.q
         reach = 40 * math.sqrt(mean * (1 - self.q)) + 60
         if reach > 5 * _MOST_COUNTS:

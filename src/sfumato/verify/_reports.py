@@ -32,13 +32,7 @@ _FINEST, _LARGEST_SCALE, _CUT = 2**20, 2**31, 60  # of Laplace noise: grid, scal
 
 
 def report_faults(where: str, release: dict[str, Any], certificate: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a kind of report: each user sends one, of the mechanism's width, at the budget asked for.
-
-    Args:
-        where: opens each problem.
-        release: the release as it was charged.
-        certificate: gives the settings and the public facts.
-    """
+    """Yield what is wrong with a kind of report: each user sends one, of the mechanism's width, at the budget asked for."""
     event, settings, public = release["event"], certificate["settings"], certificate["public_facts"]
     features = release["name"] == FEATURES
     gaussian, shape, d = features and settings["mechanism"] == "gaussian", release["shape"], public["num_features"]
@@ -71,13 +65,7 @@ def _width_faults(where: str, shape: list[int], settings: Values, d: int) -> Ite
 
 
 def drawn(settings: Values, d: int, width: int) -> int:
-    """Return the number of features that a report is about.
-
-    Args:
-        settings: the settings of the method; for most mechanisms they decide the number.
-        d: the number of features.
-        width: the width of a report, which decides the number for mechanism piecewise.
-    """
+    """Return the number of features that a report is about."""
     mechanism, epsilon = settings["mechanism"], float(settings["epsilon_x"])
     if mechanism in ("collision", "direction"):
         return 1

@@ -26,14 +26,7 @@ def is_tuned(certificate: Certificate) -> bool:
 
 
 def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, weights: Tensors) -> Iterator[str]:
-    """Yield what is wrong with the selection, its candidates, or the outputs of the chosen candidate.
-
-    Args:
-        certificate: the certificate, whose form was checked.
-        rules: the rules of its method.
-        released: the released tensors, or None if they cannot be read.
-        weights: the tensors of the model, or None if they cannot be read.
-    """
+    """Yield what is wrong with the selection, its candidates, or the outputs of the chosen candidate."""
     where, releases, candidates = "certificate.json: ", certificate["releases"], certificate["candidates"]
     found = [(release["name"], release["event"]["type"], release["shape"]) for release in releases]
     if not rules.on_graph:

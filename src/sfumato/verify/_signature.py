@@ -62,11 +62,7 @@ def fingerprint(key: str) -> str:
 
 
 def read_key(path: Path) -> bytes:
-    """Read the public key in a file, PEM or 64 hexadecimal digits.
-
-    Raises:
-        VerifyInputError: the file cannot be read, or holds no Ed25519 key that binds its signer.
-    """
+    """Read the public key in a file, PEM or 64 hexadecimal digits."""
     try:
         data = path.read_bytes()
         digits = re.fullmatch(rb"\s*([0-9a-fA-F]{64})\s*", data)
@@ -87,8 +83,6 @@ def read_signature(contents: dict[str, bytes], expected_key: bytes | None, probl
 
     Args:
         contents: the bytes of each file, by name.
-        expected_key: the key that must have signed the run; None takes any.
-        problems: the list to which problems are added.
     """
     if "signature.json" not in contents and expected_key is not None:
         problems.append("signature.json: is missing: a public key was given, but the run is not signed")

@@ -19,11 +19,8 @@ def split_faults(certificate: Certificate, shares: Mapping[str, float], first: s
     That noise was drawn cannot be seen; but a method that splits a budget by a constant rule never states noise of another split.
 
     Args:
-        certificate: the certificate of a run, or of one trial of a selection.
         shares: the parts of the whole that releases have, by name: of the squares of what Gaussian releases, and full batches
             of DP-SGD in all their steps, move in units of noise.
-        first: the release that the others are compared with; where it was not made there is nothing to compare.
-        named: what it is called in a problem.
     """
     events = {release["name"]: release["event"] for release in certificate["releases"]}
     if first not in events or "noise_multiplier" not in events[first]:

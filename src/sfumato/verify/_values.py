@@ -19,12 +19,6 @@ from ._documents import plain
 def kind_faults(values: Mapping[str, Any], kinds: Mapping[str, str], where: str, owner: str) -> Iterator[str]:
     """Name each value that is missing, not known, or not of its kind.
 
-    Args:
-        values: the values, by name.
-        kinds: the kind that each name must have.
-        where: the field that holds the values, for the problems.
-        owner: what the names are, such as "a setting of method gap".
-
     >>> list(kind_faults({"width": 0}, {"width": "count"}, "settings", "a setting of method gap"))
     ['settings.width: expected count, got 0']
     """
@@ -47,11 +41,6 @@ def _value_faults(value: Any, kind: str) -> Iterator[str]:
 
 def case_faults(value: Mapping[str, Any], cases: Mapping[str, Mapping[str, str]], where: str) -> Iterator[str]:
     """Name what is wrong with an object whose name says which fields it has, and of what kinds.
-
-    Args:
-        value: the object, with its field ``name``.
-        cases: for each name, the kinds of its fields.
-        where: the field that holds the object, for the problems.
 
     >>> list(case_faults({"name": "gnmax"}, {"lnmax": {"scale": "votes"}}, "mechanism"))
     ['mechanism.name: expected one of lnmax, got gnmax']

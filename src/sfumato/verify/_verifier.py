@@ -88,13 +88,6 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
     cells of the unit are what the run used. Outputs show none of it, nor that the noise was drawn. Runs in ``builds_on`` come on
     top.
 
-    Args:
-        run: a run folder (it holds ``release/``) or the release folder itself.
-        public_key: a file with the Ed25519 key, PEM or 64 hexadecimal digits, that must have signed the run.
-
-    Raises:
-        VerifyInputError: there is no such folder, nothing released in it, or no usable key.
-
     >>> verify(Path("no-such-run"))
     Traceback (most recent call last):
     sfumato.verify._folder.VerifyInputError: Expected DIR to be a run folder, got 'no-such-run', which is not a folder.

@@ -15,9 +15,6 @@ Network = IPv4Network | IPv6Network
 def networks(option: str, given: tuple[str, ...]) -> tuple[Network, ...]:
     """Read addresses and networks, as ``option`` names them, such as 10.0.0.5 or 172.16.0.0/12.
 
-    Raises:
-        InputError: one of ``given`` is neither.
-
     >>> networks("--trusted-proxy", ("::1", "10.0.0.0/8"))
     (IPv6Network('::1/128'), IPv4Network('10.0.0.0/8'))
     """

@@ -29,11 +29,7 @@ _SWEEP = 128  # TLS connections that ended: until then their objects, a quarter 
 
 
 def most_connections() -> int:
-    """Derive how many connections may be open at once from the descriptors that this process may have.
-
-    Raises:
-        InputError: there are too few to serve at all.
-    """
+    """Derive how many connections may be open at once from the descriptors that this process may have."""
     import resource
 
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -67,12 +63,7 @@ class Guest:
         A connection gets its TLS objects, of a quarter of a megabyte, when its first byte has come.
 
         Args:
-            make: makes the protocol, which gets this guest.
-            context: of TLS, or None.
             handshake: how many seconds that may take, from now on.
-
-        Raises:
-            OSError: the handshake failed, or took longer.
         """
 
         def protocol() -> Any:
@@ -161,9 +152,6 @@ class Door:
             many from one of 48 bits.
         trusted: networks of proxies, which limit addresses on their own. An address of theirs may take all places.
         handshake_seconds: how long a TLS handshake may take.
-
-    Raises:
-        InputError: there are too few descriptors.
     """
 
     def __init__(
@@ -192,13 +180,7 @@ class Door:
         return len(self._guests)
 
     def open(self, make: Callable[[], Any], listener: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Start to accept. Call it in the event loop.
-
-        Args:
-            make: makes the protocol of a connection, which gets its :class:`Guest` as the attribute ``guest``.
-            listener: a socket that listens.
-            context: of TLS, or None.
-        """
+        """Start to accept. Call it in the event loop."""
         listener.setblocking(False)
         self._listener = asyncio.create_task(self._accept(make, listener, context))
 
