@@ -5,8 +5,13 @@ from __future__ import annotations
 import html
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from docs_reference import REFERENCE, reference_page
+from docs_results import DATA, experiments, made, read_recorded
 
 _FENCE = re.compile(r"(^```.*?^```\n?)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
@@ -16,6 +21,32 @@ def on_config(config: Any) -> Any:
     """Write out the stars of the navigation."""
     config["nav"] = written_out(config["nav"], Path(config["docs_dir"]))
     return config
+
+
+def on_files(files: Any, *, config: Any) -> Any:
+    """Add the pages and pictures that are made of data and of the code."""
+    from mkdocs.structure.files import File
+
+    for path, text in generated().items():
+        if files.get_file_from_path(path) is None:
+            files.append(File.generated(config, path, content=text))
+    return files
+
+
+def generated() -> dict[str, str]:
+    """The texts of the files that the site holds and the repository does not, by their path under docs/."""
+    reference = {_reference(page): reference_page(*what) for page, what in REFERENCE.items()}
+    results = {f"results/{name}": text for found in experiments() for name, text in made(*found).items()}
+    return {**reference, **results}
+
+
+def generated_pages() -> list[str]:
+    """The paths of the pages among them."""
+    return [*map(_reference, REFERENCE), *(f"results/{name}.md" for name in read_recorded(DATA))]
+
+
+def _reference(page: str) -> str:
+    return f"reference/{page}.md"
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
@@ -33,8 +64,9 @@ def written_out(nav: list[Any], docs: Path) -> list[Any]:
         if isinstance(value, list):
             value = written_out(value, docs)
         elif "*" in value:
-            paths = sorted(docs.glob(value), key=lambda path: (path.stem != "index", path))
-            value = [path.relative_to(docs).as_posix() for path in paths]
+            found = {path.relative_to(docs) for path in docs.glob(value)}
+            found |= {Path(path) for path in generated_pages() if Path(path).match(value)}
+            value = [path.as_posix() for path in sorted(found, key=lambda path: (path.stem != "index", path))]
         if title is not None:
             items += [{title: value}] if value else []
         else:

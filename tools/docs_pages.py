@@ -1,21 +1,19 @@
-"""Write the pages that follow from the code: docs/cli.md, docs/reference/, the methods in docs/guarantees.md, and the
-indexes of results and decisions; and the figures that ``sfumato check`` quotes, from the pages of results.
+"""Write the pages that follow from the code: docs/cli.md, the methods in docs/guarantees.md, and the indexes of results and
+decisions; the pages of experiments that stand in the repository; and the figures that ``sfumato check`` quotes.
 
     python tools/docs_pages.py
 
 Run it after changing a command, an option, what a method releases, the catalogue of tables and figures, a page of results,
-the title of a decision, or a public name; a test compares.
+or the title of a decision; a test compares.
 """
 
 from __future__ import annotations
 
-import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -30,6 +28,9 @@ from sfumato.graph._graph import PublicFacts
 from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.units import UNITS
 
+sys.path.insert(0, str(Path(__file__).parent))
+from docs_results import IN_TREE, RESULTS, experiments, made, recorded
+
 if TYPE_CHECKING:
     from sfumato.method._plan import Plan
 
@@ -41,28 +42,6 @@ MECHANISMS = {
     "repeated-gaussian": "DP-SGD, repeated terms",
     "pure": "discrete Laplace noise",
     "randomized-response": "randomized response of every pair",
-}
-REFERENCE: dict[str, tuple[Any, ...]] = {
-    "index": ("sfumato", "Methods, units of privacy, plans and what is fitted: `import sfumato as sf`."),
-    "method": (
-        "sfumato.method",
-        "What every method has, such as `calibrate`.",
-        ("contract", "answers", "decisions", "predictions"),
-    ),
-    "graph": ("sfumato.graph", "Graphs, and what reads them: `sf.graph`."),
-    "local": ("sfumato.local", "Methods that learn from randomized reports: `sf.local`."),
-    "randomizers": ("sfumato.randomizers", "How a device randomizes a value: `sf.randomizers`."),
-    "pate": ("sfumato.pate", "Teachers that vote, and what their answers cost: `sf.pate`."),
-    "students": ("sfumato.students", "Models that learn from noisy answers: `sf.students`."),
-    "collect": ("sfumato.collect", "Collections, from schema to closed file: `sf.collect`."),
-    "report": ("sfumato.report", "Pages and figures: `sf.report`."),
-    "privacy": (
-        "sfumato.privacy",
-        "Budgets, events, accounting and calibration, without graphs: `sf.privacy`.",
-        ("accounting", "calibration", "composition", "events", "amplification", "selection"),
-    ),
-    "verify": ("sfumato.verify", "The verifier, which needs nothing else of the package: `python -m sfumato.verify`."),
-    "errors": ("sfumato.errors", "What is raised, and the warnings."),
 }
 FIGURES = DOCS.parent / "src" / "sfumato" / "evaluation" / "figures.csv"
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
@@ -82,11 +61,22 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "cli.md": cli_page(),
         guarantees: f"{before}{BEGIN}\n\n{methods_table()}\n{END}{rest.partition(END)[2]}",
-        DOCS / "results" / "index.md": index_page(read_sources(), DOCS / "results"),
+        DOCS / "results" / "index.md": index_page(read_sources(), recorded()),
+        **{path: text for path, text in first_results().items() if path.suffix == ".md"},
         DOCS / "decisions" / "index.md": decisions_page(),
         FIGURES: figures_file(),
-        **{DOCS / "reference" / f"{page}.md": reference_page(*what) for page, what in REFERENCE.items()},
     }
+
+
+def pictures() -> dict[Path, str]:
+    """The pictures of results that stand in the repository."""
+    return {path: text for path, text in first_results().items() if path.suffix == ".svg"}
+
+
+def first_results() -> dict[Path, str]:
+    """The pages and pictures of experiments that stand in the repository."""
+    kept = [made(spec, measured) for spec, measured in experiments() if spec.name in IN_TREE]
+    return {RESULTS / name: text for files in kept for name, text in files.items()}
 
 
 def figures_file() -> str:
@@ -111,14 +101,6 @@ def cli_page() -> str:
     """The reference of all commands."""
     sections = [_section(path, command) for path, command in _commands("sfumato", typer.main.get_command(app))]
     return "\n".join([_HEAD, *sections])
-
-
-def reference_page(package: str, lead: str, modules: tuple[str, ...] = ()) -> str:
-    """The public names of a package, or of modules of it, from their docstrings; see mkdocs.yml."""
-    public = [f"{package}.{name}" for name in getattr(import_module(package), "__all__", ())]
-    public = [name for name in public if not isinstance(pkgutil.resolve_name(name), ModuleType)]
-    names = [f"{package}.{module}" for module in modules] or public or [package]
-    return "\n".join([f"# {package}", "", lead, "", *(f"::: {name}\n" for name in names)])
 
 
 def decisions_page() -> str:
@@ -240,6 +222,6 @@ def _cell(text: str | None) -> str:
 
 
 if __name__ == "__main__":
-    for page, content in pages().items():
+    for page, content in {**pages(), **pictures()}.items():
         page.write_text(content)
         print(page.relative_to(DOCS.parent))

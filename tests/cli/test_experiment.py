@@ -215,7 +215,7 @@ def test_interrupt(sfumato, small, tmp_path, monkeypatch):
         (("run", "gap-table-4-2", "--jobs", "0"), "Expected jobs to be an integer >= 1"),
         (("run", "gap-table-4-2", "--seeds", "0"), "Expected seeds to be an integer >= 1"),
         (("run", "gap-table-4-2", "--data-dir", "nowhere"), "Expected data_dir to be a folder"),
-        (("report", "gap-table-4-2", "--out", "page.pdf"), "to end in .html or .md"),
+        (("report", "gap-table-4-2", "--out", "page.pdf"), "to end in .html, .md or .jsonl"),
         (("report", "gap-table-4-2"), "Run `sfumato experiment run` first"),
         (("run",), "Expected a name that `experiment list` shows, or --all, got neither"),
         (("run", "gap-table-4-2", "--all"), "or --all, got 'gap-table-4-2' and --all"),
@@ -245,6 +245,9 @@ def test_report(sfumato, small, tmp_path, monkeypatch):
     assert sfumato("experiment", "report", small, "--results", tmp_path, "--out", out).code == 0
     assert out.read_text().startswith("small 1 2")
     assert {path.name for path in out.parent.iterdir()} == {"small.md", "small-accuracy.svg"}
+    recorded = tmp_path / "recorded.jsonl"
+    assert sfumato("experiment", "report", small, "--results", tmp_path, "--out", recorded).code == 0
+    assert [json.loads(line)["experiment"] for line in recorded.read_text().splitlines()] == ["small"] * 2
     other = sfumato("experiment", "report", small, "--results", tmp_path, "--dataset", "facebook100/Reed98")
     assert (other.code, "on facebook100/Reed98, in" in other.err) == (2, True)
     small.write_text(small.read_text().replace("epochs = 1", "epochs = 2"))

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import InputError
+from sfumato.experiments._measured import read_recorded
 from sfumato.experiments._pages import read_page
 from sfumato.experiments._sources import Document, Entry, read_sources
 from sfumato.experiments._spec import SPECS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
+RECORDED = read_recorded(RESULTS / "experiments.jsonl")
 CAPTIONS = Path(__file__).with_name("tables_and_figures.txt")
 
 
@@ -28,7 +30,8 @@ def faults(documents, captions):
         paths = [next(word for word in shlex.split(script) if word.endswith(".py")) for script in entry.scripts]
         found += [f"{where}: no {path}" for path in paths if not (ROOT / path).exists()]
         found += [f"{where}: no page {name}" for name in entry.pages if not (RESULTS / f"{name}.md").exists()]
-        pages = [name for name in (*entry.specs, *entry.pages) if (RESULTS / f"{name}.md").exists()]
+        pages = [name for name in entry.pages if (RESULTS / f"{name}.md").exists()]
+        pages += [name for name in entry.specs if name in RECORDED]
         if entry.kind == "measurement" and not pages and not entry.why:
             found.append(f"{where}: neither a page nor a reason")
         found += [f"{where}: no date on {name}" for name in pages if not dated(name)]
@@ -36,8 +39,8 @@ def faults(documents, captions):
 
 
 def dated(name):
-    """Whether a page says when it was measured."""
-    return read_page((RESULTS / f"{name}.md").read_text()).date
+    """Whether recorded results say when they were measured."""
+    return RECORDED[name][0]["date"] if name in RECORDED else read_page((RESULTS / f"{name}.md").read_text()).date
 
 
 def captions():

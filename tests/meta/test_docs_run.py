@@ -39,15 +39,9 @@ NOT_RUN = {
     "sfumato train subclass-dp --dataset mnist": "needs the digits; tests/cli/test_images.py trains on small folders",
     "sfumato verify runs/faces": "checks the run before it",
     "sfumato invert ": "minutes on real data; tests/cli/test_invert.py has tiny ones",
-    "sfumato experiment run dpar-": "minutes on real data; docs/experiments.md has it on generated data",
     "sfumato experiment run gap-": "minutes on real data; docs/experiments.md has it on generated data",
-    "sfumato experiment run graph-split-": "minutes on real data; docs/experiments.md has it on generated data",
-    "sfumato experiment run perturbed-": "minutes on real data; docs/experiments.md has it on generated data",
-    "sfumato experiment run lpgnn-": "minutes on real data; docs/experiments.md has it on generated data",
-    "sfumato experiment run pgc-": "minutes on real data; docs/experiments.md has it on generated data",
-    "sfumato experiment run pate-": "minutes on real data; tests/experiments/test_pate.py has tiny ones",
+    "sfumato experiment report gap-": "reads what the line before it measures; tests/experiments/test_measured.py has it",
     "sfumato experiment run benchmarks/price-": "minutes on real data; docs/experiments.md has it on generated data",
-    "sfumato experiment run progap-": "minutes on real data; docs/experiments.md has it on generated data",
 }
 REPLACED = {
     "--dataset facebook100/Berkeley13 --data-dir data": ("--dataset campus", "real data: the generated network"),

@@ -22,6 +22,7 @@ from sfumato.cli._output import plain_console, tell, write_page
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
+    from sfumato.experiments._cells import Row
     from sfumato.experiments._results import Line
     from sfumato.experiments._runner import Outcome
     from sfumato.experiments._spec import Spec
@@ -113,7 +114,8 @@ def report_spec(
     out: Path | None = typer.Option(
         None,
         "--out",
-        help="The page to write: FILE.html, or FILE.md with its figures beside it (default: report.html beside the results).",
+        help="The page to write: FILE.html, or FILE.md with its figures beside it (default: report.html beside the results). "
+        "FILE.jsonl records the numbers alone, in a file that may hold those of other experiments.",
     ),
 ) -> None:
     """Write one page about the results of an experiment.
@@ -126,8 +128,8 @@ def report_spec(
 
     spec = find(name).on(dataset)
     out = out or results / spec.name / "report.html"
-    if out.suffix.lower() not in (".html", ".md"):
-        raise fail("out", str(out), "to end in .html or .md")
+    if out.suffix.lower() not in (".html", ".md", ".jsonl"):
+        raise fail("out", str(out), "to end in .html, .md or .jsonl")
     found = read(results / spec.name)
     rows = belonging(found, spec)
     if not rows:
@@ -138,16 +140,24 @@ def report_spec(
             f"Expected results of {spec.name} as it is now, on {spec.dataset}, in {str(results / spec.name)!r}, got "
             f"{len(found)} of other settings or data sets. Run it again, or go back to what was run."
         )
-    from sfumato.report import experiment_figures, experiment_markdown, experiment_page
-
     today = datetime.now(UTC).date().isoformat()
-    if out.suffix.lower() == ".html":
-        files = {out.name: experiment_page(spec, rows, date=today)}
+    if out.suffix.lower() == ".jsonl":
+        from sfumato.experiments._measured import Measured, recorded_text
+
+        files = {out.name: recorded_text(out, spec, Measured.of(spec, rows, today))}
     else:
-        files = {**experiment_figures(spec, rows), out.name: experiment_markdown(spec, rows, date=today)}
+        files = _pages(spec, rows, out, today)
     for file, text in files.items():
         write_page(out.with_name(file), text)
     typer.echo(str(out))
+
+
+def _pages(spec: Spec, rows: list[Row], out: Path, today: str) -> dict[str, str]:
+    from sfumato.report import experiment_figures, experiment_markdown, experiment_page
+
+    if out.suffix.lower() == ".html":
+        return {out.name: experiment_page(spec, rows, date=today)}
+    return {**experiment_figures(spec, rows), out.name: experiment_markdown(spec, rows, date=today)}
 
 
 def _close(outcome: Outcome) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoWarning
-from sfumato.experiments._pages import Recorded, read_page
 from sfumato.experiments._spec import find
 
 if TYPE_CHECKING:
     from sfumato.experiments._cells import Cell
+    from sfumato.experiments._pages import Recorded
     from sfumato.experiments._sources import Document, Entry
 
 STATES = ("done", "part", "skipped", "no measurement")
@@ -21,7 +20,8 @@ _HEAD = """# Results
 
 What was measured, by question, and then every numbered table and figure of the five source documents. `sfumato experiment list`
 shows what can be run, and [Experiments](../experiments.md) says how to run it and how to read the pages. This index is written by
-`python tools/docs_pages.py` from the catalogue (`src/sfumato/experiments/sources.toml`) and from the pages themselves.
+`python tools/docs_pages.py` from the catalogue (`src/sfumato/experiments/sources.toml`), the recorded results of specifications
+(`experiments.jsonl`), and the pages of scripts.
 """
 _QUESTIONS = (
     ("What does privacy cost on a friend network?", ("price-of-privacy", "accuracy")),
@@ -33,21 +33,20 @@ _QUESTIONS = (
         "What do images of a model show of its classes?",
         ("class-level", "class-level-faces", "class-level-fashion-mnist"),
     ),
-    ("Are published numbers reached?", ("below-print", "pate-tables", "dpar", "graph-split", "dpsgd")),
+    ("Are published numbers reached?", ("pate-tables", "dpar", "graph-split", "dpsgd")),
 )
 _STATES = """* **done**: all of it is recorded. **part**: recorded, but for what the last column says. **skipped**: not recorded,
   for the reason in the last column. **no measurement**: there is nothing to run.
 * Seeds are the smallest and the largest number of a row. Every seed has its own split, unless the data come with one.
 * Names without `python` are specifications, which `sfumato experiment run NAME` runs. Links lead to the pages.
-* [Rows below print](below-print.md) says why rows are more than 2 points below the printed number, by experiments.
+* Pages of specifications show the distance to the published number of each row. They are made of `experiments.jsonl` when the
+  documentation is built (`make docs`).
 """
 _COLUMNS = ("number", "what", "state", "seeds", "what is missing, and why", "run by", "date")
 
 
-def index_page(documents: Sequence[Document], folder: Path) -> str:
+def index_page(documents: Sequence[Document], pages: dict[str, Recorded]) -> str:
     """Write the page as Markdown."""
-    pages = {path.stem: read_page(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.md"))}
-    pages.pop("index", None)
     sections = [_section(document, pages) for document in documents]
     summary = ["## Tables and figures of the sources", "", *_summary(documents, pages)]
     return "\n".join([_HEAD, *_questions(pages), "", *summary, "", _STATES, *sections, _beside(documents, pages)])

@@ -1,7 +1,7 @@
-"""What a recorded page says of itself: its title, its date, its seeds, and how often each row was repeated.
+"""What recorded results say of themselves: title, date, seeds, and how often each row was repeated.
 
-Pages of specifications have a line ``- Date: DAY`` and a column *Seeds* in their table of accuracies. Pages of scripts have
-the line that :func:`stamp` writes.
+Results of specifications are data (:mod:`~sfumato.experiments._measured`). A page of a script has the line that :func:`stamp`
+writes, and its tables have a column for seeds or runs.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sfumato.experiments._measured import Measured
+    from sfumato.experiments._spec import Spec
 
 _DAY = r"\d{4}-\d\d-\d\d"
 _STAMP = re.compile(rf"^Date: ({_DAY})\. Seeds: (none|(\d+)(?: to (\d+))?)\.$", re.MULTILINE)
-_FACT = re.compile(r"^- Date: (.+)$", re.MULTILINE)
 _REPEATED = ("seeds", "runs")  # columns that say how often a row was repeated
-_SCORE = "macro-f1"  # a column that tables of accuracies of specifications have
 _LONG = 300.0  # seconds of a fit from which 3 seeds are enough
 
 
@@ -76,37 +79,33 @@ def stamped(page: str, seeds: Iterable[int] | None = None, date: str | None = No
     return "\n\n".join([title, lead, stamp(counts, date), rest])
 
 
+def of_experiment(spec: Spec, measured: Measured) -> Recorded:
+    """Return what the recorded results of a specification say of themselves."""
+    rows = tuple(Row(line.score.seeds if line.score else 0, line.seconds) for line in measured.lines)
+    counts = [row.seeds for row in rows if row.seeds]
+    return Recorded(spec.title, measured.date, (min(counts), max(counts)) if counts else None, rows)
+
+
 def read_page(text: str) -> Recorded:
-    r"""Read a page of results.
+    r"""Read a page of a script.
 
     >>> read_page("# A table\n\nDate: 2026-11-23. Seeds: 1 to 3.\n").seeds
     (1, 3)
     """
     title = text.partition("\n")[0].removeprefix("# ").replace("\\", "")
     rows = tuple(_rows(text))
-    if found := _STAMP.search(text):
-        least = int(found[3]) if found[3] else None
-        return Recorded(title, found[1], None if least is None else (least, int(found[4] or least)), rows)
-    facts = _FACT.search(text)
-    days = re.findall(_DAY, facts[1]) if facts else []
-    counts = [row.seeds for row in rows if row.seeds]
-    return Recorded(title, max(days, default=None), (min(counts), max(counts)) if counts else None, rows)
+    found = _STAMP.search(text)
+    least = int(found[3]) if found and found[3] else None
+    seeds = None if found is None or least is None else (least, int(found[4] or least))
+    return Recorded(title, found[1] if found else None, seeds, rows)
 
 
 def _rows(text: str) -> Iterator[Row]:
-    """Rows with their seconds: from their own table, or from the table of costs, which has a row for each that was run."""
-    found = list(_tables(text))
-    scored = [table for table in found if _SCORE in table[0]]  # pages of specifications count seeds elsewhere, too
-    costs = [line["seconds"] for columns, lines in found if {"seconds", "peak mib"} <= {*columns} for line in lines]
-    for columns, lines in scored or found:
+    for columns, lines in _tables(text):
         key = next((name for name in _REPEATED if name in columns), None)
-        if key is None:
-            continue
-        ran = [line for line in lines if line[key].isdigit()]
-        fitting = costs if len(costs) == len(ran) and "seconds" not in columns else None
-        yield from (Row(0) for line in lines if line[key] == "-")
-        for place, line in enumerate(ran):
-            yield Row(int(line[key]), _number(fitting[place] if fitting else line.get("seconds", "")))
+        for line in lines:
+            if key is not None and (line[key].isdigit() or line[key] == "-"):
+                yield Row(int(line[key].replace("-", "0")), _number(line.get("seconds", "")))
 
 
 def _tables(text: str) -> Iterator[tuple[list[str], list[dict[str, str]]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from sfumato.scoring._scores import Summary
 if TYPE_CHECKING:
     from sfumato.experiments._cells import Row
     from sfumato.experiments._parts import Published
-    from sfumato.experiments._runs import Run
     from sfumato.experiments._spec import Spec
 
 FILE = "results.jsonl"
@@ -24,6 +23,15 @@ _KEYS = {
     "max_degree", "settings", "at", "seed", "status", "reason", "version", "versions", "device", "seconds", "peak_mb",
     "metrics", "certificate",
 }  # fmt: skip
+CURVE_ROLES = ("train", "validation")
+_POINTS = 40  # that are kept of the curve of a stage
+_ANSWERS = (
+    "answered",
+    "noisy_label_accuracy",
+    "plurality_accuracy",
+    "published_epsilon",
+    "data_independent_epsilon",
+)
 _CELL = ("spec", "label", "method", "dataset", "split", "unit", "epsilon", "delta", "max_degree", "settings", "at")
 
 
@@ -44,6 +52,9 @@ class Line:
         peak_mb: the mean peak of memory of the process that made a fit.
         certificate: the certificate of its first result; None without privacy.
         published: the published number, in percent; None without one.
+        answers: means of what teachers answered and what that cost; None without teachers.
+        curves: by stage of training, the number of its steps, some of them (``at``), and for each role the mean accuracy after
+            these, with its interval; None without curves.
     """
 
     label: str
@@ -57,6 +68,8 @@ class Line:
     peak_mb: float | None
     certificate: Mapping[str, Any] | None
     published: Published | None
+    answers: Mapping[str, float] | None = None
+    curves: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
     def mean(self) -> float:
@@ -182,32 +195,52 @@ def summarize(rows: Sequence[Row], spec: Spec) -> tuple[Line, ...]:
 def sum_up(spec: Spec, rows: Sequence[Row]) -> tuple[Line, ...]:
     """Sum up the rows: a line for each run, epsilon and varied value that was run or published, in the order of the runs."""
     done: dict[tuple[str, float | None, str], list[Row]] = {}
-    shown: dict[tuple[str, float | None, str], Any] = {}
     for row in rows:
-        key = row["label"], row["epsilon"], repr(row["at"])
         if row["status"] == "done":
-            done.setdefault(key, []).append(row)
-            shown[key] = row["at"]
+            done.setdefault((row["label"], row["epsilon"], repr(row["at"])), []).append(row)
+    return lines_of(spec, {key: _line(found) for key, found in done.items()})
+
+
+def lines_of(spec: Spec, measured: Mapping[tuple[str, float | None, str], Line]) -> tuple[Line, ...]:
+    """Return what was measured, by run, epsilon and ``at``, beside what was published, in the order of the runs."""
     published = {(one.label, one.epsilon, repr(one.at)): one for one in spec.published}
-    shown = {**{key: one.at for key, one in published.items()}, **shown}
-    lines = []
+    lines: list[Line] = []
     for run in spec.runs:
         places = {repr(value): place for place, value in enumerate(run.values)}
-        own = [key for key in shown if key[0] == run.label]
+        own = [key for key in dict.fromkeys([*published, *measured]) if key[0] == run.label]
         own.sort(key=lambda key: (places.get(key[2], -1), -1 if key[1] is None else key[1]))
-        lines += [_line(run, key[1], shown[key], done.get(key, []), published.get(key)) for key in own]
+        for key in own:
+            line = measured.get(key) or Line(run.label, "", "", key[1], published[key].at, *(None,) * 6)
+            lines.append(replace(line, role=run.role, unit=run.unit, published=published.get(key)))
     return tuple(lines)
 
 
-def _line(run: Run, epsilon: float | None, at: Any, rows: Sequence[Row], published: Published | None) -> Line:
-    where = run.label, run.role, run.unit, epsilon, at
-    if not rows:
-        return Line(*where, None, None, None, None, None, published)
+def _line(rows: Sequence[Row]) -> Line:
     first, *others = _measures(rows[0])
     score = Summary.of([row["metrics"][first] for row in rows])
     macro_f1 = _mean([row["metrics"]["macro_f1"] for row in rows]) if others else None
     seconds, peak = _mean([row["seconds"]["train"] for row in rows]), _mean([row["peak_mb"] for row in rows])
-    return Line(*where, score, macro_f1, seconds, peak, rows[0]["certificate"], published)
+    answered = "answered" in rows[0]["metrics"]
+    answers = {name: _mean([row["metrics"][name] for row in rows]) for name in _ANSWERS} if answered else None
+    where = rows[0]["label"], "", "", rows[0]["epsilon"], rows[0]["at"]
+    certificate, curves = rows[0]["certificate"], [row["metrics"].get("curves") for row in rows]
+    return Line(*where, score, macro_f1, seconds, peak, certificate, None, answers, _curves([c for c in curves if c]))
+
+
+def _curves(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]] | None:
+    """Sum up the seeds after some steps of each stage, for the roles that every seed has."""
+    if not found:
+        return None
+    stages: dict[str, dict[str, Any]] = {}
+    for stage in found[0]:
+        curves = [one.get(stage, {}) for one in found]
+        roles = [role for role in CURVE_ROLES if all(role in one for one in curves)]
+        steps = min((len(one[role]) for one in curves for role in roles), default=0)
+        at = sorted({round(k * (steps - 1) / (_POINTS - 1)) for k in range(_POINTS)}) if steps else []
+        sums = {role: [Summary.of([one[role][k] for one in curves]) for k in at] for role in roles}
+        means = {role: [[one.mean, one.low, one.high] for one in values] for role, values in sums.items()}
+        stages[stage] = {"steps": steps, "at": [k + 1 for k in at], **means}
+    return stages
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""What teachers answered in an experiment with PATE, and what the answers cost: read off its rows."""
+"""What teachers answered in an experiment with PATE, and what the answers cost: read off its lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sfumato.report._page import Section, Table
 from sfumato.report._words import percent, plain
 
 if TYPE_CHECKING:
-    from sfumato.experiments._cells import Row
+    from sfumato.experiments._results import Line
 
 _TEXT = (
     "Means over seeds. The epsilon as published depends on clean votes: it is no guarantee, and must not be told where the "
@@ -18,34 +18,28 @@ _TEXT = (
 )
 
 
-def answers_section(rows: Sequence[Row]) -> Section | None:
-    """Return the answers and their cost by run, epsilon and varied value; None without such rows."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        if row["status"] == "done" and "answered" in row["metrics"]:
-            groups.setdefault((row["label"], plain(row["epsilon"]), plain(row["at"])), []).append(row)
-    if not groups:
+def answers_section(lines: Sequence[Line], seconds: float | None) -> Section | None:
+    """Return the answers and their cost by run, epsilon and varied value; None without such lines."""
+    answered = [(line, line.answers) for line in lines if line.answers is not None]
+    if not answered:
         return None
-
-    def mean(found: Sequence[Row], what: str) -> float:
-        return sum(row["metrics"][what] for row in found) / len(found)
-
     table = Table(
         "answers",
         "Answers, how many are right in percent, and what they cost",
         ("Run", "Epsilon", "At", "Answers", "Right", "Plurality right", "As published", "Data-independent"),
         tuple(
             (
-                *where,
-                f"{mean(found, 'answered'):.0f}",
-                percent(mean(found, "noisy_label_accuracy")),
-                percent(mean(found, "plurality_accuracy")),
-                f"{mean(found, 'published_epsilon'):.4f}",
-                f"{mean(found, 'data_independent_epsilon'):.4f}",
+                line.label,
+                plain(line.epsilon),
+                plain(line.at),
+                f"{found['answered']:.0f}",
+                percent(found["noisy_label_accuracy"]),
+                percent(found["plurality_accuracy"]),
+                f"{found['published_epsilon']:.4f}",
+                f"{found['data_independent_epsilon']:.4f}",
             )
-            for where, found in groups.items()
+            for line, found in answered
         ),
     )
-    seconds = max(row["seconds"]["teachers"] for found in groups.values() for row in found)
-    time = f"Teachers of a seed took up to {seconds:.0f} s, once for all its students."
-    return Section("answers", "Answers of the teachers", (_TEXT, table.without_empty(), time), kind="outside")
+    time = () if seconds is None else (f"Teachers of a seed took up to {seconds:.0f} s, once for all its students.",)
+    return Section("answers", "Answers of the teachers", (_TEXT, table.without_empty(), *time), kind="outside")

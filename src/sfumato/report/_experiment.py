@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sfumato.experiments._results import Line, sum_up
+from sfumato.experiments._measured import Measured
 from sfumato.report._answers import answers_section
 from sfumato.report._convergence import convergence_section
-from sfumato.report._figures import accuracy_figure, cost_figure
+from sfumato.report._figures import accuracy_figure
 from sfumato.report._html import to_html
 from sfumato.report._lines import ceiling_of, floor_of, gain_of
 from sfumato.report._markdown import to_markdown
@@ -21,8 +21,8 @@ from sfumato.report._words import AXES, capital, claim_words, event_words, inter
 
 if TYPE_CHECKING:
     from sfumato.experiments._cells import Row
+    from sfumato.experiments._results import Line
     from sfumato.experiments._spec import Spec
-    from sfumato.report._drawing import Figure
 
 _OUTSIDE = {
     "accuracy": "Accuracies read true labels. They are evaluation by whoever holds the data, outside every guarantee: where "
@@ -40,7 +40,7 @@ def experiment_page(spec: Spec, rows: Sequence[Row], *, date: str | None = None)
         rows: its results, done and skipped.
         date: printed as the day of the run; None prints none.
     """
-    return to_html(_page(spec, rows, date))
+    return to_html(page_of(spec, Measured.of(spec, rows, date)))
 
 
 def experiment_markdown(spec: Spec, rows: Sequence[Row], *, date: str | None = None) -> str:
@@ -48,26 +48,33 @@ def experiment_markdown(spec: Spec, rows: Sequence[Row], *, date: str | None = N
 
     ``spec``, ``rows`` and ``date`` are those of :func:`experiment_page`.
     """
-    return to_markdown(_page(spec, rows, date))
+    return to_markdown(page_of(spec, Measured.of(spec, rows, date)))
 
 
 def experiment_figures(spec: Spec, rows: Sequence[Row]) -> dict[str, str]:
     """Return the SVG files of the page, by file name. They are readable on light and dark; equal input gives equal bytes."""
-    return {f"{figure.name}.svg": figure.alone() for figure in _page(spec, rows, None).figures()}
+    return markdown_files(spec, Measured.of(spec, rows))[1]
 
 
-def _page(spec: Spec, rows: Sequence[Row], date: str | None) -> Page:
-    lines = sum_up(spec, rows)
+def markdown_files(spec: Spec, measured: Measured) -> tuple[str, dict[str, str]]:
+    """Return the page of what was measured as Markdown, and the SVG files beside it, by file name."""
+    page = page_of(spec, measured)
+    return to_markdown(page), {f"{figure.name}.svg": figure.alone() for figure in page.figures()}
+
+
+def page_of(spec: Spec, measured: Measured) -> Page:
+    """Return the page about what an experiment measured, before it is HTML or Markdown."""
+    lines = measured.lines
     sections = (
-        compared_section(spec, rows, date),
+        compared_section(spec, measured),
         _accuracy(spec, lines),
-        convergence_section(spec.name, rows),
-        answers_section(rows) if spec.images else _gain(lines),
-        _privacy(spec, lines),
-        _cost(spec, lines),
-        skipped_section(rows),
+        convergence_section(spec.name, lines),
+        answers_section(lines, measured.teachers) if spec.images else _gain(lines),
+        _privacy(spec, measured),
+        _cost(lines),
+        skipped_section(measured.skipped),
         Section("comments", "What differs, and what the source leaves out", (Items(tuple(spec.comments)),)),
-        reproduce_section(spec, rows),
+        reproduce_section(spec, measured),
     )
     shown = tuple(
         section for section in sections if section is not None and (section.key != "comments" or spec.comments)
@@ -90,6 +97,7 @@ def _accuracy(spec: Spec, lines: Sequence[Line]) -> Section:
             "Macro-F1",
             "Seeds",
             "Published",
+            "Ours minus published",
             "Where published",
         ),
         tuple(
@@ -102,6 +110,7 @@ def _accuracy(spec: Spec, lines: Sequence[Line]) -> Section:
                 percent(line.macro_f1),
                 str(line.score.seeds) if line.score else "-",
                 _published(line),
+                f"{100 * line.mean - line.published.value:+.1f}" if line.score and line.published else "-",
                 line.published.source if line.published else "-",
             )
             for line in lines
@@ -152,10 +161,9 @@ def _gain(lines: Sequence[Line]) -> Section | None:
     return Section("graph-gain", "Graph gain kept", (text, table.without_empty()), kind="outside")
 
 
-def _privacy(spec: Spec, lines: Sequence[Line]) -> Section:
+def _privacy(spec: Spec, measured: Measured) -> Section:
     rows: dict[tuple[str, ...], None] = {}
-    words: dict[str, None] = {}
-    for line in lines:
+    for line in measured.lines:
         if line.certificate is None:
             if line.score is not None:
                 rows[(line.label, "-", "-", "nothing: no guarantee", "no guarantee", "none")] = None
@@ -164,9 +172,6 @@ def _privacy(spec: Spec, lines: Sequence[Line]) -> Section:
         noise = "; ".join(_releases(values["releases"])) or "nothing is released that depends on what is protected"
         where = line.label, plain(line.epsilon), plain(line.at)
         rows[(*where, values["protects"], claim_words(values["claim"]), noise)] = None
-        for key in ("assumptions", "caveats", "notes"):
-            words.update(dict.fromkeys(values.get(key, ())))
-        words.update(dict.fromkeys(f"Assumed public, read from the data: {one}." for one in values["assumed_public"]))
     source = "of one fit; link prediction writes no certificate" if spec.links else "certificate of one fit"
     table = Table(
         "privacy",
@@ -176,7 +181,9 @@ def _privacy(spec: Spec, lines: Sequence[Line]) -> Section:
         text=("Protects", "Claim", "Releases and noise"),
     )
     return Section(
-        "statements", "Privacy statements", (table.without_empty(), *((Items(tuple(words)),) if words else ()))
+        "statements",
+        "Privacy statements",
+        (table.without_empty(), *((Items(measured.words),) if measured.words else ())),
     )
 
 
@@ -188,7 +195,7 @@ def _releases(releases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from (f"{', '.join(names)}: {noise}" for noise, names in groups.items())
 
 
-def _cost(spec: Spec, lines: Sequence[Line]) -> Section | None:
+def _cost(lines: Sequence[Line]) -> Section | None:
     done = [line for line in lines if line.score is not None and line.seconds is not None and line.peak_mb is not None]
     if not done:
         return None
@@ -201,17 +208,4 @@ def _cost(spec: Spec, lines: Sequence[Line]) -> Section | None:
             for line in done
         ),
     )
-    labels = list(dict.fromkeys(line.label for line in done))
-
-    def mean(label: str, what: str) -> float:
-        values = [getattr(line, what) for line in done if line.label == label]
-        return float(sum(values) / len(values))
-
-    figures: list[Figure] = [
-        cost_figure(f"{spec.name}-{key}", title, unit, [(label, mean(label, what)) for label in labels])
-        for key, title, unit, what in (
-            ("seconds", "Training time of a fit", "seconds", "seconds"),
-            ("memory", "Peak memory of a fit", "MiB", "peak_mb"),
-        )
-    ]
-    return Section("cost", "Cost", (*figures, table.without_empty()))
+    return Section("cost", "Cost", (table.without_empty(),))

@@ -1,4 +1,4 @@
-"""Figures of an experiment: accuracy curves with floor and ceiling, a list of points, and bars of cost."""
+"""Figures of an experiment: accuracy curves with floor and ceiling, or a list of points."""
 
 from __future__ import annotations
 
@@ -218,17 +218,3 @@ def _rows(labels: Sequence[str]) -> tuple[Any, Any, list[float]]:
 def _named(line: Line) -> str:
     budget = "" if line.epsilon is None else f", epsilon {plain(line.epsilon)}"
     return line.label + budget + ("" if line.at is None else f", at {plain(line.at)}")
-
-
-def cost_figure(name: str, title: str, unit: str, costs: Sequence[tuple[str, float]]) -> Figure:
-    """Draw horizontal bars of what each run costs, with the number at the end of each bar."""
-    with style():
-        figure, axes, rows = _rows([label for label, _ in costs])
-        for number, (row, (_, value)) in enumerate(zip(rows, costs, strict=True)):
-            axes.barh(row, value, height=0.42, color=PALETTE[number % len(PALETTE)])
-            axes.annotate(f"{value:,.3g}" if value < 1000 else f"{value:,.0f}", (value, row), (4, 0),
-                          textcoords="offset points", va="center", fontsize=9.5)  # fmt: skip
-        axes.set_xlabel(unit)
-        axes.set_xlim(0, 1.16 * max((value for _, value in costs), default=1) or 1)
-        words = "; ".join(f"{label}: {value:.3g} {unit}" for label, value in costs)
-        return finish(figure, name, title, f"{title}. {words}.")

@@ -12,16 +12,17 @@ from sfumato.report._page import Code, Facts, Section, Table
 from sfumato.report._words import AXES, IMAGE_ROLES, ROLES, clean, plain, unit_words
 
 if TYPE_CHECKING:
-    from sfumato.experiments._cells import Row
+    from sfumato.experiments._measured import Measured, Skipped
+    from sfumato.experiments._results import Line
     from sfumato.experiments._runs import Run
 
 
-def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Section:
+def compared_section(spec: Spec, measured: Measured) -> Section:
     """Return the section that says what was run on which data, and what each run protects."""
     stands_in = (
         f" (stands in for {spec.stands_in_for}, on which the numbers were published)" if spec.stands_in_for else ""
     )
-    done, roles = [row for row in rows if row["status"] == "done"], IMAGE_ROLES if spec.images else ROLES
+    roles, skipped = IMAGE_ROLES if spec.images else ROLES, sum(one.fits for one in measured.skipped)
     least = default_min_class_size(spec.dataset) if spec.min_class_size is None else spec.min_class_size
     facts = [
         ("Data set", spec.dataset + stands_in),
@@ -38,11 +39,11 @@ def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Secti
         ),
         (
             "Seeds",
-            f"{_seeds(done)}, each {_drawn(spec)} and initialization",
+            f"{max((line.seeds for line in measured.lines if line.score), default=0)}, each {_drawn(spec)} and initialization",
         ),
         *[(f"First seed of {run.label}", str(run.first_seed)) for run in spec.runs if run.first_seed],
-        ("Fits", f"{len(done)} done, {len(rows) - len(done)} skipped"),
-        *([("Date", date)] if date else []),
+        ("Fits", f"{measured.done} done, {skipped} skipped"),
+        *([("Date", measured.date)] if measured.date else []),
     ]
     table = Table(
         "runs",
@@ -52,7 +53,7 @@ def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Secti
             (
                 run.label,
                 run.method,
-                _protects(run, done),
+                _protects(run, measured.lines),
                 ", ".join(map(plain, run.epsilons)) or "-",
                 plain(run.delta),
                 f"{AXES.get(run.vary, run.vary)}: {', '.join(map(plain, run.values))}" if run.vary else "-",
@@ -65,47 +66,32 @@ def compared_section(spec: Spec, rows: Sequence[Row], date: str | None) -> Secti
     return Section("compared", "What is compared", (Facts(tuple(facts)), table.without_empty()))
 
 
-def skipped_section(rows: Sequence[Row]) -> Section | None:
+def skipped_section(skipped: Sequence[Skipped]) -> Section | None:
     """Return the section of the fits that were not run, with their reasons; None if there are none."""
-    groups: dict[tuple[str, ...], int] = {}
-    for row in rows:
-        if row["status"] == "skipped":
-            key = row["label"], plain(row["epsilon"]), plain(row["at"]), str(row["reason"])
-            groups[key] = groups.get(key, 0) + 1
-    if not groups:
+    if not skipped:
         return None
     table = Table(
         "skipped-cells",
         "Fits that were not run",
         ("Run", "Epsilon", "At", "Fits", "Reason"),
-        tuple((label, epsilon, at, str(count), reason) for (label, epsilon, at, reason), count in groups.items()),
+        tuple((one.label, plain(one.epsilon), plain(one.at), str(one.fits), one.reason) for one in skipped),
         text=("Reason",),
     )
     return Section("skipped", "Skipped", (table.without_empty(),))
 
 
-def reproduce_section(spec: Spec, rows: Sequence[Row]) -> Section:
-    """Return the section with the command that runs ``spec`` again, and the versions that ``rows`` were run with."""
-    quick = rows and all(row["profile"] == "quick" for row in rows)
+def reproduce_section(spec: Spec, measured: Measured) -> Section:
+    """Return the section with the command that runs ``spec`` again, and the versions that it was run with."""
     words = [
         "sfumato experiment run",
         spec.name if (SPECS / f"{spec.name}.toml").exists() else f"{spec.name}.toml",
-        *(["--quick"] if quick else []),
+        *(["--quick"] if measured.quick else []),
         "--dataset",
         shlex.quote(clean(spec.dataset)),
     ]
     data = [] if spec.dataset == "campus" else ["--data-dir DATA"]
-    command = " ".join([*words, f"--seeds {max(1, _seeds(rows))}", *data])
-    versions = {
-        "Sfumato": {row["version"] for row in rows},
-        **{
-            name.capitalize(): {str(row["versions"].get(name)) for row in rows}
-            for name in sorted({name for row in rows for name in row["versions"]})
-        },
-        "Device": {row["device"] for row in rows},
-        "Specification": {row["spec_hash"][:16] for row in rows},
-    }
-    facts = tuple((name, ", ".join(sorted(values))) for name, values in versions.items() if values)
+    command = " ".join([*words, f"--seeds {max(1, measured.seeds)}", *data])
+    facts = tuple((name, ", ".join(values)) for name, values in sorted(measured.versions.items()))
     return Section("reproduce", "Reproduce", (Code(command), Facts(facts)))
 
 
@@ -117,9 +103,9 @@ def _drawn(spec: Spec) -> str:
     return "its own reports" if spec.split == "public" else "a fresh split"
 
 
-def _protects(run: Run, done: Sequence[Row]) -> str:
+def _protects(run: Run, lines: Sequence[Line]) -> str:
     """What the certificates of a run protect; what its unit does, if nothing was run or nothing is private."""
-    certificates = [row["certificate"] for row in done if row["label"] == run.label]
+    certificates = [line.certificate for line in lines if line.label == run.label and line.score]
     words = unit_words(run.unit)
     if dict(run.settings).get("accounting") == "as-published":
         return "nothing: no guarantee"
@@ -127,11 +113,3 @@ def _protects(run: Run, done: Sequence[Row]) -> str:
         return words
     found = dict.fromkeys(one["protects"] if one else "nothing: no guarantee" for one in certificates)
     return "; ".join(found)
-
-
-def _seeds(rows: Sequence[Row]) -> int:
-    """Seeds of the run that has the most."""
-    seeds: dict[str, set[int]] = {}
-    for row in rows:
-        seeds.setdefault(row["label"], set()).add(row["seed"])
-    return max(map(len, seeds.values()), default=0)
