@@ -85,7 +85,7 @@ def figures_file() -> str:
     for page, score, run in (("defaults.md", "accuracy", "auto"), ("rare.md", "auc", "AUC auto")):
         unit, epsilon, columns = "", "", []
         for line in (DOCS / "results" / page).read_text().splitlines():
-            if head := re.match(r"## (edge|node)(?: level|-(\d+))", line):
+            if head := re.match(r"###? (edge|node)(?: level|-(\d+))", line):
                 unit, epsilon, columns = head[1], head[2] or "", []
             cells = [cell.strip() for cell in line.strip("|").split("|")] if unit and line.startswith("|") else []
             if cells and cells[0] in ("graph", "task"):

@@ -106,7 +106,7 @@ def test_the_index():
 
 
 def test_the_index_answers_questions_first():
-    pages = {"ceiling": read_page(f"# The ceiling\n\n{stamp([2], '2026-01-02')}\n")}
+    pages = {"rare": read_page(f"# Rare classes\n\n{stamp([2], '2026-01-02')}\n")}
     questions = index_page([], pages).partition("## Tables and figures")[0]
-    assert "| Is the default a good choice on other graphs? | [The ceiling](ceiling.md) |" in questions
+    assert "| Is the default a good choice on other graphs? | [Rare classes](rare.md) |" in questions
     assert "What does an attacker learn?" not in questions

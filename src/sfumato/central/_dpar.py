@@ -10,8 +10,8 @@ r"""DPAR: a network that reads, for each root, the nodes of a private PageRank r
    Q + \alpha f(X)`, from :math:`Q = f(X)`, ``power_steps`` times.
 
 **No rows at all** is what the default chooses, by a public rule (:func:`~sfumato.central._appr.worth_releasing`): each root then
-reads itself, all training nodes are roots, R = 1 and the whole budget trains. ``docs/results/dpar.md`` shows why: rows of the
-graphs tried are noise at every epsilon up to 16, and even a topology that costs nothing loses more by R > 1 than it gains.
+reads itself, all training nodes are roots, R = 1 and the whole budget trains. ``docs/results/graph-split.md`` shows why: rows of
+the graphs tried are noise at every epsilon up to 16, and even a topology that costs nothing loses more by R > 1 than it gains.
 """
 
 from __future__ import annotations
