@@ -3,8 +3,10 @@
 import hashlib
 import json
 
+from safetensors.numpy import load_file, save_file
+
 from sfumato.record.ledger import canonical_json
-from sfumato.verify import verify
+from sfumato.verify import describe, verify
 
 
 def rewrite(run, change):
@@ -36,8 +38,10 @@ def seal(release):
 
 
 def problems(run):
+    """What the verifier finds, in one text; it can describe whatever it refuses."""
     result = verify(run)
     assert not result.valid
+    assert describe(run, result)
     return " | ".join(result.problems)
 
 
@@ -77,3 +81,72 @@ def unpriced(certificate):
     del certificate["prices"]
     for release in certificate["releases"]:
         del release["arc_change"]
+
+
+def facts(**values):
+    """Public facts, alike in certificate and spec."""
+
+    def change(certificate, spec):
+        certificate["public_facts"].update(values)
+        spec["public"].update(values)
+
+    return change
+
+
+def no_fact(name):
+    """A public fact that is left out of both."""
+    return lambda certificate, spec: [certificate["public_facts"].pop(name), spec["public"].pop(name)]
+
+
+def assumed(*names):
+    """What is assumed to be public, alike in certificate and spec."""
+
+    def change(certificate, spec):
+        certificate["assumed_public"] = spec["public"]["assumed"] = list(names)
+
+    return change
+
+
+def part(field, **values):
+    """Parts of a field of the certificate, and of the spec if it has it."""
+
+    def change(certificate, spec):
+        certificate[field].update(values)
+        if field in spec:
+            spec[field] = certificate[field]
+
+    return change
+
+
+def both(*changes):
+    """One change after the other."""
+    return lambda certificate, spec: [change(certificate, spec) for change in changes] and None
+
+
+def without(words):
+    """The certificate without the caveats that hold some words."""
+    return lambda certificate, _: certificate.update(
+        caveats=[one for one in certificate["caveats"] if words not in one]
+    )
+
+
+def shown(text):
+    """One thing more that anyone may see."""
+    return lambda certificate, _: certificate["who_may_see"]["anyone"].append(text)
+
+
+def no_release(index=None):
+    """One release left out, or all of them."""
+    return lambda certificate, _: (
+        certificate["releases"].pop(index) if index is not None else certificate["releases"].clear()
+    )
+
+
+def with_tensors(run, name, change):
+    """What the verifier says of a run whose tensors of this file were changed, and whose manifest was sealed again."""
+    path = run / "release" / f"{name}.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+    seal(run / "release")
+    return problems(run)

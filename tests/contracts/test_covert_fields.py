@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contracts_forgery import event, problems, rewrite, seal, setting
+from contracts_forgery import event, facts, problems, rewrite, seal, setting
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError
@@ -63,14 +63,6 @@ def assumed(*more):
     def change(certificate, spec):
         certificate["assumed_public"] += more
         spec["public"]["assumed"] = certificate["assumed_public"]
-
-    return change
-
-
-def facts(**values):
-    def change(certificate, spec):
-        certificate["public_facts"].update(values)
-        spec["public"].update(values)
 
     return change
 

@@ -6,7 +6,18 @@ import shutil
 
 import numpy as np
 import pytest
-from contracts_forgery import event, everywhere, problems, release, rewrite, seal, setting
+from contracts_forgery import (
+    event,
+    everywhere,
+    facts,
+    no_release,
+    part,
+    problems,
+    release,
+    rewrite,
+    setting,
+    with_tensors,
+)
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from safetensors.numpy import load_file, save_file
@@ -66,14 +77,6 @@ def test_true_runs_pass(tmp_path, mechanism):
     assert verify(released(tmp_path / "run", mechanism)).problems == ()
 
 
-def facts(**values):
-    def change(certificate, spec):
-        certificate["public_facts"].update(values)
-        spec["public"].update(values)
-
-    return change
-
-
 def claim(factor):
     return lambda certificate, _: certificate["claim"].update(epsilon=factor * certificate["claim"]["epsilon"])
 
@@ -120,17 +123,25 @@ def tuned(certificate, spec):
     certificate["budget"]["epsilon"] = spec["budget"]["epsilon"] = 2 * high
 
 
+def student(**values):
+    """Settings of the student."""
+
+    def change(certificate, spec):
+        certificate["settings"]["student"].update(values)
+        spec["settings"] = certificate["settings"]
+
+    return change
+
+
 GRAPH = {"num_nodes": 4, "num_train": 2, "num_features": 3, "num_classes": 2, "directed": False,
          "max_degree": None, "mean_degree": None}  # fmt: skip
 ORIGIN = {"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}
 EDITS = {
     "a smaller epsilon": (claim(0.999), "claim.epsilon: "),
-    "a smaller delta": (lambda certificate, _: certificate["claim"].update(delta=1e-6), "claim.epsilon: "),
+    "a smaller delta": (part("claim", delta=1e-6), "claim.epsilon: "),
     "no share of the sampler": (
-        lambda certificate, _: certificate["accounting"].update(delta_sampler=0.0), "accounting.delta_sampler: expected"),
-    "a narrower budget": (
-        lambda certificate, spec: (certificate["budget"].update(epsilon=0.5), spec["budget"].update(epsilon=0.5)),
-        "claim.epsilon: "),
+        part("accounting", delta_sampler=0.0), "accounting.delta_sampler: expected"),
+    "a narrower budget": ( part("budget", epsilon=0.5), "claim.epsilon: "),
     "more noise in the event": (event(1, noise_multiplier=200.0), "releases[1].event.noise_multiplier: 200.0 differs from 14.1"),
     "noise without the sensitivity": (
         event(1, noise_multiplier=20.0), "releases[1].event.noise_multiplier: 20.0 differs from 14.142135623730"),
@@ -145,7 +156,7 @@ EDITS = {
     "a higher cap everywhere, same claim": (keep_claim(planned(GIVEN, answers=QUERIES)), "claim.epsilon: "),
     "refused queries for free": (event(0, count=CAP), f"releases[0].event.count: {CAP} differs from {QUERIES}"),
     "a threshold for free": (
-        lambda certificate, _: certificate["releases"].pop(0), "releases: expected ['threshold', 'answers'], got"),
+        no_release(0), "releases: expected ['threshold', 'answers'], got"),
     "one more release": (
         lambda certificate, _: certificate["releases"].append({**certificate["releases"][1], "name": "teachers"}),
         "releases: expected ['threshold', 'answers'], got"),
@@ -175,9 +186,7 @@ EDITS = {
         "settings.num_teachers: is missing"),
     "true for a number": (setting(num_queries=True), "settings.num_queries: expected count, got True"),
     "no width": (
-        lambda certificate, spec: (
-            certificate["settings"]["student"].update(width=0), spec["settings"]["student"].update(width=0)),
-        "settings.student.width: expected count, got 0"),
+        student(width=0), "settings.student.width: expected count, got 0"),
     "a smaller pool": (facts(num_public=20), f"settings.num_queries: {QUERIES} exceeds public_facts.num_public, which is 20"),
     "a cap above the queries": (setting(max_answers=QUERIES + 1), f"settings.max_answers: {QUERIES + 1} exceeds num_queries"),
     "another pool": (facts(image_shape=[1, 28, 27]), "public_facts"),
@@ -189,16 +198,16 @@ EDITS = {
     "no privacy": (everywhere("unit", {"name": "none", "relation": "none"}), "unit.name: 'none' differs from 'record'"),
     "kinder words": (everywhere("protects", "any one person"), "protects: 'any one person' differs from 'any one record'"),
     "teachers shown": (
-        lambda certificate, _: certificate["who_may_see"].update(never=[]), "who_may_see.never: holds 0 items, expected 2"),
+        part("who_may_see", never=[]), "who_may_see.never: holds 0 items, expected 2"),
     "no caveats": (everywhere("caveats", []), "caveats: holds 0 items, expected 2"),
     "fewer assumptions": (everywhere("assumptions", FIXED["assumptions"]), "assumptions: holds 3 items, expected 5"),
     "users who trust nobody": (everywhere("trust_model", "local: users trust nobody"), "trust_model: 'local: users trust"),
     "assumed facts": (everywhere("assumed_public", ["classes"]), "assumed_public: holds 1 items, expected 0"),
     "weights of another run": (
-        lambda certificate, _: certificate["composition"].update(builds_on=[ORIGIN]),
+        part("composition", builds_on=[ORIGIN]),
         "composition.builds_on: expected none, since pate takes no weights from another run"),
     "other accounting": (
-        lambda certificate, _: certificate["accounting"].update(method="renyi"), "accounting.method: renyi does not fit"),
+        part("accounting", method="renyi"), "accounting.method: renyi does not fit"),
     "a selection": (tuned, "releases: expected no selection, since pate has none"),
     "another method": (everywhere("method", "mlp"), "public_facts.directed: is missing"),
 }  # fmt: skip
@@ -328,12 +337,7 @@ TENSORS = {
 
 @pytest.mark.parametrize(("name", "change", "named"), TENSORS.values(), ids=TENSORS)
 def test_tensors_are_what_was_answered_and_learned(run, name, change, named):
-    path = run / "release" / f"{name}.safetensors"
-    tensors = load_file(path)
-    change(tensors)
-    save_file(tensors, path)
-    seal(run / "release")
-    assert f"{name}.safetensors: {named}" in problems(run)
+    assert f"{name}.safetensors: {named}" in with_tensors(run, name, change)
 
 
 @pytest.mark.parametrize(
@@ -351,12 +355,7 @@ def test_networks_are_those_of_the_settings(tmp_path, small, named):
     settings = {"network": "cnn", "widths": (2, 4, 8), "epochs": 1}
     run = released(tmp_path / "run", GNMax(20.0), student="coteaching", small=settings)
     assert verify(run).problems == ()
-
-    def change(certificate, spec):
-        certificate["settings"]["student"].update(small)
-        spec["settings"] = certificate["settings"]
-
-    rewrite(run, change)
+    rewrite(run, student(**small))
     assert named in problems(run)
 
 
@@ -365,12 +364,7 @@ def test_deep_networks_are_those_of_the_settings(tmp_path):
         tmp_path / "run", GNMax(20.0), small={"network": "deep", "widths": (2, 3, 4), "epochs": 1}, student="gan"
     )
     assert verify(run).problems == ()
-
-    def change(certificate, spec):
-        certificate["settings"]["student"]["widths"] = [2, 4, 4]
-        spec["settings"] = certificate["settings"]
-
-    rewrite(run, change)
+    rewrite(run, student(widths=[2, 4, 4]))
     assert "discriminator/0.convolutions.6.weight: expected shape [4, 4, 5, 5]" in problems(run)
 
 

@@ -1,0 +1,38 @@
+"""Honest runs, each made once a session, and copies of them that forgers change."""
+
+import shutil
+
+import pytest
+from contracts_forgery import problems, rewrite
+from contracts_honest import fitted
+
+
+@pytest.fixture(scope="session")
+def honest(tmp_path_factory):
+    """The folder of an honest run by its name in ``contracts_honest``; tests must not write into it."""
+    made = {}
+
+    def of(name):
+        if name not in made:
+            made[name] = fitted(name).save(tmp_path_factory.mktemp("honest") / "run")
+        return made[name]
+
+    return of
+
+
+@pytest.fixture
+def copy_of(honest, tmp_path):
+    """A copy of an honest run."""
+    return lambda name: shutil.copytree(honest(name), tmp_path / "run")
+
+
+@pytest.fixture
+def forge(copy_of):
+    """What the verifier says of an honest run that was rewritten everywhere alike."""
+
+    def run(name, change):
+        copy = copy_of(name)
+        rewrite(copy, change)
+        return problems(copy)
+
+    return run
