@@ -1,7 +1,10 @@
 """Fixtures shared by all tests."""
 
 import hashlib
+import multiprocessing.process
 import os
+import pkgutil
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +26,16 @@ def _no_disk_is_waited_for() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: os.fstat(descriptor) and None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Many tiny graphs gain nothing from two threads, and several test processes lose by them."""
+    import numba
+    import torch
+
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
 
 
 @pytest.fixture
@@ -113,6 +126,29 @@ def data_dir() -> Path:
     return path
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What ``make quick`` asks for."""
+    parser.addoption("--quick", action="store_true", help="leave a test as soon as it fits or starts a process")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let calibration warn: most tests plan on graphs of a few nodes, of which every such warning is true."""
     config.addinivalue_line("filterwarnings", "ignore::sfumato.errors.SfumatoWarning")
+    if config.getoption("quick"):
+        for place in _FITS:
+            owner, _, name = place.rpartition(".")
+            setattr(pkgutil.resolve_name(owner), name, _left_out)
+        for owner, name in (
+            (subprocess.Popen, "__init__"),
+            (multiprocessing.process.BaseProcess, "start"),
+            (os, "fork"),
+        ):
+            setattr(owner, name, _left_out)
+
+
+_FITS = ("sfumato.method._plan:Plan.fit",)
+"""Everything that trains for long; what is not here is quick."""
+
+
+def _left_out(*_: object, **__: object) -> None:
+    pytest.skip("it fits or starts a process, which --quick leaves out")

@@ -14,16 +14,6 @@ from sfumato.graph._synthetic import stochastic_block_model
 UNIT = sf.EdgeLevel(directed=False)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def original():
     return stochastic_block_model(120, 3, mean_degree=25, num_features=4, seed=3)

@@ -17,16 +17,6 @@ sklearn = pytest.importorskip("sklearn")
 checks = pytest.importorskip("sklearn.utils.estimator_checks")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def graph():
     made = stochastic_block_model(200, 3, mean_degree=30, num_features=4, seed=1)

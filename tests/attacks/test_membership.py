@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 from scipy.stats import norm
 
 import sfumato as sf
@@ -18,14 +17,6 @@ from sfumato.graph._graph import Graph
 
 EACH = [Confidence(), ShadowMembership(epochs=50), LiRA(8), LiRA(8, online=False), LiRA(8, fixed_variance=False),
         RMIA(), RMIA(online=True)]  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def noise(num_nodes=300, classes=3, columns=40):

@@ -1,19 +1,10 @@
-"""One thread for tiny graphs, a fit key that does not change, what hops send, and fits that are resumed."""
+"""A fit key that does not change, what hops send, and fits that are resumed."""
 
 import pytest
-import torch
 
 from sfumato.central import _counts as counts
 from sfumato.central import _shares as shares
 from sfumato.record._resume import FitState
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import torch
 
 import sfumato as sf
 from sfumato import verify
-from sfumato._threads import set_threads
 from sfumato.central import _gap as gap
 from sfumato.errors import DataError, InputError, LedgerError
 from sfumato.graph._synthetic import stochastic_block_model
@@ -25,14 +24,6 @@ METHOD = sf.GAP(width=4, epochs=2, batch_size=15)
 
 class Killed(BaseException):
     """The process is gone."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    set_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module", params=UNITS)

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato import verify
-from sfumato._threads import set_threads
 from sfumato.central import _gap as gap
 from sfumato.central._tuned import Tuned
 from sfumato.errors import LedgerError
@@ -24,14 +22,6 @@ GRAPH = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).wit
 OTHER = replace(GRAPH, x=GRAPH.x[::-1].copy())
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=4)
 METHOD = sf.GAP(width=4, epochs=2, batch_size=15)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    set_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def plan_of(unit, method=METHOD):

@@ -17,16 +17,6 @@ from sfumato.cli import invoke
 from sfumato.graph._synthetic import campus, stochastic_block_model
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def small_campus():
     """The data set ``campus`` has 300 nodes while the tests of one file run: for commands whose claims need no more."""

@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato.attacks._attack import Attack
@@ -26,14 +25,6 @@ TELLS = {
 }  # others take a step
 GRAPH = campus(120).with_split((0.4, 0.2, 0.4))
 UNIT = sf.NoPrivacy()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @cache

@@ -3,21 +3,11 @@
 from dataclasses import fields, replace
 
 import pytest
-import torch
 from test_methods import PRIVATE, UNITS
 
 import sfumato as sf
 from sfumato.audit._auditor import audit
 from sfumato.catalog import method_named
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
 
 FIRST = dict(reversed(PRIVATE))
 QUICK = {"epochs": 1, "steps": 3, "network": "softmax"}

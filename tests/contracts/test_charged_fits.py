@@ -9,7 +9,6 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 
 import sfumato as sf
 from sfumato import verify
@@ -67,14 +66,6 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "several labels": lambda: graph(y=None, targets=Targets("multilabel", (RANDOM > 0.5).astype(float))),
     "one number": lambda: graph(y=None, targets=Targets("number", np.full((SIZE, 1), 1e30), limits=(-1e30, 1e30))),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def quick(name, **settings):

@@ -15,7 +15,6 @@ from itertools import cycle
 
 import numpy as np
 import pytest
-import torch
 from contracts_draws import Recorder, below
 from contracts_events import check, check_reports, check_votes
 
@@ -91,14 +90,6 @@ def calibrated(method, unit):
 CURATORS = [name for name in FACES if not isinstance(method_named(name), AskingMethod)]
 CASES = [(name, form, unit) for name in CURATORS for form in FORMS.get(name, [{}]) for unit in CURATOR
          if calibrated(made(name, form), unit) is not None]  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

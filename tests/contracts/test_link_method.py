@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
@@ -17,14 +16,6 @@ GRAPH = stochastic_block_model(121, 3, mean_degree=12, homophily=0.9, num_featur
 GRAPH = GRAPH.with_split((0.5, 0.25, 0.25))
 UNIT = sf.LinkLevel()
 FACTS = GRAPH.public_facts(UNIT)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato import verify
@@ -25,14 +24,6 @@ BUDGETS = {
 }  # fmt: skip
 LOCAL = [name for name, method in METHODS.items() if issubclass(method, LocalMethod)]
 GRAPH = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=1).with_split((0.5, 0.25, 0.25), seed=0)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def made(name, kind, **settings):

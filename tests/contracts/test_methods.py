@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato import verify
@@ -38,14 +37,6 @@ UNITS = {
 }
 UNITS |= {title: form for unit in EVERY_UNIT if unit not in {type(one) for one in UNITS.values()}
           for title, (form, *_) in unit.forms().items()}  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def graph_of(seed):

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 import sfumato as sf
 from sfumato.attacks._listing import ATTACKS, attack_named
@@ -33,14 +32,6 @@ UNITS = {
     "class": sf.ClassLevel(),
 }
 QUICK = {"membership": {"epochs": 5}, "membership-lira": {"num_shadows": 4}, "membership-rmia": {"num_shadows": 2}}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @cache
