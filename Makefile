@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test coverage mutants check soak audit paper bench bench-short docs lock clean
+.PHONY: help demo test quick coverage mutants check soak audit paper bench bench-short docs lock clean
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell $(name) -c $(IS_NEW) 2>/dev/null && echo $(name))))
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -32,6 +32,9 @@ verify_floor := 97
 test: coverage ## run every fast test and the examples in docstrings
 	$(PYTEST) src tests $(addprefix --ignore=,$(addprefix src/sfumato/,$(GUARDED)) $(GUARDING))
 
+quick: .venv/dev.stamp ## run the tests that neither fit nor start a process
+	$(PYTEST) --quick src tests
+
 coverage: .venv/dev.stamp ## run the tests of the packages that guarantees rest on, and see that they reach every branch
 	$(PYTEST) --cov --cov-report= $(addprefix src/sfumato/,$(GUARDED)) $(GUARDING)
 	@set -e; $(foreach name,$(GUARDED),echo "== branch coverage of $(name), at least $($(name)_floor) percent"; \
@@ -47,7 +50,7 @@ check: .venv/dev.stamp ## lint, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-soak: .venv/dev.stamp ## run the long tests, and the others once with fresh keys
+soak: .venv/dev.stamp ## run the long tests and the blocks of every page, and the others once with fresh keys
 	SFUMATO_TEST_KEYS=fresh $(PYTEST) tests
 	SFUMATO_TEST_KEYS=fresh $(BIN)/python -m pytest -m soak tests || test $$? -eq 5
 
@@ -68,8 +71,9 @@ bench: .venv/dev.stamp ## time every budget beside a named peer; write docs/resu
 bench-short: .venv/dev.stamp ## compare ratios at small sizes with the recorded ones
 	$(BIN)/python -W ignore benchmarks/bench.py --check
 
-docs: .venv/dev.stamp ## build the documentation site
+docs: .venv/dev.stamp ## build the documentation site, and look whether all is there
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	SFUMATO_SITE=build/site $(BIN)/python -m pytest -q -m site tests/meta/test_docs.py
 	@echo "open build/site/index.html"
 
 lock: build/uv/bin/uv ## write locks/ again after a change of pyproject.toml or constraints.txt

@@ -244,7 +244,15 @@ def plain(text):
     return re.sub(f"({PRIVACY})?({NUMBER})", figure, " ".join(text.replace("━", "").split()))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+FIRST = ("README.md", "docs/quickstart.md")  # the pages that people read first run with every test, the others at night
+
+
+def shown_as(page):
+    name = str(page.relative_to(ROOT))
+    return pytest.param(page, id=name, marks=() if name in FIRST else pytest.mark.soak)
+
+
+@pytest.mark.parametrize("page", [*map(shown_as, PAGES)])
 def test_every_block_runs(page, run_page):
     names = run_page(page.read_text(), outputs=page.parent.name == "examples")
     if page.name == "README.md":
