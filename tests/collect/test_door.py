@@ -116,29 +116,38 @@ def test_a_silent_connection_ends_after_the_handshake_time(certificate):
         assert soon(lambda: door.refused["handshake"] == 2)
 
 
-def test_who_is_let_in_while_the_server_stops_is_sent_away():
+class Greeter(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.guest.arrive(transport)
+
+    def connection_lost(self, _error):
+        self.guest.leave()
+
+
+@pytest.mark.parametrize("turns", [1, 2], ids=["knocks", "was let in"])
+def test_who_comes_while_the_server_stops_is_sent_away(turns):
     """Nobody waits for such a connection: it is neither in HTTP yet, nor in the row of the listener any more."""
+    faults = []
 
-    class Greeter(asyncio.Protocol):
-        def connection_made(self, transport):
-            self.guest.arrive(transport)
-
-        def connection_lost(self, _error):
-            self.guest.leave()
-
-    async def stop(listener):
-        door = Door(10)
+    async def stop():
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, fault: faults.append(fault))
+        door, listener = Door(10), socket.create_server(("127.0.0.1", 0))
         door.open(Greeter, listener, None)
+        await asyncio.sleep(0.01)
         late = socket.create_connection(listener.getsockname(), PATIENCE)
-        while not door.count:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        while turns > 1 and not door.count:
             await asyncio.sleep(0)
         door.close()
+        listener.close()
+        await door.wait_closed()
         await asyncio.wait_for(asyncio.gather(*door._tasks), PATIENCE)
         with late:
             assert ended(late)
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        asyncio.run(stop(listener))
+    asyncio.run(stop())
+    assert faults == []
 
 
 def test_one_address_gets_a_share_of_the_places(tls):

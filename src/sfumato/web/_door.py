@@ -182,12 +182,14 @@ class Door:
     def open(self, make: Callable[[], Any], listener: socket.socket, context: ssl.SSLContext | None) -> None:
         """Start to accept. Call it in the event loop."""
         listener.setblocking(False)
+        self._knocks = listener.fileno()
         self._listener = asyncio.create_task(self._accept(make, listener, context))
 
     def close(self) -> None:
         """Stop to accept; connections in which HTTP began go on."""
         self.is_closed = True
         if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._knocks)  # whoever knocks in this turn finds nobody waiting
             self._listener.cancel()
         for guest in self._guests:
             if guest.transport is None:
