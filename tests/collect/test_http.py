@@ -274,8 +274,8 @@ def test_client_that_goes_away_leaves_the_server_well(narrow):
     ids=["a part of a request", "an answer that takes too long"],
 )
 def test_a_server_that_stops_waits_for_nothing_without_end(application, monkeypatch, caplog, asked, status):
-    monkeypatch.setattr("sfumato.web.http._GRACE", 0.6)
-    monkeypatch.setattr("sfumato.web.http._LAST", 0.2)
+    monkeypatch.setattr("sfumato.web._http._GRACE", 0.6)
+    monkeypatch.setattr("sfumato.web._http._LAST", 0.2)
     app, door = application(), Door(100)
 
     @app.get("/slow")
