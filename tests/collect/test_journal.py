@@ -46,6 +46,30 @@ def test_altered_lines_are_refused(tmp_path):
         read_entries(tmp_path)
 
 
+COST = {"kind": "charge", "schema": ONE.sha256, "epsilon": 0.1, "delta": 0.0}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "charge"},
+        {**COST, "epsilon": "0.1"},
+        {**COST, "epsilon": 10**400},
+        {**COST, "delta": -1e-9},
+        {**COST, "schema": []},
+        {"kind": "report", "schema": ONE.sha256, "message": "0g"},
+        {"kind": "report", "schema": ONE.sha256, "message": "0"},
+        {"kind": "device"},
+        {"kind": []},
+        {},
+    ],
+)
+def test_lines_that_no_device_writes_are_refused(tmp_path, body):
+    append_entry(tmp_path, filled(tmp_path), body)
+    with pytest.raises(LedgerError, match="line 4 is none that a device writes"):
+        read_entries(tmp_path)
+
+
 def test_a_folder_is_held_by_one_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr("sfumato.collect._journal._WAIT_SECONDS", 0.05)
     with locked(tmp_path), pytest.raises(InputError, match="to be free"), locked(tmp_path):

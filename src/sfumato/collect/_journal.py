@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from string import hexdigits
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 LEDGER, LOCK = "ledger.jsonl", ".lock"
 _WAIT_SECONDS = 60.0
+_MOST_COST = 1e9  # beyond what any schema may ask for
 
 
 @contextmanager
@@ -75,6 +77,25 @@ def spent(entries: Sequence[Mapping[str, Any]]) -> tuple[Fraction, Fraction]:
 
 def _chain(folder: Path) -> Chain:
     chain = read_chain(folder / LEDGER)
-    if chain.problem:
-        raise LedgerError(f"{LEDGER}: {chain.problem}. Nothing was drawn. Restore a copy made after the last report.")
+    odd = next((place for place, one in enumerate(chain.entries, 1) if not _is_sound(one, first=place == 1)), None)
+    problem = chain.problem or (odd and f"line {odd} is none that a device writes")
+    if problem:
+        raise LedgerError(f"{LEDGER}: {problem}. Nothing was drawn. Restore a copy made after the last report.")
     return chain
+
+
+def _is_sound(entry: Mapping[str, Any], *, first: bool) -> bool:
+    """Whether a line has what is read of it. A chain of hashes alone shows no more than that somebody made it."""
+    match entry:
+        case {"kind": "device"}:
+            return first
+        case {
+            "kind": "charge",
+            "schema": str(),
+            "epsilon": float() | int() as epsilon,
+            "delta": float() | int() as delta,
+        }:
+            return not first and 0 <= epsilon <= _MOST_COST and 0 <= delta <= 1
+        case {"kind": "report", "schema": str(), "message": str() as message}:
+            return not first and len(message) % 2 == 0 and set(message) <= set(hexdigits)
+    return False
