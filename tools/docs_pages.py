@@ -35,14 +35,6 @@ if TYPE_CHECKING:
     from sfumato.method._plan import Plan
 
 DOCS = Path(__file__).parents[1] / "docs"
-MECHANISMS = {
-    "gaussian": "Gaussian noise",
-    "laplace": "Laplace noise",
-    "poisson-gaussian": "DP-SGD",
-    "repeated-gaussian": "DP-SGD, repeated terms",
-    "pure": "discrete Laplace noise",
-    "randomized-response": "randomized response of every pair",
-}
 FIGURES = DOCS.parent / "src" / "sfumato" / "evaluation" / "figures.csv"
 BEGIN, END = "<!-- methods: written by tools/docs_pages.py -->", "<!-- end of methods -->"
 _HEAD = """# Commands
@@ -164,7 +156,7 @@ def plan_of(method: str, unit: Any) -> Plan | None:
 def _released(plan: Plan) -> str:
     names: dict[str, list[str]] = {}
     for release in plan.releases:
-        mechanism = MECHANISMS.get(kind := release.event.type, kind.replace("-", " "))
+        mechanism = release.event.mechanism or release.event.type.replace("-", " ")
         if plan.unit.trust != "curator":
             mechanism = "randomized by each user"
         names.setdefault(mechanism, []).append(f"`{release.name}`")

@@ -35,5 +35,10 @@ def reference_page(package: str, lead: str, modules: tuple[str, ...] = ()) -> st
     """The public names of a package, or of modules of it, from their docstrings; see mkdocs.yml."""
     public = [f"{package}.{name}" for name in getattr(import_module(package), "__all__", ())]
     public = [name for name in public if not isinstance(pkgutil.resolve_name(name), ModuleType)]
-    names = [f"{package}.{module}" for module in modules] or public or [package]
+    names = [name for module in modules for name in _of_module(f"{package}.{module}")] or public or [package]
     return "\n".join([f"# {package}", "", lead, "", *(f"::: {name}\n" for name in names)])
+
+
+def _of_module(module: str) -> list[str]:
+    """A module, or the names that it takes from files of its own."""
+    return [f"{module}.{name}" for name in getattr(import_module(module), "__all__", ())] or [module]

@@ -12,7 +12,6 @@ from scipy.special import ndtr
 from scipy.stats import binom, norm
 
 from sfumato.errors import InputError
-from sfumato.privacy._bounded_losses import laplace, randomized_response
 from sfumato.privacy._pairs import Mixture, Swapped
 from sfumato.privacy.accounting import central_limit_epsilon, delta, epsilon, rough_epsilon
 from sfumato.privacy.events import (
@@ -228,10 +227,10 @@ def test_renyi_divergences_against_integrals(order):
     assert Swapped(q, z).renyi(np.array([order]))[0] == pytest.approx(integral(there, back, -far, far), rel=1e-8)
     pieces = [integral(sided(0), sided(1), *ends) * (order - 1) for ends in ((-60, 0), (0, 1), (1, 60))]
     exact = math.log(sum(map(math.exp, pieces))) / (order - 1)
-    assert laplace(z).renyi(np.array([order]))[0] == pytest.approx(exact, rel=1e-8)
+    assert LaplaceEvent(z).pair().renyi(np.array([order]))[0] == pytest.approx(exact, rel=1e-8)
     losses, masses = atoms(RandomizedResponseEvent(0.8, 4))
     exact = math.log(float(np.sum(masses * np.exp((order - 1) * losses)))) / (order - 1)
-    assert randomized_response(0.8, 4).renyi(np.array([order]))[0] == pytest.approx(exact, rel=1e-9)
+    assert RandomizedResponseEvent(0.8, 4).pair().renyi(np.array([order]))[0] == pytest.approx(exact, rel=1e-9)
 
 
 def test_trees_cost_what_their_leaves_cost():
@@ -313,7 +312,7 @@ def test_renyi_of_replaced_samples_reaches_its_far_peak(q, z, order):
 
 def test_pure_losses_never_round_down():
     for z in (100.68662663163411, 1e-300, 3.0, 0.1):
-        assert Fraction(laplace(z).epsilon) >= 1 / Fraction(z)
+        assert Fraction(LaplaceEvent(z).pair().epsilon) >= 1 / Fraction(z)
     assert epsilon([PureEvent(0.5, 2)], 1e-12) == 1.0
     assert delta([LaplaceEvent(3.0)], 0.25) > 0
     assert delta([LaplaceEvent(2.0)], 0.5) == 0.0

@@ -46,7 +46,7 @@ from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn._training import Adam
-from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent
+from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent, SampledEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class DPAR(CuratorMethod):
         prob = min(self.batch_size or rows.num_rows, rows.num_rows) / rows.num_rows
         share = 1 - self.appr_share if noisy else 1.0
         noise = noise_multiplier * prob * most * math.sqrt(self.steps / share) * (1 + (relation == "replace"))
-        event: PoissonGaussianEvent | RepeatedGaussianEvent = (
+        event: SampledEvent = (
             PoissonGaussianEvent(prob, noise, self.steps, relation)
             if most == 1
             else RepeatedGaussianEvent(prob, most, noise, self.steps, relation)
@@ -235,7 +235,7 @@ class DPAR(CuratorMethod):
             flat = train_plainly(network, start, self.steps, self.learning_rate, Adam)
             return Outcome(weight_arrays(plan.public, self.width, flat), {})
         event, leave_out = plan.event("network"), plan.unit.relation == "remove"
-        assert isinstance(event, PoissonGaussianEvent | RepeatedGaussianEvent)
+        assert isinstance(event, SampledEvent)
         settings = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )

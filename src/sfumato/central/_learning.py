@@ -24,7 +24,7 @@ from sfumato.nn._losses import LOSSES, Loss, class_slope
 from sfumato.nn._models import SparseRows
 from sfumato.nn._stored import StoredRows
 from sfumato.nn._training import Steps, train_full_batch
-from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent
+from sfumato.privacy.events import PoissonGaussianEvent, SampledEvent
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph, PublicFacts
@@ -231,7 +231,7 @@ def _train_private(
     block: int,
 ) -> None:
     event = plan.event(stage)
-    assert isinstance(event, PoissonGaussianEvent | RepeatedGaussianEvent)
+    assert isinstance(event, SampledEvent)
     key = session.charge(stage)
     operands = train_charged(settings, event, key, network, graph, rows, told, block)
     session.bind(stage, np.frombuffer(operands, np.uint8))
@@ -239,7 +239,7 @@ def _train_private(
 
 def train_charged(
     settings: TrainSettings,
-    event: PoissonGaussianEvent | RepeatedGaussianEvent,
+    event: SampledEvent,
     key: Key,
     network: nn.Module,
     graph: Graph,

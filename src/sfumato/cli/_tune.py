@@ -175,10 +175,12 @@ def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
     """Return the claim, and the first noise multiplier of each candidate with and without tuning; all before any release."""
     from sfumato.central._tuned import noise_of
     from sfumato.privacy import accounting
+    from sfumato.privacy.events import SelectionEvent
 
     names = {key for one in tuned.candidates for key, value in one.settings.items()
              if any(other.settings[key] != value for other in tuned.candidates)}  # fmt: skip
-    rows, events = [], plan.releases[0].event.candidates if plan.releases else ((),) * len(tuned.candidates)  # type: ignore[union-attr]
+    event = plan.releases[0].event if plan.releases else None
+    rows, events = [], event.candidates if isinstance(event, SelectionEvent) else ((),) * len(tuned.candidates)
     for candidate, trial in zip(tuned.candidates, events, strict=True):
         alone = candidate.calibrate(plan.budget, plan.unit, plan.public).releases
         settings = {key: value for key, value in candidate.settings.items() if key in names}

@@ -23,7 +23,7 @@ from sfumato.privacy.calibration import (
     gaussian_noise_multiplier,
     pure_cost,
 )
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PoissonGaussianEvent, RepeatedGaussianEvent
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent, SampledEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record._certificate import total_draws
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
-
-_SAMPLED = (PoissonGaussianEvent, RepeatedGaussianEvent)
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ class CuratorMethod(Method):
         releases = self.releases(unit, public, noise)
         for release in releases:
             event = release.event
-            if isinstance(event, _SAMPLED) and event.noise_multiplier > MOST_SGD_NOISE:
+            if isinstance(event, SampledEvent) and event.noise_multiplier > MOST_SGD_NOISE:
                 raise fail(
                     "budget",
                     budget,

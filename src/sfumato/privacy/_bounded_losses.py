@@ -73,28 +73,8 @@ def round_up(exact: Fraction) -> float:
     return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
-def laplace(noise_multiplier: float) -> Bounded:
-    """Laplace laws of scale z a distance 1 apart: P(L <= l) = e^((l - 1/z) / 2) / 2 for -1/z <= l < 1/z."""
-    top = round_up(1 / Fraction(noise_multiplier))
-    return Bounded(top, ((top, 0.5), (-top, math.exp(-top) / 2)), 0.5)
-
-
-def randomized_response(epsilon: float, num_outcomes: int = 2) -> Bounded:
+def randomized_response(epsilon: float, num_outcomes: float = 2) -> Bounded:
     """Truth against another true value: e^epsilon for the first, e^-epsilon for the second, 1 for the rest."""
     other = math.exp(-epsilon) / (1 + (num_outcomes - 1) * math.exp(-epsilon))
     truth = 1 / (1 + (num_outcomes - 1) * math.exp(-epsilon))
     return Bounded(epsilon, ((epsilon, truth), (-epsilon, other), (0.0, (num_outcomes - 2) * other)))
-
-
-def exponential(epsilon: float) -> Bounded:
-    """A mechanism of bounded range: its loss lies in [t - epsilon, t] for some t in [0, epsilon].
-
-    Such a pair is dominated by the two-point one of that t, with the hockey-stick divergence at order a
-    (1 - e^(t - epsilon)) (1 - e^(a - t)) / (1 - e^-epsilon). Its largest value, at t = (epsilon + a) / 2, is
-    (1 - e^((a - epsilon) / 2))^2 / (1 - e^-epsilon) (Dong, Durfee and Rogers 2020): convex in e^a, hence the
-    divergence of one pair (Zhu, Dong and Wang 2022), with P(L > a) = (1 - e^((a - epsilon) / 2)) / (1 - e^-epsilon).
-
-    Renyi: log E_Q e^(sL) is 0 at s = 0 and s = 1, and its second derivative, a variance over a range of epsilon, is at
-    most epsilon^2 / 4; so it is at most s (s - 1) epsilon^2 / 8, and rho = epsilon^2 / 8 (Cesar and Rogers 2021).
-    """
-    return Bounded(epsilon, (), -1 / math.expm1(-epsilon), epsilon * epsilon / 8)

@@ -27,35 +27,19 @@ from scipy.special import erfcx, ndtr
 
 from sfumato._validate import check_choice, check_real
 from sfumato.privacy import _pld
-from sfumato.privacy._bounded_losses import Bounded, exponential, laplace, randomized_response, round_up
-from sfumato.privacy._pairs import Mixture, Pair, Revealed, Swapped
-from sfumato.privacy.events import (
-    Event,
-    ExponentialEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    PoissonGaussianEvent,
-    PureEvent,
-    RandomizedResponseEvent,
-    RepeatedGaussianEvent,
-    SelectionEvent,
-    ZCDPEvent,
-    flatten,
-    repeats,
-)
+from sfumato.privacy._bounded_losses import Bounded, round_up
+from sfumato.privacy._pairs import Pair, Revealed
+from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent, ZCDPEvent, flatten
 from sfumato.privacy.selection import negative_binomial_renyi, poisson_renyi
 
 BOUNDS = ("best", "rdp", "moments")
 _DELTA_SLACK = 5e-10  # relative; covers the rounding of the closed form
 _SERIES_BELOW = 0.1  # mu
 _FAR = 1e6  # x, where delta is zero in floating point and phi(x) a bound on it
-_REACH = {"add-remove": 1, "replace": 2}  # distance of two contributions over the clip norm
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _INTEGER_ORDERS = np.array([*range(2, 65), 128, 256, 512, 1024], dtype=float)
 _RENYI_ORDERS = np.array([*(1 + np.arange(1, 100) / 10), *range(11, 64), 128, 256, 512, 1024])
 _ALL_ORDERS = np.union1d(_RENYI_ORDERS, 1 + np.geomspace(1e-2, 1e7, 400))
-_SAMPLED_RANGE = (1e-3, 1e8)  # noise multipliers outside it are accounted as if every record were drawn
-_MOST_DRAWN = 1e6  # terms drawn at once, on average; more are accounted as if all were
 _SMALLEST_MU = 1e-9  # a smaller one next to other releases is rounded up to it
 _OUT_OF_REACH = (ValueError, OverflowError, ZeroDivisionError)  # of a grid; other bounds remain
 _SMALLEST = 5e-324  # what is positive is not reported as 0
@@ -87,6 +71,7 @@ def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> f
 
     >>> round(epsilon([GaussianEvent(noise_multiplier=5.0, count=2)], delta=1e-6), 6)
     1.211967
+    >>> from sfumato.privacy.events import PoissonGaussianEvent
     >>> abadi = PoissonGaussianEvent(sampling_prob=0.01, noise_multiplier=4.0, steps=10000)
     >>> round(epsilon([abadi], 1e-5), 3), round(epsilon([abadi], 1e-5, method="moments"), 4)
     (0.947, 1.2586)
@@ -143,6 +128,7 @@ def rough_epsilon(events: Sequence[Event], delta: float, near: float) -> float:
         delta: failure probability, in (0, 1).
         near: the epsilon around which the grid is fine.
 
+    >>> from sfumato.privacy.events import PoissonGaussianEvent
     >>> run = [PoissonGaussianEvent(sampling_prob=0.01, noise_multiplier=4.0, steps=10000)]
     >>> round(rough_epsilon(run, 1e-5, near=1.0), 2)
     0.95
@@ -171,6 +157,7 @@ def central_limit_mu(events: Sequence[Event]) -> float:
 def central_limit_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return the epsilon of the Gaussian law that the privacy loss tends to. This is *not* a bound: a search starts there.
 
+    >>> from sfumato.privacy.events import PoissonGaussianEvent
     >>> run = [PoissonGaussianEvent(sampling_prob=0.01, noise_multiplier=4.0, steps=10000)]
     >>> round(central_limit_epsilon(run, 1e-5), 2)
     0.94
@@ -251,45 +238,17 @@ def _gather(events: Sequence[Event]) -> _Gathered:
         if isinstance(event, SelectionEvent):
             selected[event] += times
             continue
-        count = times * int(repeats(event))
+        count = times * event.repeats()
         if isinstance(event, ZCDPEvent):
             rhos.append(count * event.rho)
             continue
-        pair = _pair(event)
+        pair = event.pair()
+        assert pair is not None, f"an event of type {event.type} has neither a pair nor Renyi divergences"
         if isinstance(pair, Revealed) and pair.sampling_prob == 1:
             ratios.append(math.sqrt(count) * pair.mu)
         else:
             steps[pair] += count
     return _Gathered(math.hypot(*ratios), steps, math.fsum(rhos), selected)
-
-
-def _pair(event: Event) -> Pair:
-    """Return the dominating pair of one release; see :mod:`sfumato.privacy._pairs` for the proofs."""
-    match event:
-        case GaussianEvent(noise_multiplier=z):
-            return Revealed(1 / z)
-        case PoissonGaussianEvent(sampling_prob=q, noise_multiplier=z, relation=relation):
-            return _sampled(float(q), 1, float(z), relation)
-        case RepeatedGaussianEvent(sampling_prob=q, occurrences=terms, noise_multiplier=z, relation=relation):
-            return _sampled(float(q), int(terms), float(z), relation)
-        case LaplaceEvent(noise_multiplier=z):
-            return laplace(z)
-        case RandomizedResponseEvent(epsilon=epsilon, num_outcomes=outcomes):
-            return randomized_response(epsilon, int(outcomes))
-        case ExponentialEvent(epsilon=epsilon):
-            return exponential(epsilon)
-        case PureEvent(epsilon=epsilon):
-            return randomized_response(epsilon)
-    raise AssertionError(event)
-
-
-def _sampled(q: float, terms: int, z: float, relation: str) -> Pair:
-    """Return the pair of sampled terms. For a single exchanged term it is tighter than the pair that reveals the draw."""
-    if q == 1 or terms * q > _MOST_DRAWN or not _SAMPLED_RANGE[0] <= z <= _SAMPLED_RANGE[1]:
-        return Revealed(_REACH[relation] * terms / z)
-    if relation == "add-remove":
-        return Mixture(q, terms, z)
-    return Swapped(q, z) if terms == 1 else Revealed(2 / z, q, terms)
 
 
 def _pairs(plan: _Gathered) -> Counter[Pair]:

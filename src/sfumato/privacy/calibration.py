@@ -11,7 +11,7 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import central_limit_epsilon, gaussian_log_delta, rough_epsilon
 from sfumato.privacy.accounting import epsilon as epsilon_of
-from sfumato.privacy.events import ExponentialEvent, LaplaceEvent, PureEvent, RandomizedResponseEvent, flatten
+from sfumato.privacy.events import flatten
 
 if TYPE_CHECKING:
     from sfumato.privacy.events import Event
@@ -55,18 +55,15 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, count: int = 1) -> f
 def pure_cost(events: Sequence[Event]) -> Fraction | None:
     """Return what events cost without any delta: the exact sum of their epsilons; None if one of them needs a delta.
 
-    >>> from sfumato.privacy.events import GaussianEvent
+    >>> from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
     >>> pure_cost([PureEvent(0.25, count=3), LaplaceEvent(4.0)]), pure_cost([GaussianEvent(1.0)])
     (Fraction(1, 1), None)
     """
     total = Fraction(0)
     for event, times in flatten(events):
-        if isinstance(event, LaplaceEvent):
-            total += times * event.count / Fraction(event.noise_multiplier)
-        elif isinstance(event, PureEvent | RandomizedResponseEvent | ExponentialEvent):
-            total += times * event.count * Fraction(event.epsilon)
-        else:
+        if (cost := event.pure()) is None:
             return None
+        total += times * event.repeats() * cost
     return total
 
 
@@ -75,6 +72,7 @@ def accountant(trust: str, events: Sequence[Event]) -> str:
 
     ``trust`` is that of the unit: reports of users who trust nobody are added up.
 
+    >>> from sfumato.privacy.events import LaplaceEvent
     >>> accountant("curator", [LaplaceEvent(4.0)]), accountant("curator", [])
     ('sum', 'gaussian')
     """

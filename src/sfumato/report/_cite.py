@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.catalog import FACES
+from sfumato.privacy.events import KINDS
 
 _SOFTWARE = """@misc{sfumato,
   author = {{The Sfumato developers}},
@@ -16,18 +17,6 @@ _SOFTWARE = """@misc{sfumato,
   note = {Software, version %s},
 }
 """
-_SAMPLER = ("devroye1986nonuniform", "dwork2014algorithmic")
-_EVENTS: dict[str, tuple[str, ...]] = {
-    "gaussian": _SAMPLER,
-    "poisson-gaussian": ("abadi2016deep", *_SAMPLER),
-    "repeated-gaussian": ("abadi2016deep", "daigavane2021node", *_SAMPLER),
-    "laplace": ("dwork2006calibrating", *_SAMPLER),
-    "randomized-response": ("kairouz2016extremal",),
-    "exponential": ("mcsherry2007mechanism", "durfee2019practical"),
-    "pure": (),
-    "zcdp": ("bun2016concentrated", "canonne2020discrete"),
-    "selection": ("papernot2022hyperparameter",),
-}
 _ACCOUNTING: dict[str, tuple[str, ...]] = {
     "gaussian": ("balle2018improving", "dong2022gaussian"),
     "pld": ("koskela2020computing", "doroshenko2022connect"),
@@ -88,4 +77,5 @@ def _used(certificate: Mapping[str, Any], dataset: str) -> Iterator[str]:
 def _event(event: Mapping[str, Any]) -> Iterator[str]:
     for inner in (*event.get("events", ()), *(one for trial in event.get("candidates", ()) for one in trial)):
         yield from _event(inner)
-    yield from _EVENTS.get(event["type"], ())
+    kind = KINDS.get(event["type"])
+    yield from kind.citations if kind else ()

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sfumato.errors import InputError
+from sfumato.privacy.events import event_from_dict
 from sfumato.privacy.units import short_words
 from sfumato.record._shown import delta_up, round_up
 
@@ -125,44 +127,7 @@ def event_words(event: Mapping[str, Any]) -> str:
     >>> event_words({"type": "gaussian", "noise_multiplier": 2.0, "count": 1})
     'Gaussian noise, standard deviation 2 times the L2 sensitivity'
     """
-    kind = event.get("type")
     try:
-        words = _WORDS[kind](event)
-    except KeyError:
+        return event_from_dict(event).words()
+    except (InputError, TypeError):
         return ", ".join(f"{key} {value}" for key, value in sorted(event.items()))
-    count = event.get("count", 1)
-    return words if count == 1 else f"{count} times: {words}"
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _sampled(event: Mapping[str, Any]) -> str:
-    terms = f", each record in at most {event['occurrences']} terms" if "occurrences" in event else ""
-    return (
-        f"DP-SGD, {event['steps']:,} steps on Poisson samples with probability {_number(event['sampling_prob'])}{terms}; "
-        f"Gaussian noise, standard deviation {_number(event['noise_multiplier'])} times the clip norm"
-    )
-
-
-_WORDS: dict[Any, Any] = {
-    "gaussian": lambda e: (
-        f"Gaussian noise, standard deviation {_number(e['noise_multiplier'])} times the L2 sensitivity"
-    ),
-    "poisson-gaussian": _sampled,
-    "repeated-gaussian": _sampled,
-    "laplace": lambda e: f"Laplace noise, scale {_number(e['noise_multiplier'])} times the L1 sensitivity",
-    "randomized-response": lambda e: (
-        f"randomized response over {e['num_outcomes']} values, epsilon {_number(e['epsilon'])}"
-    ),
-    "exponential": lambda e: f"exponential mechanism, epsilon {_number(e['epsilon'])}",
-    "pure": lambda e: f"a mechanism of pure epsilon {_number(e['epsilon'])}",
-    "zcdp": lambda e: f"a mechanism of zero-concentrated rho {_number(e['rho'])}",
-    "selection": lambda e: (
-        f"the best of a secret number of trials ({e['rule']}, {_number(e['mean_trials'])} on average), each one of "
-        f"{len(e['candidates'])} candidates: "
-        + "; or ".join(", then ".join(map(event_words, candidate)) for candidate in e["candidates"])
-    ),
-    "composed": lambda e: "; then ".join(event_words(inner) for inner in e["events"]),
-}
