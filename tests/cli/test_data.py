@@ -7,6 +7,7 @@ import typer
 
 from sfumato.cli import _data as data
 from sfumato.cli import app
+from sfumato.cli._options import of
 from sfumato.evaluation._source import Source
 
 
@@ -50,7 +51,7 @@ def test_the_environment_names_the_folder(sfumato, monkeypatch, tmp_path):
 def test_the_folder_of_a_run_comes_before_the_environment(monkeypatch, option, stored, environment, expected):
     found = []
 
-    def show(context: typer.Context, data_dir: Path | None = data.DATA_DIR):
+    def show(context: typer.Context, data_dir: Path | None = of("data_dir")):
         named = {"dataset": None, "data_dir": data_dir and str(data_dir)}
         found.append(data.in_place_of(Source("planetoid/cora", stored), named, context))
 

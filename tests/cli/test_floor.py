@@ -1,13 +1,14 @@
 """The floor of a run is named by the command that releases it, and saved beside the run where it spends nothing."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
 import sfumato as sf
 from sfumato.central import _labels as labels
-from sfumato.cli._options import _AGAIN, Options
+from sfumato.cli._options import Options
+from sfumato.cli._table import DATA, NEEDED, RECORD, rows
 from sfumato.method.card import FLOORS
 from sfumato.record._release_folder import read_release
 
@@ -84,32 +85,7 @@ def test_messages_that_were_dropped_are_told_wherever_the_run_is_shown(tables, s
 
 
 def test_every_option_of_graph_unit_and_budget_is_named_again():
-    """Other options are those of a method, of what is evaluated, of the run's own files, or stand in the ledger already."""
-    own = {
-        "method",
-        "epsilon_x",
-        "epsilon_y",
-        "preset",
-        "task",
-        "mechanism",
-        "hops",
-        "network",
-        "steps",
-        "augment",
-        "public_rows",
-    }
-    own |= {
-        "seeds",
-        "controls",
-        "save_floor",
-        "by",
-        "out",
-        "resumable",
-        "device",
-        "threads",
-        "sign_key",
-        "public_ids",
-        "deployment",
-    }
-    own |= {"arcs", "total_epsilon", "total_delta", "composition"}  # arcs are in the word of the unit
-    assert {field.name for field in fields(Options)} == own | {*_AGAIN}
+    """Arcs are in the word of the unit, public rows are those of a method, and the ledger knows its own totals."""
+    known = {"method", "out", "collection", "arcs", "public_rows"}
+    about = {name for name, row in rows(Options).items() if row.panel in (NEEDED, DATA, RECORD)} - known
+    assert {name for name, row in rows(Options).items() if row.again} == about | {"split", "ledger"}

@@ -1,12 +1,17 @@
 """What a newcomer reads first: groups of options, the list of methods, completion."""
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 
+import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from sfumato.catalog import WORDS
 from sfumato.cli import app
+from sfumato.cli._options import Options
+from sfumato.cli._table import DATA, option, takes
 
 
 def test_train_shows_needed_options_first_and_every_option_once(sfumato):
@@ -31,3 +36,45 @@ def test_shells_complete_commands():
     words = {"COMP_WORDS": "sfumato tr", "COMP_CWORD": "1", "_SFUMATO_COMPLETE": "complete_bash"}
     result = CliRunner().invoke(app, [], env=words, prog_name="sfumato")
     assert result.output.split() == ["train"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wider(Options):
+    """The table with one more row."""
+
+    smoothing: float | None = option("How much labels are smoothed.", DATA, "train tune", again=True)
+
+
+def test_a_new_option_is_one_row():
+    found, toy = [], typer.Typer(rich_markup_mode=None)
+
+    @toy.command("train")
+    @takes(Wider, "train")
+    def train(context, values):
+        """Train a method within a privacy budget."""
+        found.append(Wider(**values))
+
+    run = CliRunner()
+    help_text = run.invoke(toy, ["--help"], env={"COLUMNS": "200"}).output
+    assert "--smoothing" in help_text
+    assert "How much labels are smoothed." in help_text
+    given = [
+        "gap",
+        "--smoothing",
+        "0.5",
+        "--label",
+        "hiking",
+        "--label",
+        "chess",
+        "--drop",
+        "age",
+        "--undirected",
+        "--out",
+        "x",
+    ]
+    assert run.invoke(toy, given).exit_code == 0
+    assert (found[0].smoothing, found[0].method, found[0].out, found[0].seeds) == (0.5, "gap", Path("x"), 1)
+    assert (found[0].label, found[0].drop, found[0].directed) == (["hiking", "chess"], ("age",), False)
+    words = {"COMP_WORDS": "toy gap --smoo", "COMP_CWORD": "2", "_TOY_COMPLETE": "complete_bash"}
+    assert "--smoothing" in run.invoke(toy, [], env=words, prog_name="toy").output.split()
+    assert "--smoothing" not in run.invoke(app, ["train", "--help"]).output

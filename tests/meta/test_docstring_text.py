@@ -7,12 +7,10 @@
 * A name with three parameters or more (for a dataclass: fields) explains each: in a line ``name: text`` of the section
   ``Args:``, or in the prose as ``name`` between double backticks. A line of ``Args:`` has three words of text or more, and
   in a function it names a parameter.
-* A command is a function whose parameters all have a ``typer.Option`` or ``typer.Argument`` as default (save the
-  ``typer.Context``). Its docstring is what ``--help`` prints, to users who pass options and see exit codes. So it has neither
-  Args nor Raises: each parameter is explained by its ``help=`` text, which is there and has three words or more.
+* The docstring of a command is what ``--help`` prints, to users who pass options and see exit codes. So it has neither
+  Args nor Raises: each option is explained by its help text, which is there and has three words or more.
 * A method that a base class in the same package also has keeps to the contract that stands there: only its first line is
-  checked. A name is public if no part of its dotted name begins with an underscore, or if a package exports it. Commands are
-  checked wherever they stand.
+  checked. A name is public if no part of its dotted name begins with an underscore, or if a package exports it.
 """
 
 import ast
@@ -20,8 +18,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import typer
 from meta_exports import exported
+from typer.main import get_command
+
+from sfumato import cli
 
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -48,24 +51,16 @@ VERBS = """
 
 def text_faults(package: Path) -> list[str]:
     """What the docstrings of the packages of ``FULL`` fail to say."""
-    above, options, given, found = _methods_of_bases(package), _options(package), exported(package), []
+    above, given, found = _methods_of_bases(package), exported(package), []
     for name, owner, node in _all_names(package):
         text = ast.get_docstring(node) or ""
-        asked = _asked(node, _bare(name.rpartition(".")[0]), options)
-        if "._" in name and not asked and not any(name == one or name.startswith(f"{one}.") for one in given):
+        if "._" in name and not any(name == one or name.startswith(f"{one}.") for one in given):
             continue
         faults = [*_first_line_faults(node, text.partition("\n")[0])]
-        if asked:
-            faults += _command_faults(asked, text)
-        elif node.name not in above.get(owner, ()):
+        if node.name not in above.get(owner, ()):
             faults += _section_faults(node, text)
         found += [f"{name}: {fault}" for fault in faults]
     return found
-
-
-def _bare(dotted: str) -> str:
-    """A dotted name as code in its package says it, where private modules are imported without their underscore."""
-    return ".".join(part.lstrip("_") for part in dotted.split("."))
 
 
 def _all_names(package: Path) -> Iterator[tuple[str, str, Definition]]:
@@ -100,15 +95,19 @@ def _first_line_faults(node: Definition, first: str) -> Iterator[str]:
         yield f"expected a first line that opens with a verb such as Return, got {first!r}"
 
 
-def _command_faults(asked: dict[str, ast.Call], text: str) -> Iterator[str]:
-    for title in ("Args", "Raises"):
-        if _section(text, title):
-            yield f"expected no section {title} in the docstring of a command, which --help prints"
-    for name, call in asked.items():
-        texts = [one.value for one in call.keywords if one.arg == "help"]
-        said = texts[0] if texts else ast.Constant("")
-        if isinstance(said, ast.Constant) and len(str(said.value).split()) < LEAST_IN_ARGS:
-            yield f"expected a help text of {LEAST_IN_ARGS} words or more for {name}, got {said.value!r}"
+def command_faults(name: str, command: Any) -> Iterator[str]:
+    """What a command fails to say, or those of a group."""
+    first, said = (command.help or "").partition("\n")[0], command.help or ""
+    verb = getattr(command, "commands", None) is not None or first.split()[0].strip(",") in VERBS.split()
+    if len(first.split()) < LEAST_WORDS or not verb:
+        yield f"{name}: expected a first line of {LEAST_WORDS} words or more that opens with a verb, got {first!r}"
+    if any(f"{title}:\n" in said for title in ("Args", "Raises")):
+        yield f"{name}: expected no section Args or Raises, which --help prints"
+    for one in command.params:
+        if len((getattr(one, "help", None) or "").split()) < LEAST_IN_ARGS:
+            yield f"{name}: expected a help text of {LEAST_IN_ARGS} words or more for {one.name}"
+    for word, inner in getattr(command, "commands", {}).items():
+        yield from command_faults(f"{name} {word}", inner)
 
 
 def _section_faults(node: Definition, text: str) -> Iterator[str]:
@@ -126,38 +125,6 @@ def _section_faults(node: Definition, text: str) -> Iterator[str]:
             yield f"expected {LEAST_IN_ARGS} words or more about {name}, got {said!r}"
         if isinstance(node, Function) and name not in names:
             yield f"expected only parameters in Args, got {name}"
-
-
-def _asked(node: Definition, module: str, options: dict[str, ast.Call]) -> dict[str, ast.Call]:
-    """The option or argument behind each parameter of a command; nothing for what is not a command."""
-    if not isinstance(node, Function) or node.args.vararg or node.args.kwarg:
-        return {}
-    plain, found = [*node.args.posonlyargs, *node.args.args], {}
-    given = [*[None] * (len(plain) - len(node.args.defaults)), *node.args.defaults, *node.args.kw_defaults]
-    for one, value in zip([*plain, *node.args.kwonlyargs], given, strict=True):
-        if one.annotation is not None and ast.unparse(one.annotation) == "typer.Context":
-            continue
-        word = "" if value is None else ast.unparse(value)
-        named = f"{module.partition('.')[0]}.{word}" if "." in word else f"{module}.{word}"  # data.NODES, or NODES
-        asked = value if _is_option(value) else options.get(named)
-        if asked is None:
-            return {}
-        found[one.arg] = asked
-    return found
-
-
-def _options(package: Path) -> dict[str, ast.Call]:
-    """Options and arguments that modules give a name, by dotted name."""
-    return {
-        _bare(".".join([*path.relative_to(package).with_suffix("").parts, ast.unparse(node.targets[0])])): node.value
-        for path in package.rglob("*.py")
-        for node in _tree(path.read_text()).body
-        if isinstance(node, ast.Assign) and _is_option(node.value)
-    }
-
-
-def _is_option(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("typer.Option", "typer.Argument")
 
 
 def _section(text: str, title: str) -> str:
@@ -318,35 +285,9 @@ def good(noise, key, start):
     except (KeyError, ValueError):
         raise
 
-NODES = typer.Option(None, "--nodes", help="The table of nodes.")
-CURT = typer.Option(None, "--curt", help="CSV file.")
-
-def good_command(context: typer.Context, nodes=NODES, shared=options.SHARED, out=typer.Option(..., help=f"{CSV}.")):
-    """Print what the tables hold."""
-    raise fail("nodes", nodes, "to be a table")
-
-def curt_command(nodes=NODES, curt=CURT, shared=options.CURT, *, out=typer.Argument(...)):
-    """Print what the tables hold.
-
-    Args:
-        nodes: the table of nodes.
-
-    Raises:
-        InputError: there is no table.
-    """
-
-def no_command(nodes=NODES, edges=EDGES, out=typer.Option(None, "--out", help="The file to write.")):
-    """Print what the tables hold."""
-    raise fail("nodes", nodes, "to be a table")
-
-def no_command_either(nodes=NODES, *edges):
-    """Print what the tables hold."""
-    raise fail("nodes", nodes, "to be a table")
-
 def _private(noise, key, start):
     """C."""
 '''
-SHARED = 'SHARED = typer.Option(None, help="The folder of tables.")\nCURT = typer.Argument(None, help="Tables.")\n'
 SAID = """
     Curt: expected a first line of 4 words or more, got 'C.'
     Fields: expected InputError in a section Raises, got 'none'
@@ -361,16 +302,6 @@ SAID = """
     made_elsewhere: expected an error in a section Raises, got 'none'
     unnamed: expected start to be explained in Args or as ``start``
     unnamed: expected only parameters in Args, got stop
-    curt_command: expected no section Args in the docstring of a command, which --help prints
-    curt_command: expected no section Raises in the docstring of a command, which --help prints
-    curt_command: expected a help text of 3 words or more for curt, got 'CSV file.'
-    curt_command: expected a help text of 3 words or more for shared, got 'Tables.'
-    curt_command: expected a help text of 3 words or more for out, got ''
-    no_command: expected InputError in a section Raises, got 'none'
-    no_command: expected nodes to be explained in Args or as ``nodes``
-    no_command: expected edges to be explained in Args or as ``edges``
-    no_command: expected out to be explained in Args or as ``out``
-    no_command_either: expected InputError in a section Raises, got 'none'
 """
 
 
@@ -378,9 +309,34 @@ def test_planted_faults_are_found(tmp_path):
     for place in ("noise", "noise/deep"):
         (tmp_path / place).mkdir()
     (tmp_path / "noise" / "laws.py").write_text(PLANTED)
-    (tmp_path / "noise" / "options.py").write_text(SHARED)
     (tmp_path / "noise" / "_inside.py").write_text('def curt():\n    """C."""\n')
     assert text_faults(tmp_path) == [f"noise.laws.{line.strip()}" for line in SAID.strip().splitlines()]
     for place, name in (("noise/deep/laws.py", "noise.deep.laws.curt: "), ("errors.py", "errors.curt: ")):
         (tmp_path / place).write_text('def curt():\n    """C."""\n')
         assert any(fault.startswith(name) for fault in text_faults(tmp_path))
+
+
+def test_commands_and_options_are_explained():
+    app = get_command(cli.app)
+    assert [fault for word, one in app.commands.items() for fault in command_faults(word, one)] == []
+
+
+def test_a_curt_command_is_found():
+    toy = typer.Typer()
+
+    @toy.command()
+    def curt(table: str = typer.Option("", help="A table."), plain: str = ""):
+        """Print it.
+
+        Args:
+            table: the table of nodes.
+        """
+
+    assert [
+        fault.partition(", got")[0] for fault in command_faults("curt", get_command(toy)) if "completion" not in fault
+    ] == [
+        "curt: expected a first line of 4 words or more that opens with a verb",
+        "curt: expected no section Args or Raises, which --help prints",
+        "curt: expected a help text of 3 words or more for table",
+        "curt: expected a help text of 3 words or more for plain",
+    ]

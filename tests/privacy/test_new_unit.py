@@ -77,7 +77,7 @@ def table(monkeypatch):
 def test_the_command_line_word_takes_its_parameter(tmp_path):
     assert unit_named("household:4", Declared(False)) == Households(4)
     graph = sf.graph.campus(60, seed=0)
-    options = Options("gap", "household:4", tmp_path, dataset="campus", epsilon=1.0, delta=1e-6)
+    options = Options(method="gap", unit="household:4", out=tmp_path, dataset="campus", epsilon=1.0, delta=1e-6)
     request = parse(options).request
     assert request.unit_on(graph) == Households(4)
     assert request.budget == sf.Budget(1.0, 1e-6)
@@ -102,7 +102,7 @@ def test_a_wrong_parameter_is_refused_before_any_file_is_read(tmp_path, text, to
     with pytest.raises(InputError, match=told):
         unit_named(text, Declared(False))
     with pytest.raises(InputError, match=told):
-        parse(Options("gap", text, tmp_path, dataset="no-such-file", epsilon=1.0, delta=1e-6))
+        parse(Options(method="gap", unit=text, out=tmp_path, dataset="no-such-file", epsilon=1.0, delta=1e-6))
 
 
 def test_certificates_ledgers_and_reports_name_it():

@@ -54,7 +54,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("train", cls=GroupedCommand)(train.train)
-app.command("check", cls=GroupedCommand)(check.command(train.train))
+app.command("check", cls=GroupedCommand)(check.check)
 app.command("tune", cls=GroupedCommand)(tune.tune)
 app.command("predict")(predict.predict)
 app.command("evaluate")(run.evaluate)

@@ -18,6 +18,7 @@ from sfumato.evaluation._source import Source
 if TYPE_CHECKING:
     import typer
 
+    from sfumato.cli._options import Options
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted, Plan
     from sfumato.privacy.budget import Budget
@@ -39,30 +40,17 @@ def check_trained(run: Path) -> None:
 
 @dataclass(frozen=True)
 class Arriving:
-    """What `predict` was asked about nodes that arrive: one field for each option, and the loaded run.
+    """What `predict` was asked about nodes that arrive, the loaded run, and the ledger of its data set, or None."""
 
-    ``run`` is its folder and ``fitted`` what it holds; ``new_nodes`` and ``new_edges`` are the tables; ``out`` is the file of
-    predictions; ``epsilon``, ``delta`` and ``shared`` (the data set's ledger) are what is charged; ``new_run`` is refused;
-    ``sign_key`` signs the release, and ``quiet`` keeps notes away.
-    """
-
-    run: Path
+    options: Options
     fitted: Fitted
-    new_nodes: Path | None
-    new_edges: Path | None
-    out: Path | None
-    epsilon: float | None
-    delta: float | None
-    new_run: Path | None
     shared: DatasetLedger | None
-    sign_key: Path | None
-    quiet: bool
 
     def budget(self) -> Budget | None:
         """Return what may be spent at node level; at edge level the claim of the run covers nodes that arrive."""
         from sfumato.privacy.budget import Budget
 
-        unit, given = self.fitted.plan.unit, (self.epsilon, self.delta)
+        unit, given = self.fitted.plan.unit, (self.options.epsilon, self.options.delta)
         if not unit.private or "labels" in unit.public:
             if given != (None, None):
                 raise InputError(
@@ -70,12 +58,12 @@ class Arriving:
                     "the claim of the run covers them. Drop them."
                 )
             return None
-        if self.epsilon is None or self.delta is None:
+        if self.options.epsilon is None or self.options.delta is None:
             raise InputError(
                 "Expected --epsilon and --delta for nodes that arrive at node level: the arcs that known nodes now have to them "
                 "are part of records that paid before, so this adds to their cost. Pass what may be spent more."
             )
-        return Budget(self.epsilon, self.delta)
+        return Budget(self.options.epsilon, self.options.delta)
 
 
 def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Source:
@@ -99,28 +87,28 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
     from sfumato.tables._newcomers import node_names, read_new_nodes
 
     fitted, trained = asked.fitted, _trained(asked, source)
-    if asked.new_nodes is None:
+    if asked.options.new_nodes is None:
         raise InputError("Expected --new-nodes beside --new-edges, got none. Name the table of the nodes that arrived.")
-    nodes = read_new_nodes(trained, asked.new_nodes, **source.of_new_nodes())
+    nodes = read_new_nodes(trained, asked.options.new_nodes, **source.of_new_nodes())
     if fitted.predicts_alone:
         tell_outside(nodes, fitted.plan.unit.public)
-        out = _new(asked.out or asked.run / f"predictions-{asked.new_nodes.stem}.csv")
+        out = _new(asked.options.out or asked.options.run / f"predictions-{asked.options.new_nodes.stem}.csv")
         _note(
             asked,
             f"This run of {fitted.plan.method.name} predicts from features alone: no edge is read, and nothing is spent.",
         )
         write(out, nodes, fitted, graph_free(fitted, nodes))
         return {"out": str(out), "nodes": nodes.num_nodes, "epsilon_spent": 0.0, "arrival": None}
-    if asked.new_edges is None:
+    if asked.options.new_edges is None:
         raise InputError("Expected --new-edges beside --new-nodes, got none. A table without rows stands for no edges.")
     from sfumato.record._owned import owned
 
-    with owned(asked.run / FOLDER, lambda _: None):
-        batches, lost = stored_batches(asked.run, trained, source)
+    with owned(asked.options.run / FOLDER, lambda _: None):
+        batches, lost = stored_batches(asked.options.run, trained, source)
         names = set(node_names(nodes))
         for number, late, before in batches:
             if names == set(node_names(before)):
-                out = _new(asked.out or asked.run / FOLDER / str(number) / "predictions.csv")
+                out = _new(asked.options.out or asked.options.run / FOLDER / str(number) / "predictions.csv")
                 _note(
                     asked,
                     "These nodes arrived before: their stored release answers, and spends nothing. No edge is read.",
@@ -177,7 +165,7 @@ def _trained(asked: Arriving, source: Source) -> Graph:
     fitted = asked.fitted
     if "arrival" in fitted.certificate.values:
         raise InputError("Expected the run that was trained, got one of its arrivals. Name the folder above arrivals/.")
-    if asked.new_run is not None:
+    if asked.options.new_run is not None:
         raise InputError("Expected no --new-run for nodes that arrive later: the run keeps them itself. Drop it.")
     graph = source.with_roles_of(source.load(), fitted)
     fitted.graph_key.check_columns(fitted.graph_key.in_columns(graph))
@@ -213,28 +201,30 @@ def _release(
             f"{lost[marks([gone])[0]]}) after it was charged, and its noise cannot be drawn again. Leave it out, or train on the "
             "grown graph."
         )
-    if asked.sign_key is not None:
-        read_sign_key(asked.sign_key)
-    ledger = Source.ledger_of(asked.run)
+    if asked.options.sign_key is not None:
+        read_sign_key(asked.options.sign_key)
+    ledger = Source.ledger_of(asked.options.run)
     if ledger is not None and asked.shared is None:
         raise InputError(
             f"Expected --ledger with --total-epsilon, since the run was charged to {ledger}: it alone remembers across copies "
             "which nodes arrived. Name it."
         )
     runs, known = [asked.fitted, *(late for _, late, _ in batches)], [trained, *(graph for *_, graph in batches)]
-    newcomers = read_newcomers(nodes, known, asked.new_edges or "", ends=source.ends)
+    newcomers = read_newcomers(nodes, known, asked.options.new_edges or "", ends=source.ends)
     unit = asked.fitted.plan.unit
     plan = calibrate_arrival(runs, names, newcomers.public_facts(unit), asked.budget())
-    number = 1 + max((int(path.name) for path in (asked.run / FOLDER).iterdir() if path.name.isdecimal()), default=0)
-    folder = asked.run / FOLDER / str(number)
-    out = _new(asked.out or folder / "predictions.csv")
+    number = 1 + max(
+        (int(path.name) for path in (asked.options.run / FOLDER).iterdir() if path.name.isdecimal()), default=0
+    )
+    folder = asked.options.run / FOLDER / str(number)
+    out = _new(asked.options.out or folder / "predictions.csv")
     tell(plan.caveats)
     _note(asked, f"{plan}{_cost(plan)}")
     with _kept(folder, asked):
         late = plan.fit(newcomers, ledger=folder / "release" / _LEDGER, dataset_ledger=asked.shared)
-        tables = Source(nodes=str(asked.new_nodes), edges=str(asked.new_edges))
+        tables = Source(nodes=str(asked.options.new_nodes), edges=str(asked.options.new_edges))
         replace(tables, id_column=source.id_column, ends=source.ends).write(folder)
-        late.save(folder, sign_key=asked.sign_key)
+        late.save(folder, sign_key=asked.options.sign_key)
         write(out, newcomers, late)
     spent = 0.0 if plan.method.arrival is not None or plan.epsilon is None else plan.epsilon
     return {"out": str(out), "nodes": newcomers.num_nodes, "epsilon_spent": spent, "arrival": number}
@@ -279,5 +269,5 @@ def _new(out: Path) -> Path:
 
 
 def _note(asked: Arriving, text: str) -> None:
-    if not asked.quiet:
+    if not asked.options.as_json:
         print(text, file=sys.stderr)

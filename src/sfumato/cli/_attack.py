@@ -13,9 +13,10 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, fail
 from sfumato.attacks._listing import ATTACKS
-from sfumato.cli import _data as data
 from sfumato.cli._arrivals import source_of
+from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
+from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 from sfumato.evaluation._source import Source
 
@@ -31,12 +32,14 @@ def attack(
     dataset: str | None = typer.Option(
         None, "--dataset", help="The data set that the run was trained on (default: where the run found it)."
     ),
-    data_dir: Path | None = data.DATA_DIR,
-    graph: Path | None = data.GRAPH,
-    nodes: Path | None = data.NODES,
-    edges: Path | None = data.EDGES,
-    label: str | None = data.LABEL,
-    schema: Path | None = data.SCHEMA,
+    data_dir: Path | None = of("data_dir"),
+    graph: Path | None = of("graph"),
+    nodes: Path | None = of("nodes"),
+    edges: Path | None = of("edges"),
+    label: str | None = typer.Option(
+        None, "--label", help="The column of the node table that holds the classes to learn."
+    ),
+    schema: Path | None = of("schema"),
     setting: list[str] | None = typer.Option(
         None, "--set", metavar="NAME=VALUE", help="A setting of the attack, such as num_shadows=8. May be repeated."
     ),
@@ -46,7 +49,7 @@ def attack(
     out: Path | None = typer.Option(
         None, "--out", help="The JSON file to write (default: evaluation/attacks/NAME.json in the run folder)."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Run an attack on the model of a run, and measure what it infers.
 

@@ -12,11 +12,11 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
 from sfumato.catalog import WORDS, method_for
-from sfumato.cli import _data as data
 from sfumato.cli import _local as local
-from sfumato.cli import _options as options
+from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars, write_page
 from sfumato.cli._parse import with_arcs
+from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, unit_named
@@ -32,18 +32,18 @@ _MOST_ARCS, _REPORTS = 10, 20_000
 
 def audit(
     target: str = typer.Argument(..., metavar="DIR|METHOD", help="The folder of a run, or a method."),
-    unit: str | None = options.UNIT,
-    epsilon: float | None = options.EPSILON,
-    delta: float | None = options.DELTA,
-    epsilon_x: float | None = options.EPSILON_X,
-    epsilon_y: float | None = options.EPSILON_Y,
-    arcs: str | None = options.ARCS,
-    max_degree: int | None = options.MAX_DEGREE,
+    unit: str | None = of("unit"),
+    epsilon: float | None = of("epsilon"),
+    delta: float | None = of("delta"),
+    epsilon_x: float | None = of("epsilon_x"),
+    epsilon_y: float | None = of("epsilon_y"),
+    arcs: str | None = of("arcs"),
+    max_degree: int | None = of("max_degree"),
     dataset: str | None = typer.Option(
         None, "--dataset", help="The data beside the canaries (default: random graphs, or images for image methods)."
     ),
-    data_dir: Path | None = data.DATA_DIR,
-    graph: Path | None = data.GRAPH,
+    data_dir: Path | None = of("data_dir"),
+    graph: Path | None = of("graph"),
     confidence: float = typer.Option(0.999, "--confidence", help="How sure all bounds together are."),
     fits: int | None = typer.Option(
         None,
@@ -55,7 +55,7 @@ def audit(
     out: Path | None = typer.Option(
         None, "--out", help="The folder to write to (default: evaluation/ in the run folder; nothing for a METHOD)."
     ),
-    as_json: bool = options.JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Test the claim of a method or a run by attacks, and print the epsilon that they prove.
 

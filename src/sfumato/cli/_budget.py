@@ -8,6 +8,7 @@ import typer
 
 from sfumato._validate import check_choice
 from sfumato.cli._output import tell
+from sfumato.cli._table import JSON
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 
 app = typer.Typer(
@@ -30,7 +31,6 @@ METHOD = typer.Option(
     help="How epsilon is computed: pld (privacy loss distribution: exact or tight), rdp (Renyi divergences), or moments "
     "(the moments accountant of 2016: a looser bound, shown beside Theorem 5 of class-level privacy, which is no bound).",
 )
-JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
 @app.command()

@@ -6,9 +6,8 @@ number of edges, and whether a class is rare from labels, where these are public
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,12 @@ import typer
 
 from sfumato._optional import LIGHT, check_installed
 from sfumato.cli import _data as data
-from sfumato.cli._parse import Job, checks, given, parse, with_arcs
+from sfumato.cli._options import Options
+from sfumato.cli._parse import Job, checks, given, parse
+from sfumato.cli._table import takes
 from sfumato.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from sfumato.cli._options import Options
     from sfumato.evaluation._expected import Figure
     from sfumato.evaluation._look import Look
     from sfumato.graph._graph import Graph
@@ -29,28 +29,17 @@ if TYPE_CHECKING:
 
 _RARE = 0.1
 """Of how large a share of the labels a class counts as rare."""
-_LATER = ("collection", "resumable", "resume", "verbose", "dry_run")
-_HELP = """Show what a run would read, release, cost and reach, and all that is wrong with it.
-
-It takes the options of `sfumato train`, and is the same as `sfumato train --dry-run`. It reads the tables, trains nothing, spends
-nothing and writes nothing. The answer is for the owner of the data. The exit code is 2 if there is a problem.
-"""
 _FREE = "Nothing was spent, and nothing was written."
 
 
-def command(train: Callable[..., None]) -> Callable[..., None]:
-    """Return the command `check`, with the options of the command ``train`` but those of a run that is there."""
-    there = [one for name, one in inspect.signature(train).parameters.items() if name not in ("context", *_LATER)]
+@takes(Options, "check")
+def check(_context: typer.Context, values: dict[str, Any]) -> None:
+    """Show what a run would read, release, cost and reach, and all that is wrong with it.
 
-    def check(**values: Any) -> None:
-        dry_run(
-            {**values, "resumable": False, "resume": None, "verbose": False, "label": data.one_or_more(values["label"])}
-        )
-
-    check.__doc__ = _HELP
-    check.__signature__ = inspect.Signature(there)  # type: ignore[attr-defined]
-    check.__annotations__ = inspect.get_annotations(train, eval_str=True)
-    return check
+    It takes the options of `sfumato train`, and is the same as `sfumato train --dry-run`. It reads the tables, trains nothing,
+    spends nothing and writes nothing. The answer is for the owner of the data. The exit code is 2 if there is a problem.
+    """
+    dry_run(values)
 
 
 def check_controls() -> None:
@@ -66,9 +55,7 @@ def dry_run(values: dict[str, Any]) -> None:
     """Print what a look at a run finds."""
     check_installed(*LIGHT)
     out = values["out"]
-    dropped = ("as_json", "engine", "ray_address", *(name for name in _LATER if name != "resumable"))
-    asked = {name: value for name, value in values.items() if name not in dropped}
-    options = given(with_arcs(asked | ({"out": Path()} if out is None else {})), "check")
+    options = given(values | ({"out": Path()} if out is None else {}), "check")
     found, job = _look(options)
     if job is not None:
         _around(found, job, out)

@@ -18,6 +18,7 @@ from sfumato.cli._collect_estimate import estimate
 from sfumato.cli._collect_server import close, export, serve
 from sfumato.cli._collect_users import revoke, users, withdraw
 from sfumato.cli._output import stage_bars
+from sfumato.cli._table import JSON
 from sfumato.errors import CollectionError, InputError
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ def simulate(
         "devices.sqlite", "--state", help="Keys and reports of the devices, to go on after a stop."
     ),
     ca: Path | None = _CA,
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Simulate many devices on this machine, for a test or a demonstration. Exit code 1 if the server refuses a report.
 

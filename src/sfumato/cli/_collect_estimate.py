@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli._output import plain_console
+from sfumato.cli._table import JSON
 
 _COVERS = (
     "An interval holds the true share or mean of the users who reported in about 95 of 100 repetitions with fresh noise. It says "
@@ -21,7 +22,7 @@ def estimate(
         ..., help="A closed file, or the store of the server (path or URL), closed or open."
     ),
     plot: Path | None = typer.Option(None, "--plot", help="Also draw the estimates, into this .svg or .png file."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Estimate class shares, feature means and degrees from the reports alone, with 95 % intervals.
 

@@ -13,6 +13,7 @@ from sfumato._optional import check_installed
 from sfumato._validate import fail
 from sfumato.cli import _asking as asking
 from sfumato.cli import _listening as listening
+from sfumato.cli._table import JSON
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from sfumato.collect._schema import Schema
 
 _STORE = typer.Option("reports.sqlite", "--store", help="The store: an SQLite file, or the URL of a database.")
-_JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
 def serve(
@@ -71,7 +71,7 @@ def close(
     store: str = _STORE,
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be closed, and change nothing."),
     yes: bool = asking.YES,
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Close a collection for good, and print the SHA-256 that names it in certificates; a closed one is checked against it.
 
@@ -114,7 +114,7 @@ def close(
 def export(
     store: str = _STORE,
     out: Path = typer.Option("closed.sfumato", "--out", help="The file to write; it must not exist."),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Write a closed collection as one file, from which any number of models is trained."""
     check_installed("sqlalchemy")

@@ -12,13 +12,13 @@ import typer
 from sfumato._optional import check_installed
 from sfumato._validate import fail
 from sfumato.cli import _asking as asking
+from sfumato.cli._table import JSON
 
 if TYPE_CHECKING:
     from sfumato.collect._audit import Listed
     from sfumato.collect._store import Store
 
 _STORE = typer.Option("reports.sqlite", "--store", help="The store: an SQLite file, or the URL of a database.")
-_JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 _USER = typer.Argument(..., help="The id of the user.")
 
 
@@ -51,7 +51,7 @@ def revoke(
     store: str = _STORE,
     server_key: Path = typer.Option("server.key", "--server-key", help="The secret key of the server."),
     yes: bool = asking.YES,
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Take back the code of a user, with the enrolment and the report that came under it, and print a new code.
 
@@ -75,7 +75,7 @@ def revoke(
         typer.echo(f"Revoked. The new code of {user}, for its eyes only: {code}")
 
 
-def withdraw(user: str = _USER, store: str = _STORE, yes: bool = asking.YES, as_json: bool = _JSON) -> None:
+def withdraw(user: str = _USER, store: str = _STORE, yes: bool = asking.YES, as_json: bool = JSON) -> None:
     """Delete the report of a user, who asked for it, before the collection is closed.
 
     No estimate, no export and no training has it from then on, and it is not taken again. It stays in backups that were made

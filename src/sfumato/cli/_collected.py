@@ -17,6 +17,7 @@ from sfumato.cli._local import LINKS
 from sfumato.cli._output import plain_console, stage_bars, tell
 from sfumato.cli._scores import show_guarantee, write_words
 from sfumato.cli._stopped import leaving
+from sfumato.cli._table import spelled
 from sfumato.errors import InputError
 from sfumato.record._deployment import Deployment
 
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
     from sfumato.method._plan import Fitted
     from sfumato.privacy.promises import Caveat
 
-COLLECTION = typer.Option(
-    None,
-    "--collection",
-    help="Learn from the reports of devices instead of asking users here: a closed file, or a closed store of the server (path "
-    "or URL). With lpgnn, label-only, pgc or blink; the collection fixes budgets and randomizers. Beside it name --edges, and "
-    "--nodes and --label where labels are public.",
-)
 _TAKES = {
     "method", "task", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "device", "sign_key",
     "deployment", "out", "as_json", "verbose",
@@ -63,7 +57,7 @@ _READ = {
 _OF_EDGES = "of public links that decided when to stop, against pairs without a link. No true value was read."
 
 
-def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: bool, verbose: bool) -> None:
+def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
     """Train from a collection."""
     start = time.perf_counter()
     _refuse(context, values)
@@ -95,10 +89,10 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
         training = prepare(read_closed(values["collection"]), tables, values["method"], values["preset"])
         caveats = [*training.plan.caveats, *_missing(training)]
         tell(caveats)
-        if verbose:
+        if values["verbose"]:
             typer.echo(str(training.plan), err=True)
         loaded = time.perf_counter()
-        with stage_bars(as_json) as report:
+        with stage_bars(values["as_json"]) as report:
             fitted = training.fit(ledger=out / "release" / LEDGER, progress=report, deployment=record)
         trained = time.perf_counter()
         tables.write(out)
@@ -109,7 +103,7 @@ def train_collected(context: typer.Context, values: dict[str, Any], *, as_json: 
         write_json(out / "evaluation" / "validation.json", result)
         write_json(out / "evaluation" / "curves.json", dict(fitted.curves))
         write_words(fitted.certificate, out)
-    typer.echo(json.dumps(result)) if as_json else _show(values["method"], result, fitted, out)
+    typer.echo(json.dumps(result)) if values["as_json"] else _show(values["method"], result, fitted, out)
 
 
 def graph_of_run(run: Path, fitted: Fitted) -> Graph:
@@ -130,13 +124,12 @@ def _refuse(context: typer.Context, values: dict[str, Any]) -> None:
         source = context.get_parameter_source(name)
         if name in _TAKES or source is None or source.name != "COMMANDLINE":
             continue
-        option = "--" + name.replace("_", "-")
         raise InputError(
-            f"Expected no {option} with --collection: {_WHY.get(name, 'it has no meaning there')}. Drop it."
+            f"Expected no {spelled(name)} with --collection: {_WHY.get(name, 'it has no meaning there')}. Drop it."
         )
-    for name, option in (("method", "METHOD"), ("out", "--out")):
+    for name in ("method", "out"):
         if values[name] is None:
-            raise InputError(f"Expected {option} with --collection, got none. Name it.")
+            raise InputError(f"Expected {spelled(name)} with --collection, got none. Name it.")
     check_choice(("cpu",), "Other devices are not supported yet.", device=values["device"])
     if values["threads"] is not None:
         check_int(low=1, threads=values["threads"])

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import typer
 
 from sfumato._optional import check_installed
-from sfumato.cli import _data as data
+from sfumato.cli._options import of
 from sfumato.cli._output import write_page
+from sfumato.cli._table import JSON, one_or_more
 from sfumato.errors import InputError
 from sfumato.evaluation._source import Source
 
@@ -31,12 +32,12 @@ _WORDS = {"node_ids": "ids", "roles": "roles", "features": "features", "labels":
 def describe(
     nodes: Path = typer.Argument(..., metavar="NODES", help="The table of nodes, as CSV or Parquet."),
     edges: Path = typer.Argument(..., metavar="EDGES", help="The table of edges, as CSV or Parquet."),
-    label: list[str] | None = data.LABELS,
-    schema: Path | None = data.SCHEMA,
-    directed: bool | None = data.DIRECTED,
-    drop: list[str] | None = data.DROP,
-    edge_weight: str | None = data.EDGE_WEIGHT,
-    max_weight: float | None = data.MAX_WEIGHT,
+    label: list[str] | None = of("label"),
+    schema: Path | None = of("schema"),
+    directed: bool | None = of("directed"),
+    drop: list[str] | None = of("drop"),
+    edge_weight: str | None = of("edge_weight"),
+    max_weight: float | None = of("max_weight"),
     write_schema: Path | None = typer.Option(
         None,
         "--write-schema",
@@ -47,7 +48,7 @@ def describe(
         "--from-data",
         help="With --write-schema: also write classes and categories that are read off the data, marked as such.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Say what two tables are read as, a line for each column, and what is public or private under each unit.
 
@@ -68,7 +69,7 @@ def describe(
             f"Expected --write-schema to be a new file, got {str(write_schema)!r}, which exists. Name another."
         )
     source = Source(
-        nodes=str(nodes), edges=str(edges), label=data.one_or_more(label), schema=None if schema is None else str(schema),
+        nodes=str(nodes), edges=str(edges), label=one_or_more(label), schema=None if schema is None else str(schema),
         directed=directed, edge_weight=edge_weight, max_weight=max_weight, drop=tuple(drop or ()),
     ).check(labeled=False)  # fmt: skip
     told: list[Columns] = []

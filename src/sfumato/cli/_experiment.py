@@ -12,12 +12,11 @@ import typer
 
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail
-from sfumato.cli import _data as data
 from sfumato.cli import _every as every
-from sfumato.cli import _options as options
 from sfumato.cli._engine import running
 from sfumato.cli._every import cell_progress
 from sfumato.cli._experiment_list import list_sources
+from sfumato.cli._options import of
 from sfumato.cli._output import plain_console, tell, write_page
 from sfumato.errors import DataError, InputError
 
@@ -57,13 +56,13 @@ def run_spec(
     ),
     quick: bool = typer.Option(False, "--quick", help="Run a few seeds and budgets only, which takes minutes."),
     results: Path = RESULTS,
-    data_dir: Path | None = data.DATA_DIR,
+    data_dir: Path | None = of("data_dir"),
     dataset: str | None = DATASET,
     jobs: int = typer.Option(
         1, "--jobs", help="How many processes to run at once. If there are several, each uses a single thread."
     ),
-    engine: str = options.ENGINE,
-    ray_address: str | None = options.RAY_ADDRESS,
+    engine: str = of("engine"),
+    ray_address: str | None = of("ray_address"),
     seeds: int | None = typer.Option(
         None, "--seeds", help="How many seeds to run, each with its own split (default: as the specification says)."
     ),

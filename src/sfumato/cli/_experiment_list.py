@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli._output import plain_console
+from sfumato.cli._table import JSON
 
 if TYPE_CHECKING:
     from sfumato.experiments._sources import Document, Entry
@@ -20,7 +21,7 @@ _COSTS = ("cells", "quick", "minutes")
 
 
 def list_sources(
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """List the tables and figures of the sources that report a measurement, and what runs each.
 

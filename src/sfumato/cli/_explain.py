@@ -12,6 +12,7 @@ from sfumato._optional import check_installed
 from sfumato._validate import check_real, fail
 from sfumato.cli._output import write_page
 from sfumato.cli._parse import with_arcs
+from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 from sfumato.privacy.units import UNITS, Declared, class_for, unit_named
 
@@ -33,7 +34,7 @@ def explain(
     out: Path | None = typer.Option(
         None, "--out", help="Also write a page with the chart of guesses to this HTML file."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Print what an epsilon and a delta mean for one person: guesses, beliefs and odds at most. No data is read."""
     check_real(low=0, high=1000, epsilon=epsilon)

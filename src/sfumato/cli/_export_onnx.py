@@ -9,6 +9,7 @@ import typer
 
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
+from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 
 RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.")
@@ -17,7 +18,7 @@ RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/."
 def onnx(
     run: Path = RUN,
     out: Path = typer.Option(..., "--out", help="The ONNX file to write, such as model.onnx. It must not exist yet."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Write the model of a run as ONNX: features and released rows in, class probabilities out.
 

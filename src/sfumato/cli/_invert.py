@@ -13,7 +13,9 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, fail
 from sfumato.cli import _data as data
+from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars, write_page
+from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 from sfumato.evaluation._source import Source
 
@@ -29,9 +31,9 @@ def invert(
     dataset: str | None = typer.Option(
         None, "--dataset", help="The images that the run was trained on (default: where the run found them)."
     ),
-    data_dir: Path | None = data.DATA_DIR,
-    graph: Path | None = data.GRAPH,
-    image_size: str | None = data.IMAGE_SIZE,
+    data_dir: Path | None = of("data_dir"),
+    graph: Path | None = of("graph"),
+    image_size: str | None = of("image_size"),
     attack: str = typer.Option(
         "enhanced", "--attack", help=f"The attack: {' or '.join(ATTACKS)} (gradient descent without a regularizer)."
     ),
@@ -62,7 +64,7 @@ def invert(
     out: Path | None = typer.Option(
         None, "--out", help="The folder to write to (default: evaluation/inversion in the run folder)."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Search an image of each class in the weights of a run, and measure how near it comes to training images.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli._output import plain_console
+from sfumato.cli._table import JSON
 
 if TYPE_CHECKING:
     from sfumato.record._claims import Account
@@ -25,7 +26,7 @@ def _root() -> None:
 @app.command()
 def show(
     file: Path = typer.Argument(..., help="The ledger file of a data set, as `train --ledger` writes it."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """List the runs in a ledger, their total claim and what is left.
 

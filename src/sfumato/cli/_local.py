@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_real
 from sfumato.catalog import PAIR_METHODS, words_under, words_with
+from sfumato.cli._table import spelled
 from sfumato.errors import DataError, InputError
 from sfumato.privacy.units import class_for
 
@@ -56,7 +57,7 @@ def refuse(options: Options) -> None:
         if getattr(options, name) is not None:
             those = words[0] if len(words) == 1 else "one of " + ", ".join(words)
             raise InputError(
-                f"Expected {_option(name)} with {those}, got method {options.method!r}, whose budget is --epsilon. Drop it."
+                f"Expected {spelled(name)} with {those}, got method {options.method!r}, whose budget is --epsilon. Drop it."
             )
     _check_task(options)
 
@@ -65,7 +66,7 @@ def _refuse_beside_links(values: dict[str, Any]) -> None:
     for name in _NOT_OF_LINKS:
         if values.get(name) is not None:
             raise InputError(
-                f"Expected no {_option(name)} with --task link: no label is read, and nodes have no roles. Drop it."
+                f"Expected no {spelled(name)} with --task link: no label is read, and nodes have no roles. Drop it."
             )
 
 
@@ -107,7 +108,7 @@ def check(options: Options) -> None:
     for name in ("epsilon_x", "epsilon_y"):
         if getattr(options, name) is None:
             raise InputError(
-                f"Expected {_option(name)} with {word}, got none. 1 is a common choice; inf reads in the clear."
+                f"Expected {spelled(name)} with {word}, got none. 1 is a common choice; inf reads in the clear."
             )
     _check_form(options)
     _check_range(options)
@@ -151,7 +152,7 @@ def _check_range(options: Options) -> None:
         value = getattr(options, name)
         if not in_clear(value):
             remedy = "For values in the clear pass inf." + more
-            check_real(remedy, low=0, open_low=not none_allowed, high=1e4, **{_option(name): value})
+            check_real(remedy, low=0, open_low=not none_allowed, high=1e4, **{spelled(name): value})
 
 
 def look(graph: Graph, asked: Any, *, features: bool = True, links: bool = False) -> None:
@@ -205,10 +206,6 @@ def lost(asked: Any, graph: Graph) -> str:
             "schema, which scales them."
         )
     return ""
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def in_clear(epsilon: float | None) -> bool:

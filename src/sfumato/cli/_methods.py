@@ -8,12 +8,13 @@ import typer
 
 from sfumato.catalog import FACES, WORDS
 from sfumato.cli._output import plain_console
+from sfumato.cli._table import JSON
 
 NAMES = ", ".join(word for word in WORDS if word != "auto")
 METHOD = f"The method to train: auto (recommended), or one that `sfumato methods` explains: {NAMES}."
 
 
-def methods(as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output.")) -> None:
+def methods(as_json: bool = JSON) -> None:
     """List the methods that can be trained, and what each does."""
     found = {word: FACES[name].summary for word, name in WORDS.items()}
     if as_json:

@@ -13,7 +13,9 @@ from sfumato._validate import check_choice, check_int
 from sfumato.catalog import PAIR_METHODS, WORDS, method_for, words_under
 from sfumato.cli import _images as images
 from sfumato.cli import _local as local
-from sfumato.cli._options import HOPS, Options, shared_ledger
+from sfumato.cli._options import HOPS, Options
+from sfumato.cli._stored import again
+from sfumato.cli._table import spelled
 from sfumato.errors import InputError
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, class_for, unit_named
@@ -67,6 +69,7 @@ class Job:
 
 def given(values: dict[str, Any], command: str = "train") -> Options:
     """Return the options of a new run, with what its method implies."""
+    values = with_arcs(values)
     if values["split"] not in (None, "public"):
         _check_no_roles(values)
     if values["method"] == "pgc" and values.get("task") == "link":
@@ -75,17 +78,15 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
     from sfumato.datasets._loading import default_split
 
     split = values["split"] or default_split(values["dataset"] or "")
-    values = {**values, "split": split, "text": tuple(values["text"] or ()), "drop": tuple(values["drop"] or ())}
     for name, remedy in (
         ("method", "Name one, such as auto"),
         ("unit", "Say what is protected, such as --unit edge"),
         ("out", "Name a new run folder with --out"),
     ):
         if values[name] is None:
-            shown = "METHOD" if name == "method" else f"--{name}"
-            raise InputError(f"Expected {shown} with {command}, got none. {remedy}.")
+            raise InputError(f"Expected {spelled(name)} with {command}, got none. {remedy}.")
     record = values.get("deployment")
-    return Options(**{**values, "deployment": None if record is None else Deployment.read(record)})
+    return Options(**{**values, "split": split, "deployment": None if record is None else Deployment.read(record)})
 
 
 def _check_no_roles(values: dict[str, Any]) -> None:
@@ -108,7 +109,7 @@ def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
     >>> with_arcs({"unit": "node", "arcs": "incident"})["unit"]
     'node-incident'
     """
-    arcs, unit = values["arcs"], values["unit"]
+    arcs, unit = values.get("arcs"), values["unit"]
     if arcs is None or unit is None:
         return values
     words = class_for(unit).arc_words
@@ -225,7 +226,7 @@ def parse(options: Options) -> Job:
         look,
         options.save_floor,
         options.by,
-        options.again(),
+        again(options),
     )
 
 
@@ -273,7 +274,7 @@ def _check_floor(options: Options, path: Path) -> None:
         )
     if not set(unit.public) >= {"features", "labels"}:
         word = next((word for word in ("linear", "mlp") if word in words_under(unit.name)), "METHOD")
-        command = shlex.join(("sfumato", "train", word, *options.again(), "--out", str(path)))
+        command = shlex.join(("sfumato", "train", word, *again(options), "--out", str(path)))
         raise InputError(
             f"Expected --save-floor where features and labels are public (unit edge or arc), got unit {options.unit!r}: there a "
             "floor learns from what is protected, and the one fitted for comparison is charged to nobody. Buy it, beside what "
@@ -285,5 +286,19 @@ def _check_floor(options: Options, path: Path) -> None:
 
 
 def _ledger(options: Options) -> DatasetLedger | None:
-    totals = (options.total_epsilon, options.total_delta, options.composition)
-    return shared_ledger(options.ledger, *totals, private=class_for(options.unit).private)
+    return shared_ledger(options, private=class_for(options.unit).private)
+
+
+def shared_ledger(options: Any, *, private: bool = True) -> DatasetLedger | None:
+    """Return the ledger that options name, or None if they name none; ``private`` says whether the run has a privacy unit."""
+    totals = {name: getattr(options, name) for name in ("total_epsilon", "total_delta", "composition")}
+    if options.ledger is not None and not private:
+        raise InputError("Expected --ledger with a privacy unit, got none: nothing bounds what it spends. Drop it.")
+    if options.ledger is None:
+        for name, value in totals.items():
+            if value is not None:
+                raise InputError(f"Expected {spelled(name)} with --ledger FILE only. Name the ledger, or drop it.")
+        return None
+    from sfumato.record._dataset_ledger import DatasetLedger
+
+    return DatasetLedger(options.ledger, *totals.values())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli._pate_options import mechanism_of, named_by_options, numbers_of
+from sfumato.cli._table import JSON
 
 if TYPE_CHECKING:
     from sfumato.pate._aggregation import Mechanism
@@ -42,7 +43,7 @@ def analyze(
         help="Print a noisy upper bound, which may leave. Give ORDER,BETA,NOISE, such as 8,0.025,4: chosen without the votes. "
         "It is drawn once, and kept beside the votes.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Print what it costs to ask the teachers.
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice
+from sfumato.cli._options import Options
+from sfumato.cli._table import option, rows, same, spelled
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,12 +25,71 @@ NOISE = {
     "confident-gnmax": ("--threshold", "--sigma1", "--sigma2"),
 }
 
-_SAME = ("accounting", "controls", "dataset", "delta", "device", "epsilon", "mechanism", "out", "queries", "quick", "scale",
-         "seed", "student", "teacher", "threshold")  # fmt: skip
+_row = partial(option, commands="pate-run")
+_same = partial(same, Options, command="pate-run")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PateOptions:
+    """The table of options of `pate run`: each means what its help text says."""
+
+    dataset: str = _row("The images to learn from: mnist or fashion_mnist.", default=...)
+    data_dir: Path = _row(rows(Options)["data_dir"].help["train"], environment="SFUMATO_DATA", default=...)
+    teachers: int = _row(
+        "How many teachers to train. Each learns from its own part of the training images.", default=250
+    )
+    queries: int = _row(
+        "The number of public images to ask about. They are chosen beforehand, by their index.", default=...
+    )
+    epsilon: float = _row(
+        "With data-independent --accounting: the most that the run may cost. With released: the largest published epsilon "
+        "with which the student may leave; the run may cost more. With as-published it limits nothing.",
+        default=...,
+    )
+    delta: float = _row("The failure probability of the guarantee.", default=1e-5)
+    mechanism: str = _row("How votes are made private: lnmax, gnmax or confident-gnmax.", default="confident-gnmax")
+    accounting: str = _row(
+        "How epsilon is computed: data-independent (noise is calibrated to --epsilon), released (a noisy upper bound is "
+        "published afterwards) or as-published (it depends on the data, for tables: nothing may leave).",
+        default="data-independent",
+    )
+    max_answers: int | None = _row("The most queries that confident-gnmax answers (default: half of the queries).")
+    teacher: str = _row(
+        "What kind of teachers to train: kernel (regression on edges in the image: seconds) or cnn (networks: minutes).",
+        default="kernel",
+    )
+    student: str = _row(
+        "How the student learns: consistency, gan, coteaching, pate-plus or pate-plus-plus.", default="consistency"
+    )
+    scale: float | None = _row("Set the noise yourself: the scale b of the Laplace noise of lnmax, in votes.")
+    sigma1: float | None = _row("Set the noise yourself: its standard deviation at the threshold, in votes.")
+    sigma2: float | None = _row("Set the noise yourself: its standard deviation on each count, in votes.")
+    threshold: float | None = _row("Set the threshold of confident-gnmax yourself, in votes.")
+    release: str = _row("With --accounting released: ORDER,BETA,NOISE of the noisy upper bound.", default="8,0.025,4")
+    controls: bool = _row(
+        "Also train the ceiling: the same student, on true labels.", flags="--controls/--no-controls", default=True
+    )
+    quick: bool = _row("Make a small run: at most 50 teachers and 100 queries, with small networks.", default=False)
+    seed: int = _row("The seed of teachers, queries and student. The noise has a key of its own.", default=0)
+    device: str = _row("Where cnn teachers are trained: cpu or cuda.", default="cpu")
+    ledger: Path | None = _same("ledger")
+    total_epsilon: float | None = _same("total_epsilon")
+    total_delta: float | None = _same("total_delta")
+    composition: str | None = _same("composition")
+    sign_key: Path | None = _same("sign_key")
+    threads: int | None = _same("threads")
+    engine: str = _same("engine")
+    ray_address: str | None = _same("ray_address")
+    out: Path = _row(
+        "A new folder for this run, or the folder of a stopped run with the same options. Without --ledger, nobody can "
+        "recognize an old copy of the folder: never put one back.",
+        default=...,
+    )
+    as_json: bool = _same("as_json")
+
+
 OPTIONS = {
-    **{name: f"--{name}" for name in _SAME},
-    "max_answers": "--max-answers",
-    "sign_key": "--sign-key",
+    **{name: spelled(name) for name in rows(PateOptions)},
     "num_teachers": "--teachers",
     "num_queries": "--queries",
     "name": "--dataset",
@@ -60,13 +124,13 @@ def mechanism_of(name: str, given: dict[str, float | None]) -> Mechanism:
     if name == "gnmax" and given["--sigma2"] is None:  # one noise only: either name will do
         given = {**given, "--sigma2": given["--sigma1"], "--sigma1": None}
     needed = NOISE[name]
-    for option, value in given.items():
-        if (value is None) == (option in needed):
+    for flag, value in given.items():
+        if (value is None) == (flag in needed):
             raise InputError(
                 f"Expected {' '.join(needed)} with --mechanism {name}, and no other noise; got "
                 f"{' '.join(key for key, held in given.items() if held is not None) or 'none'}. Noise is in votes."
             )
-    values: list[Any] = [given[option] for option in needed]
+    values: list[Any] = [given[flag] for flag in needed]
     made: Mechanism = MECHANISMS[name](*values)
     return made
 

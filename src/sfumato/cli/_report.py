@@ -12,6 +12,7 @@ import typer
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import check_choice, fail
 from sfumato.cli._output import check_outside, write_page
+from sfumato.cli._table import JSON
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
 from sfumato.evaluation._source import Source
@@ -36,7 +37,7 @@ def report(
         help="Who reads it: owner (with scores, which must not leave), reviewer (who checks the claim), or public (people whose "
         "data may have been used).",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on standard output."),
+    as_json: bool = JSON,
 ) -> None:
     """Write one page about a run.
 

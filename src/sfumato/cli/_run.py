@@ -9,16 +9,16 @@ from typing import Any
 import typer
 
 from sfumato._optional import LIGHT, check_installed
-from sfumato.cli import _options as options
+from sfumato.cli._options import of
 from sfumato.cli._scores import shown
+from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 from sfumato.evaluation._source import Source
 
 RUN = typer.Argument(..., help="The folder of a run.")
-JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
-def evaluate(run: Path = RUN, by: str | None = options.BY, as_json: bool = JSON) -> None:
+def evaluate(run: Path = RUN, by: str | None = of("by"), as_json: bool = JSON) -> None:
     """Score a run on its test nodes again, beside the floor that `train --save-floor` saved with it.
 
     This reads true labels, so the scores are outside the guarantee. In Python, fitted.evaluate(graph) returns the same.

@@ -16,9 +16,9 @@ from filelock import FileLock
 from sfumato._files import read_secret, whole_file
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
-from sfumato.cli import _decided as decided
 from sfumato.cli import _listening as listening
 from sfumato.cli._calibrating import stored_counts
+from sfumato.cli._options import of
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
 from sfumato.method.decisions import Decision
@@ -47,11 +47,11 @@ def serve(
         "--tokens",
         help="Write the table of tokens (node, token) here, for a newer run again. Hand each node its own, and nobody else's.",
     ),
-    coverage: float | None = decided.COVERAGE,
-    each_class: bool = decided.EACH_CLASS,
-    positive: str | None = decided.POSITIVE,
-    threshold: str | None = decided.THRESHOLD,
-    class_weight: str | None = decided.CLASS_WEIGHT,
+    coverage: float | None = of("coverage"),
+    each_class: bool = of("each_class"),
+    positive: str | None = of("positive"),
+    threshold: str | None = of("threshold"),
+    class_weight: str | None = of("class_weight"),
     certificate: Path | None = typer.Option(None, "--certificate", help="TLS certificate chain, as PEM."),
     key: Path | None = typer.Option(None, "--key", help="Private key of the certificate, as PEM."),
     trusted_proxy: list[str] = listening.TRUSTED_PROXY,

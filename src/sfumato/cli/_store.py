@@ -10,13 +10,13 @@ import typer
 
 from sfumato._files import PARTIAL
 from sfumato._optional import check_installed
-from sfumato.cli import _data as data
 from sfumato.cli import _describe as describe
+from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
+from sfumato.cli._table import JSON, one_or_more
 from sfumato.errors import DataError, MemoryLimitError
 
 app = typer.Typer(help="Import and check stored graphs.", no_args_is_help=True, rich_markup_mode=None)
-_JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 
 
 @app.callback()
@@ -34,16 +34,16 @@ def import_store(
         ..., "--edges", help="A table of edges, as CSV or Parquet. Each row is one edge. May be repeated."
     ),
     out: Path = typer.Option(..., "--out", help="A new folder for the stored graph."),
-    label: list[str] | None = data.LABELS,
-    schema: Path | None = data.SCHEMA,
-    directed: bool | None = data.DIRECTED,
-    drop: list[str] | None = data.DROP,
+    label: list[str] | None = of("label"),
+    schema: Path | None = of("schema"),
+    directed: bool | None = of("directed"),
+    drop: list[str] | None = of("drop"),
     memory_limit: str = typer.Option(
         "2GB",
         "--memory-limit",
         help="How much memory sorting may take, from 500MB on; about 100 bytes a node come on top.",
     ),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Turn tables into a stored graph, without holding the edges in memory.
 
@@ -64,7 +64,7 @@ def import_store(
                 out,
                 memory_limit=memory_limit,
                 report=report,
-                label=data.one_or_more(label),
+                label=one_or_more(label),
                 schema=schema,
                 directed=directed,
                 drop=tuple(drop or ()),
@@ -101,7 +101,7 @@ def import_store(
 
 @app.command()
 def check(
-    graph: Path = typer.Argument(..., metavar="STORE", help="The folder of a stored graph."), as_json: bool = _JSON
+    graph: Path = typer.Argument(..., metavar="STORE", help="The folder of a stored graph."), as_json: bool = JSON
 ) -> None:
     """Read a stored graph from end to end, and compare it with the digests that were taken when it was written.
 

@@ -11,8 +11,9 @@ import typer
 
 from sfumato._encoding import decoded
 from sfumato._optional import check_installed
-from sfumato.cli import _data as data
+from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars, write_page
+from sfumato.cli._table import JSON
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from sfumato.text._documents import Report
 
 app = typer.Typer(help="Turn texts into features of nodes.", no_args_is_help=True, rich_markup_mode=None)
-_JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 _NEEDED = ("sklearn", "duckdb", "pyarrow")
 
 
@@ -31,14 +31,14 @@ def _root() -> None:
 
 @app.command()
 def features(
-    dataset: str | None = data.DATASET,
-    data_dir: Path | None = data.DATA_DIR,
-    nodes: Path | None = data.NODES,
-    schema: Path | None = data.SCHEMA,
-    text: list[str] | None = data.TEXT,
-    text_features: str = typer.Option("hashing", "--text-features", help=data.TEXT_FEATURES.help),
+    dataset: str | None = of("dataset"),
+    data_dir: Path | None = of("data_dir"),
+    nodes: Path | None = of("nodes"),
+    schema: Path | None = of("schema"),
+    text: list[str] | None = of("text"),
+    text_features: str = typer.Option("hashing", "--text-features", help=of("text_features").help),
     out: Path = typer.Option(..., "--out", help="A new file for the features. Its name ends in .npz."),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Write the features of texts to a file, so that slow encoders run once.
 
@@ -83,7 +83,7 @@ def features(
 def vocabulary(
     corpus: Path = typer.Argument(..., help="A public corpus: a text file with one document in each line."),
     out: Path = typer.Option(..., "--out", help="A new file, with one word and its weight in each line."),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Write the words of a public corpus with their inverse document frequencies.
 

@@ -14,23 +14,22 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import LIGHT, check_installed
 from sfumato._threads import set_threads
-from sfumato.catalog import FACES, PAIR_METHODS, WORDS
+from sfumato.catalog import PAIR_METHODS
 from sfumato.cli import _check as check
 from sfumato.cli import _collected as collected
 from sfumato.cli import _data as data
 from sfumato.cli import _describe as describe
 from sfumato.cli import _floor as floor
-from sfumato.cli import _images as images
 from sfumato.cli import _links as links
 from sfumato.cli import _local as local
-from sfumato.cli import _options as options
 from sfumato.cli._engine import running
-from sfumato.cli._methods import METHOD
-from sfumato.cli._options import HOPS, Options, take_up
+from sfumato.cli._options import Options
 from sfumato.cli._output import stage_bars, tell
 from sfumato.cli._parse import Job, given, parse, with_arcs
 from sfumato.cli._scores import note_left_out, note_uncharged, show, write_words
 from sfumato.cli._stopped import PRIVATE, leaving
+from sfumato.cli._stored import take_up, to_json
+from sfumato.cli._table import takes
 
 if TYPE_CHECKING:
     from sfumato.evaluation._links import LinkEvaluation
@@ -44,110 +43,26 @@ _NO_BOUND = (
     "no edge is read, since nothing public bounds how many a node has. Promise a bound (--max-degree), or declare degrees public "
     "(--public-degrees, or degree_column in a schema), if that is true."
 )
-_NO_OPTIONS = ("collection", "resume", "dry_run", "as_json", "verbose")
-_HOPS = "; ".join(f"{word} {FACES[WORDS[word]].defaults['hops']}" for word in HOPS)
 
 
-def train(
-    context: typer.Context,
-    method: str | None = typer.Argument(None, help=METHOD),
-    dataset: str | None = data.DATASET,
-    data_dir: Path | None = data.DATA_DIR,
-    min_class_size: int | None = data.MIN_CLASS,
-    graph: Path | None = data.GRAPH,
-    nodes: Path | None = data.NODES,
-    edges: Path | None = data.EDGES,
-    label: list[str] | None = data.LABELS,
-    schema: Path | None = data.SCHEMA,
-    directed: bool | None = data.DIRECTED,
-    edge_weight: str | None = data.EDGE_WEIGHT,
-    max_weight: float | None = data.MAX_WEIGHT,
-    drop: list[str] | None = data.DROP,
-    text: list[str] | None = data.TEXT,
-    text_features: str | None = data.TEXT_FEATURES,
-    image_size: str | None = data.IMAGE_SIZE,
-    collection: str | None = collected.COLLECTION,
-    unit: str | None = options.UNIT,
-    epsilon: float | None = options.EPSILON,
-    delta: float | None = options.DELTA,
-    arcs: str | None = options.ARCS,
-    max_degree: int | None = options.MAX_DEGREE,
-    public_degrees: bool = options.PUBLIC_DEGREES,
-    assume_public: bool = data.ASSUME_PUBLIC,
-    epsilon_x: float | None = options.EPSILON_X,
-    epsilon_y: float | None = options.EPSILON_Y,
-    preset: str | None = options.PRESET,
-    task: str = options.TASK,
-    mechanism: str | None = options.MECHANISM,
-    split: str | None = options.SPLIT,
-    seeds: int = typer.Option(
-        1, "--seeds", help="How many times to fit, to evaluate the method. Only the first fit is saved and certified."
-    ),
-    controls: bool | None = options.CONTROLS,
-    save_floor: Path | None = options.SAVE_FLOOR,
-    by: str | None = options.BY,
-    hops: int | None = typer.Option(
-        None, "--hops", help=f"How many sums over neighbors to take, one after the other (default: {_HOPS})."
-    ),
-    network: str | None = images.NETWORK,
-    steps: int | None = images.STEPS,
-    augment: int | None = images.AUGMENT,
-    subclasses: int | None = images.SUBCLASSES,
-    partition: str | None = images.PARTITION,
-    public_rows: int | None = images.PUBLIC_ROWS,
-    ledger: Path | None = options.LEDGER,
-    total_epsilon: float | None = options.TOTAL_EPSILON,
-    total_delta: float | None = options.TOTAL_DELTA,
-    composition: str | None = options.COMPOSITION,
-    resumable: bool = typer.Option(
-        False,
-        "--resumable",
-        help="Let --resume finish this run if it is stopped. Until it has finished, the noise key is kept under OUT/private. "
-        "Without --ledger, nobody can recognize an old copy of OUT: never put one back.",
-    ),
-    resume: Path | None = typer.Option(
-        None,
-        "--resume",
-        help="Finish this stopped run, which was started with --resumable. METHOD and options are taken from the run.",
-    ),
-    device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
-    threads: int | None = options.THREADS,
-    engine: str = options.ENGINE,
-    ray_address: str | None = options.RAY_ADDRESS,
-    sign_key: Path | None = options.SIGN_KEY,
-    public_ids: bool = options.PUBLIC_IDS,
-    deployment: Path | None = options.DEPLOYMENT,
-    out: Path | None = options.OUT,
-    dry_run: bool = typer.Option(
-        False,
-        "--dry-run",
-        help="Read everything, list all problems, the plan, its cost and what to expect, and stop: `sfumato check` does the "
-        "same. Nothing is spent or written.",
-    ),
-    as_json: bool = options.JSON,
-    verbose: bool = typer.Option(
-        False, "--verbose", help="Print the plan and how neighborhoods are summed, before training."
-    ),
-) -> None:
+@takes(Options, "train")
+def train(context: typer.Context, values: dict[str, Any]) -> None:
     """Train a method within a privacy budget.
 
     The run is saved with its certificate.
     """
-    values = {name: value for name, value in locals().items() if name not in ("context", "engine", "ray_address")}
-    values["label"] = data.one_or_more(label)
-    if dry_run:
+    if values["dry_run"]:
         check.dry_run(values)
         return
-    if collection is not None:
-        collected.train_collected(context, values, as_json=as_json, verbose=verbose)
+    if values["collection"] is not None:
+        collected.train_collected(context, values)
         return
-    values = with_arcs(values)
     state = None
-    if resume is not None:
-        chosen, state = take_up(resume, context, values)
+    if values["resume"] is not None:
+        chosen, state = take_up(values["resume"], context, with_arcs(values))
     else:
-        chosen = given({k: v for k, v in values.items() if k not in _NO_OPTIONS})
-    _train(chosen, state, as_json, verbose, running(engine, ray_address))
+        chosen = given(values)
+    _train(chosen, state, values["as_json"], values["verbose"], running(values["engine"], values["ray_address"]))
 
 
 def _train(
@@ -165,7 +80,7 @@ def _train(
         read_sign_key(job.sign_key)
     scores = f"Its scores are not: sfumato evaluate {job.out}"
     hint = "" if job.word in local.WORDS else "With --resumable it could."
-    kept = options.to_json() if options.resumable else None
+    kept = to_json(options) if options.resumable else None
     shared = None if job.ledger is None else job.ledger.path
     with engine, leaving(job.out, shared, scores, resumed=state is not None, hint=hint):
         result, evaluation = _run(job, state, kept, start, as_json, verbose)

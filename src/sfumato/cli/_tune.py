@@ -21,16 +21,16 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._threads import set_threads
 from sfumato._validate import check_choice
-from sfumato.catalog import FACES, WORDS
 from sfumato.cli import _data as data
 from sfumato.cli import _describe as describe
 from sfumato.cli import _floor as floor
-from sfumato.cli import _options as options
 from sfumato.cli._engine import running
+from sfumato.cli._options import TUNABLE, Options
 from sfumato.cli._output import stage_bars, tell
 from sfumato.cli._parse import Job, given, parse
 from sfumato.cli._scores import note_left_out, note_uncharged, show, write_words
 from sfumato.cli._stopped import leaving
+from sfumato.cli._table import takes
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,78 +39,25 @@ if TYPE_CHECKING:
     from sfumato.evaluation._request import Prepared
     from sfumato.method._plan import Fitted, Plan
 
-_METHODS = {word: FACES[name].summary for word, name in WORDS.items() if FACES[name].candidates}
 
-_OWN = {"candidates", "trials", "rule", "engine", "ray_address", "dry_run", "as_json"}
-_SUMMARIES = "; ".join(f"{word}: {summary}" for word, summary in _METHODS.items())
-
-
-def tune(
-    method: str | None = typer.Argument(None, help=f"The method to tune. {_SUMMARIES}."),
-    candidates: Path | None = typer.Option(
-        None,
-        "--candidates",
-        help="A TOML file with one table [[candidate]] for each setting to try (default: a short list of the method).",
-    ),
-    trials: float = typer.Option(10.0, "--trials", help="The expected number of trials. The real number stays secret."),
-    rule: str = typer.Option(
-        "logarithmic", "--rule", help="How the number of trials is drawn: logarithmic, geometric or poisson."
-    ),
-    dataset: str | None = data.DATASET,
-    data_dir: Path | None = data.DATA_DIR,
-    min_class_size: int | None = data.MIN_CLASS,
-    graph: Path | None = data.GRAPH,
-    nodes: Path | None = data.NODES,
-    edges: Path | None = data.EDGES,
-    label: list[str] | None = data.LABELS,
-    schema: Path | None = data.SCHEMA,
-    directed: bool | None = data.DIRECTED,
-    edge_weight: str | None = data.EDGE_WEIGHT,
-    max_weight: float | None = data.MAX_WEIGHT,
-    drop: list[str] | None = data.DROP,
-    text: list[str] | None = data.TEXT,
-    text_features: str | None = data.TEXT_FEATURES,
-    image_size: str | None = data.IMAGE_SIZE,
-    unit: str | None = options.UNIT,
-    epsilon: float | None = options.EPSILON,
-    delta: float | None = options.DELTA,
-    max_degree: int | None = options.MAX_DEGREE,
-    assume_public: bool = data.ASSUME_PUBLIC,
-    split: str | None = options.SPLIT,
-    controls: bool | None = options.CONTROLS,
-    ledger: Path | None = options.LEDGER,
-    total_epsilon: float | None = options.TOTAL_EPSILON,
-    total_delta: float | None = options.TOTAL_DELTA,
-    composition: str | None = options.COMPOSITION,
-    device: str = typer.Option("cpu", "--device", help="Where to compute. Only cpu is supported."),
-    threads: int | None = options.THREADS,
-    engine: str = options.ENGINE,
-    ray_address: str | None = options.RAY_ADDRESS,
-    sign_key: Path | None = options.SIGN_KEY,
-    deployment: Path | None = options.DEPLOYMENT,
-    out: Path | None = options.OUT,
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Print what tuning would cost, and stop. No --out is needed."
-    ),
-    as_json: bool = options.JSON,
-) -> None:
+@takes(Options, "tune")
+def tune(_context: typer.Context, values: dict[str, Any]) -> None:
     """Choose the settings of a method within a privacy budget.
 
     A secret number of trials is run, and the best one is kept. All of them together are charged as one event.
     """
-    values = {**locals(), "label": data.one_or_more(label)}
-    shared = {name: values[name] for name in values.keys() - _OWN}
+    method, dry_run = values["method"], values["dry_run"]
     if method is None:
-        raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(_METHODS)}.")
-    check_choice(tuple(_METHODS), "Only these have settings that can be tuned.", method=method)
+        raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(TUNABLE)}.")
+    check_choice(tuple(TUNABLE), "Only these have settings that can be tuned.", method=method)
     check_installed(*TRAIN)
-    job = parse(given(shared | ({"out": Path()} if dry_run and out is None else {}), "tune"))
+    job = parse(given(values | ({"out": Path()} if dry_run and values["out"] is None else {}), "tune"))
     from sfumato.central._tuned import Tuned
     from sfumato.experiments._candidates import read_candidates
 
-    tuned = Tuned(read_candidates(job.word, candidates), rule, trials)
+    tuned = Tuned(read_candidates(job.word, values["candidates"]), values["rule"], values["trials"])
     job = replace(job, request=replace(job.request, method=tuned))
-    _tune(job, tuned, dry_run, as_json, running(engine, ray_address))
+    _tune(job, tuned, dry_run, values["as_json"], running(values["engine"], values["ray_address"]))
 
 
 def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool, engine: AbstractContextManager[None]) -> None:
