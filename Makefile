@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test quick coverage mutants check soak audit paper bench bench-short docs lock clean
+.PHONY: help demo test quick coverage mutants check soak audit paper bench bench-short docs package lock clean
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3,$(shell $(name) -c $(IS_NEW) 2>/dev/null && echo $(name))))
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -75,6 +75,25 @@ docs: .venv/dev.stamp ## build the documentation site, and look whether all is t
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	SFUMATO_SITE=build/site $(BIN)/python -m pytest -q -m site tests/meta/test_docs.py
 	@echo "open build/site/index.html"
+
+PACKAGE := build/package
+TRIED := $(PACKAGE)/env/bin
+FIRST := train auto --dataset campus --unit edge --epsilon 1 --delta 1e-6 --no-controls --out
+
+package: .venv/dev.stamp ## build source package and wheel in dist/, and try both in a new environment
+	rm -rf dist $(PACKAGE) && mkdir -p $(PACKAGE)
+	$(BIN)/python -m hatchling build -t sdist -d dist
+	tar -xzf dist/sfumato-*.tar.gz -C $(PACKAGE)
+	cd $(PACKAGE)/sfumato-* && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/dist
+	$(BIN)/python -m venv $(PACKAGE)/env
+	$(TRIED)/python -m pip install -q --no-compile -c constraints.txt hatchling "$$(ls dist/sfumato-*.whl)[light,report]"
+	$(TRIED)/sfumato $(FIRST) $(PACKAGE)/wheel
+	$(TRIED)/sfumato report $(PACKAGE)/wheel
+	$(TRIED)/sfumato predict $(PACKAGE)/wheel --out $(PACKAGE)/predictions.csv
+	$(TRIED)/sfumato verify $(PACKAGE)/wheel
+	CC=false $(TRIED)/python -m pip install -q --force-reinstall --no-deps --no-build-isolation dist/sfumato-*.tar.gz
+	$(TRIED)/sfumato $(FIRST) $(PACKAGE)/source
+	$(TRIED)/sfumato verify $(PACKAGE)/source
 
 lock: build/uv/bin/uv ## write locks/ again after a change of pyproject.toml or constraints.txt
 	for extra in all dev; do \
