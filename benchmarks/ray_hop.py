@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, sum_in_blocks, to_steps
 from sfumato.bounded.engine import LOCAL, Engine, using
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.distributed._ray import RayEngine
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import operand_mac
@@ -59,7 +59,7 @@ def forecast(graph: Arcs, rows: np.ndarray) -> None:
     """What one process does alone whatever the number of workers, and what is shared, each by itself."""
     steps, values = to_steps(rows), rows.size
     mac = seconds(lambda: operand_mac(bytes(32), steps, graph.offsets, graph.sources)) / len(graph.sources)
-    noise = seconds(lambda: rounded_gaussian(bytes(32), 10.0 * UNIT, 0, values)) / values
+    noise = seconds(lambda: rounded_gaussian(bytes(32), 10.0 * INT16_ONE, 0, values)) / values
     grid = seconds(lambda: to_steps(rows)) / values
     numba.set_num_threads(1)
     sums = seconds(lambda: sum_in_blocks(graph, steps)) / len(graph.sources)

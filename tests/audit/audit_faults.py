@@ -18,7 +18,7 @@ from sfumato.audit._evidence import Audit
 from sfumato.bounded.aggregation import Arcs, to_steps
 from sfumato.bounded.degree import cap_out_degree
 from sfumato.bounded.exact import ROW_BITS, WholeRows
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.catalog import method_named
 from sfumato.central import _counts as counts
 from sfumato.central import _gap as gap
@@ -115,14 +115,14 @@ def odd_hops_noised(real):
 
 def exact(arcs, rows, scale=1.0):
     """The sum itself, in steps; messages may be longer than 1."""
-    steps = np.rint(scale * rows * UNIT).astype(np.int64) if scale != 1.0 else to_steps(rows).astype(np.int64)
+    steps = np.rint(scale * rows * INT16_ONE).astype(np.int64) if scale != 1.0 else to_steps(rows).astype(np.int64)
     sums = np.zeros(rows.shape, np.int64)
     np.add.at(sums, np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets)), steps[arcs.sources])
     return sums
 
 
 def noise_of(key, stddev, shape):
-    return rounded_gaussian(key, stddev * UNIT, 0, math.prod(shape)).reshape(shape)
+    return rounded_gaussian(key, stddev * INT16_ONE, 0, math.prod(shape)).reshape(shape)
 
 
 def right_noise(arcs, rows, stddev, key):

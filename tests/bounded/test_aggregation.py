@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum, noisy_neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.degree import by_destination
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import derive_key, operand_mac
@@ -50,14 +50,14 @@ def test_four_nodes():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sums_equal_scipy(width, seed):
     arcs = random_arcs(seed, 300)
-    steps = np.random.default_rng(seed).integers(-UNIT, UNIT + 1, (300, width)).astype(np.int16)
+    steps = np.random.default_rng(seed).integers(-INT16_ONE, INT16_ONE + 1, (300, width)).astype(np.int16)
     total = neighborhood_sum(arcs, steps)
     assert total.dtype == np.int64
     assert np.array_equal(total, expected_sum(arcs, steps))
     assert np.array_equal(neighborhood_sum(arcs, steps, 17, 230), total[17:230])
 
 
-@pytest.mark.parametrize("extreme", [UNIT, -UNIT, -UNIT - 1])
+@pytest.mark.parametrize("extreme", [INT16_ONE, -INT16_ONE, -INT16_ONE - 1])
 @pytest.mark.parametrize("num_arcs", [2**16 - 1, 2**16, 2**16 + 1, 3 * 2**16 + 5])
 def test_a_hub_beyond_the_field_width_is_exact(extreme, num_arcs):
     """More than 2^16 terms of extreme size would overflow a 32-bit field that is not emptied."""
@@ -74,12 +74,12 @@ def test_a_hub_beyond_the_field_width_is_exact(extreme, num_arcs):
 def test_steps_round_toward_zero():
     rows = unit_rows(0, 5000, 7)
     steps = to_steps(rows).astype(np.int64)
-    exact = rows.astype(np.float64) * UNIT
+    exact = rows.astype(np.float64) * INT16_ONE
     assert (np.abs(steps) <= np.abs(exact)).all()
     assert (np.abs(exact) - np.abs(steps) < 2).all()
     assert (np.abs(exact) - np.abs(steps) < 1).mean() > 0.99
     assert to_steps(np.array([[1, 0], [-1, 0], [0.99999, -0.00004]], np.float32)).tolist() == [
-        [UNIT, 0], [-UNIT, 0], [32766, -1],
+        [INT16_ONE, 0], [-INT16_ONE, 0], [32766, -1],
     ]  # fmt: skip
 
 
@@ -87,14 +87,14 @@ def test_steps_round_toward_zero():
 def test_steps_never_leave_the_unit_ball(scale):
     rows = unit_rows(1, 5000, 9) * np.float32(scale)
     steps = to_steps(rows).astype(np.int64)
-    assert np.square(steps).sum(1).max() <= UNIT**2
-    assert np.square(steps).sum(1).max() > 0.999 * UNIT**2
+    assert np.square(steps).sum(1).max() <= INT16_ONE**2
+    assert np.square(steps).sum(1).max() > 0.999 * INT16_ONE**2
 
 
 def test_a_row_just_outside_in_integers_is_shrunk():
     steps = to_steps(np.array([[0.6, 0.8000001], [1.0, 0.0001]], np.float32))
-    assert (np.square(steps.astype(np.int64)).sum(1) <= UNIT**2).all()
-    assert steps[1].tolist() == [UNIT - 1, 2]
+    assert (np.square(steps.astype(np.int64)).sum(1) <= INT16_ONE**2).all()
+    assert steps[1].tolist() == [INT16_ONE - 1, 2]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -145,8 +145,8 @@ def test_release_is_the_sum_plus_keyed_noise_of_the_stated_size():
     steps = to_steps(rows)
     noise = noisy_neighborhood_sum(arcs, rows, 2.5, KEY) - expected_sum(arcs, steps)
     key = derive_key(KEY, operand_mac(KEY, steps, arcs.offsets, arcs.sources))
-    assert np.array_equal(noise.reshape(-1), rounded_gaussian(key, 2.5 * UNIT, 0, 32_000))
-    assert noise.std() == pytest.approx(2.5 * UNIT, rel=0.02)
+    assert np.array_equal(noise.reshape(-1), rounded_gaussian(key, 2.5 * INT16_ONE, 0, 32_000))
+    assert noise.std() == pytest.approx(2.5 * INT16_ONE, rel=0.02)
     assert abs(noise.mean()) < 5 * noise.std() / np.sqrt(noise.size)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum
 from sfumato.bounded.device import sum_on_device
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.graph._weights import FULL
 
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")])
@@ -20,7 +20,7 @@ def test_sums_have_the_bits_of_the_processor(device, width):
     degrees[::3], degrees[350] = 0, 70_000
     offsets = np.r_[0, np.cumsum(degrees)].astype(np.int64)
     arcs = Arcs(offsets, (700 * random.random(offsets[-1]) ** 3).astype(np.int32))
-    steps = random.choice([-UNIT - 1, -UNIT, 5, UNIT], (700, width)).astype(np.int16)
+    steps = random.choice([-INT16_ONE - 1, -INT16_ONE, 5, INT16_ONE], (700, width)).astype(np.int16)
     weights = random.integers(0, FULL + 1, len(arcs.sources)).astype(np.uint16)
     for one in (arcs, Arcs(arcs.offsets, arcs.sources, weights)):
         for block in (1 << 24, 1000):

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato.bounded import _native, _numba, kernels
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.graph._weights import FULL
 
 ROOT = Path(__file__).parents[2]
@@ -70,8 +70,8 @@ def summed(loops, offsets, sources, steps, first=0, last=None, weights=None):
 def test_sums_are_exact_at_any_width(loops, threads, width):
     random = np.random.default_rng(width)
     offsets, sources = skewed_arcs(random, 700)
-    steps = random.integers(-UNIT - 1, UNIT + 1, (700, width)).astype(np.int16)
-    steps[:, ::3] = random.choice([-UNIT, UNIT], (700, -(-width // 3)))
+    steps = random.integers(-INT16_ONE - 1, INT16_ONE + 1, (700, width)).astype(np.int16)
+    steps[:, ::3] = random.choice([-INT16_ONE, INT16_ONE], (700, -(-width // 3)))
     total = expected(offsets, sources, steps)
     assert np.array_equal(summed(loops, offsets, sources, steps), total)
     assert np.array_equal(summed(loops, offsets, sources, steps, 301, 453), total[301:453])
@@ -81,7 +81,7 @@ def test_sums_are_exact_at_any_width(loops, threads, width):
 def test_weighted_sums_are_exact_and_rounded_toward_zero(loops, threads, width):
     random = np.random.default_rng(width)
     offsets, sources = skewed_arcs(random, 700)
-    steps = random.integers(-UNIT - 1, UNIT + 1, (700, width)).astype(np.int16)
+    steps = random.integers(-INT16_ONE - 1, INT16_ONE + 1, (700, width)).astype(np.int16)
     weights = random.choice([0, 1, FULL - 1, FULL, 12345], len(sources)).astype(np.uint16)
     shares = np.trunc(weights[:, None] * steps[sources].astype(np.float64) / FULL).astype(np.int64)
     total = np.zeros((700, width), np.int64)
@@ -92,7 +92,7 @@ def test_weighted_sums_are_exact_and_rounded_toward_zero(loops, threads, width):
     assert np.array_equal(summed(loops, offsets, sources, steps, weights=full), expected(offsets, sources, steps))
 
 
-@pytest.mark.parametrize("extreme", [UNIT, -UNIT - 1])
+@pytest.mark.parametrize("extreme", [INT16_ONE, -INT16_ONE - 1])
 @pytest.mark.parametrize("degree", [2**16, 2**16 + 1, 2**17 + 3])
 @pytest.mark.parametrize("width", [3, 16, 33])
 def test_a_hub_of_more_terms_than_an_accumulator_holds_is_exact(loops, extreme, degree, width):

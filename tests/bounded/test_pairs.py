@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
 from sfumato.errors import InputError, UnsupportedUnitError
 
@@ -51,8 +51,8 @@ def test_sums_are_exact_and_round_toward_zero():
 
 def test_a_row_has_2_messages_at_most_and_nearly_so_many():
     for columns in range(1, 200):
-        moved = noisy_pair_sums(np.ones((1, columns)), 0, KEY).sum() / UNIT
-        assert 2 - columns / UNIT < moved <= 2
+        moved = noisy_pair_sums(np.ones((1, columns)), 0, KEY).sum() / INT16_ONE
+        assert 2 - columns / INT16_ONE < moved <= 2
 
 
 @pytest.mark.parametrize("number", [-0.01, 1.01, np.nan])
@@ -63,7 +63,7 @@ def test_numbers_out_of_range_are_refused(number):
 
 @pytest.mark.parametrize(("factor", "right"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
 def test_noise_has_the_scale_that_is_charged(factor, right):
-    noise = noisy_pair_sums(np.empty((0, 40_000)), 2.0 * factor, KEY) / UNIT
+    noise = noisy_pair_sums(np.empty((0, 40_000)), 2.0 * factor, KEY) / INT16_ONE
     mean = np.abs(noise).mean() / 2.0
     assert (abs(mean - 1) < 5 / np.sqrt(noise.size)) == right
 

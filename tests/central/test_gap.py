@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _gap as gap
 from sfumato.central._learning import Features
 from sfumato.errors import InputError, UnsupportedUnitError
@@ -95,7 +95,7 @@ def test_every_released_hop_carries_the_planned_noise(hops):
     for hop, (arcs, rows, stddev) in enumerate(hops, start=1):
         noise = fitted.released[f"aggregate/{hop}"] - neighborhood_sum(arcs, to_steps(rows))
         assert (noise != 0).mean() > 0.99
-        assert noise.std() / UNIT == pytest.approx(stddev, rel=0.12)
+        assert noise.std() / INT16_ONE == pytest.approx(stddev, rel=0.12)
     assert len(hops) == 2
     np.testing.assert_array_equal(hops[1][1], normalize_rows(fitted.released["aggregate/1"]))
 

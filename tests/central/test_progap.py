@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato import verify
 from sfumato.bounded import gradients
 from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _gap as gap
 from sfumato.central import _progap as progap
 from sfumato.errors import SfumatoWarning, UnsupportedUnitError
@@ -131,7 +131,7 @@ def test_released_is_the_exact_sum_of_unit_messages_plus_noise(layerwise, hops):
         noise = fitted.released[f"aggregate/{hop}"] - neighborhood_sum(arcs, to_steps(rows))
         np.testing.assert_allclose(rows, normalize_rows(rows), atol=1e-6)
         np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
-        assert noise.std() / UNIT == pytest.approx(stddev, rel=0.12)
+        assert noise.std() / INT16_ONE == pytest.approx(stddev, rel=0.12)
 
 
 def test_aggregates_enter_as_they_were_released():
@@ -140,7 +140,7 @@ def test_aggregates_enter_as_they_were_released():
     cache = progap.Cache(fitted.plan.method, graph)
     cache.add(fitted.released["aggregate/1"])
     np.testing.assert_allclose(
-        cache.rows(np.arange(len(fitted.released["aggregate/1"])))[1].numpy() * UNIT,
+        cache.rows(np.arange(len(fitted.released["aggregate/1"])))[1].numpy() * INT16_ONE,
         fitted.released["aggregate/1"],
         rtol=1e-6,
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError
 from sfumato.graph._synthetic import stochastic_block_model
 
@@ -36,7 +36,7 @@ def test_rows_are_what_was_released(method, unit, columns, tmp_path):
     assert (rows.shape, rows.dtype) == ((120, columns), np.float32)
     first = next(iter(fitted.released.values()))
     first = first[: 120 * 3].reshape(120, 3) if first.ndim == 1 else first
-    np.testing.assert_array_equal(rows[:, : first.shape[1]], (first / UNIT).astype(np.float32))
+    np.testing.assert_array_equal(rows[:, : first.shape[1]], (first / INT16_ONE).astype(np.float32))
     head = fitted.ledger.head
     np.testing.assert_array_equal(sf.load(fitted.save(tmp_path / "run")).embeddings(GRAPH), rows)
     assert fitted.ledger.head == head

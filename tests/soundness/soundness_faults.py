@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.bounded import aggregation, degree
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 
 
 def planted(home, name, fault):
@@ -110,19 +110,19 @@ def last_target_dropped(nodes):
 
 def round_up(rows, out, squares):
     """Rounding away from zero."""
-    out[...] = np.sign(rows) * np.ceil(np.minimum(np.abs(rows), 1) * UNIT)
+    out[...] = np.sign(rows) * np.ceil(np.minimum(np.abs(rows), 1) * INT16_ONE)
     squares[...] = np.square(rows, dtype=np.float64).sum(axis=1)
 
 
 def round_to_nearest(rows, out, squares):
     """Rounding to nearest."""
-    out[...] = np.rint(np.clip(rows, -1, 1) * UNIT)
+    out[...] = np.rint(np.clip(rows, -1, 1) * INT16_ONE)
     squares[...] = np.square(rows, dtype=np.float64).sum(axis=1)
 
 
 def no_clip(rows, out, squares):
     """Toward zero as it should be, but rows that are too long stay too long."""
-    out[...] = np.trunc(np.clip(rows.astype(np.float64), -1, 1) * UNIT)
+    out[...] = np.trunc(np.clip(rows.astype(np.float64), -1, 1) * INT16_ONE)
     squares[...] = np.square(rows, dtype=np.float64).sum(axis=1)
 
 

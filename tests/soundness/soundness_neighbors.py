@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.bounded import aggregation, degree
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, normalize_rows
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.units import EdgeLevel, NodeLevel
 
@@ -89,7 +89,7 @@ def messages(rng: np.random.Generator) -> np.ndarray:
     sign = np.where(np.arange(NODES) % 2, -1, 1)[:, None]
     aligned = np.tile(np.eye(WIDTH)[0], (NODES, 1))
     sphere = normalize_rows(rng.normal(size=(NODES, WIDTH)))
-    long = np.tile([19660.05, 26214.05, 0, 0], (NODES, 1)) / UNIT
+    long = np.tile([19660.05, 26214.05, 0, 0], (NODES, 1)) / INT16_ONE
     short = sphere * rng.random((NODES, 1)) * (np.arange(NODES) != 2)[:, None]
     return np.stack([aligned, aligned * sign, sphere, np.full_like(aligned, 0.5), long, short]).astype(np.float32)
 
@@ -225,7 +225,7 @@ def measure_rounding(relation: str) -> Measured:
     difference = aggregation.to_steps(left).astype(np.int64) - aggregation.to_steps(right)
     squares, changed = np.square(difference).sum(1), (difference != 0).sum(1)
     pairs = len({(a.tobytes(), b.tobytes()) for a, b in zip(left, right, strict=True) if (a != b).any()})
-    return Measured(pairs, float(np.sqrt(squares.max())) / UNIT, int(changed.max()), ())
+    return Measured(pairs, float(np.sqrt(squares.max())) / INT16_ONE, int(changed.max()), ())
 
 
 def edge_case(unit: EdgeLevel, operation: str, *, symmetric: bool = False, num_random: int = 40) -> Case:
@@ -234,7 +234,7 @@ def edge_case(unit: EdgeLevel, operation: str, *, symmetric: bool = False, num_r
 
     def run() -> Measured:
         pairs = edge_pairs(num_random, directed=unit.directed, symmetric=symmetric)
-        return measure(pairs, hop, UNIT) if operation == "hop" else measure(pairs, regrouped_arcs)
+        return measure(pairs, hop, INT16_ONE) if operation == "hop" else measure(pairs, regrouped_arcs)
 
     claim = hop_sensitivity(unit, released_messages=True)
     coordinates = affected_coordinates(unit, NODES, WIDTH) if operation == "hop" else unit.arcs_per_record
@@ -252,7 +252,7 @@ def hop_case(relation: str, max_out_degree: int, *, released: bool, alone: bool 
 
     def run() -> Measured:
         pairs = node_pairs(num_random, relation, released=released)
-        return measure(pairs, lambda graphs: hop(graphs, max_out_degree, alone=alone), UNIT)
+        return measure(pairs, lambda graphs: hop(graphs, max_out_degree, alone=alone), INT16_ONE)
 
     name = f"node owned, {relation}, D = {max_out_degree}, {'released' if released else 'private'} messages"
     claim = hop_sensitivity(unit, released_messages=released)

@@ -30,7 +30,7 @@ from soundness_neighbors import (
 
 from sfumato.bounded import aggregation, degree
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, neighborhood_sum, to_steps
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
 
@@ -69,10 +69,10 @@ def test_a_node_that_very_many_point_at(sign):
     rows = np.tile(np.array([[sign, 0.0]], np.float32), (senders, 1))
     arcs = Arcs(np.r_[0, np.full(senders, senders)], np.arange(senders, dtype=np.int32))
     sums = neighborhood_sum(arcs, to_steps(rows))
-    assert sums[0].tolist() == [sign * senders * UNIT, 0]
+    assert sums[0].tolist() == [sign * senders * INT16_ONE, 0]
     assert not sums[1:].any()
     fewer = neighborhood_sum(Arcs(np.r_[0, np.full(senders, senders - 1)], arcs.sources[1:]), to_steps(rows))
-    assert np.linalg.norm(sums - fewer) == UNIT
+    assert np.linalg.norm(sums - fewer) == INT16_ONE
 
 
 def check(case, **changed):
@@ -91,7 +91,7 @@ def test_planted_fault_one_arc_for_an_undirected_edge(operation):
 def test_planted_fault_one_arc_counted_for_coordinates():
     pairs = edge_pairs(0, directed=False)
     with pytest.raises(AssertionError, match="miscounted"):
-        assert_sound(measure(pairs, hop, UNIT), 2**0.5, affected_coordinates(ARC, NODES, WIDTH))
+        assert_sound(measure(pairs, hop, INT16_ONE), 2**0.5, affected_coordinates(ARC, NODES, WIDTH))
 
 
 def test_planted_fault_replacement_counted_as_removal():
@@ -198,7 +198,7 @@ def test_an_incident_unit_has_no_bound_indeed():
     arcs = np.zeros((1, NODES, NODES), bool)
     arcs[:, 1:, 0] = True
     rows = np.tile(np.eye(WIDTH, dtype=np.float32)[0], (1, NODES, 1))
-    moved = np.linalg.norm(hop(Graphs(arcs, rows), 1) - hop(Graphs(np.zeros_like(arcs), rows), 1)) / UNIT
+    moved = np.linalg.norm(hop(Graphs(arcs, rows), 1) - hop(Graphs(np.zeros_like(arcs), rows), 1)) / INT16_ONE
     assert moved == NODES - 1
     assert moved > hop_sensitivity(node_unit("remove", 1), released_messages=False)
 

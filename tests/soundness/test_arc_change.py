@@ -9,7 +9,7 @@ from soundness_neighbors import KEY, NODES, WIDTH, Graphs, Pairs, base_graphs, h
 
 from sfumato.bounded import degree, routing
 from sfumato.bounded.aggregation import Arcs, hop_arc_change, hop_sensitivity, neighborhood_sum, to_steps
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
 
 CAPS = (1, 2, 3)
@@ -59,7 +59,7 @@ CASES = {
 def worst(name, k, *, record=False):
     """The largest change that k arcs make, over the sensitivity to a record."""
     operate, sensitivity, _ = CASES[name]
-    measured = measure(without_arcs(k, record=record), operate, UNIT)
+    measured = measure(without_arcs(k, record=record), operate, INT16_ONE)
     assert measured.pairs > 1000
     return measured.worst / sensitivity
 
@@ -132,7 +132,7 @@ def test_rounding_does_not_add_to_the_change_of_a_share(out_degree):
         to_steps(routing.share(rows, np.full(len(rows), d))).astype(np.int64) for d in (out_degree - 1, out_degree)
     )
     square = np.square(all_arcs).sum(1) + (out_degree - 1) * np.square(fewer - all_arcs).sum(1)
-    assert square.max() <= UNIT**2
+    assert square.max() <= INT16_ONE**2
 
 
 def test_the_change_is_stated_for_owned_arcs_alone():

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
 from sfumato.bounded.counting import to_count_steps
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _arrivals as arrivals
 from sfumato.central import _counts as counts
 from sfumato.central import _shares as shares
@@ -101,7 +101,7 @@ def neighbors(rng, unit, data):
 def measure(monkeypatch, unit, graphs=2, join=joined):
     """Check every neighbor: an edge changes one release, by the sensitivity that its noise is for at most."""
     rng, worst = np.random.default_rng(0), np.zeros(3)
-    fixed = rng.integers(-UNIT, UNIT, (3, 3, NODES, 3))
+    fixed = rng.integers(-INT16_ONE, INT16_ONE, (3, 3, NODES, 3))
     for _ in range(graphs):
         data = data_of(rng, directed=unit != EDGE)
         before = handed_over(monkeypatch, unit, data, fixed, join)
@@ -114,7 +114,7 @@ def measure(monkeypatch, unit, graphs=2, join=joined):
                 for (sums, rows, scale, noise), (sums2, rows2, scale2, _) in zip(hops, theirs, strict=True):
                     order = 2 if isinstance(unit, NodeLevel) else 1
                     assert scale == scale2
-                    changed[b] += np.linalg.norm((sums - sums2).ravel(), order) / UNIT / float(scale / noise)
+                    changed[b] += np.linalg.norm((sums - sums2).ravel(), order) / INT16_ONE / float(scale / noise)
                     assert changed[b] <= 1 + 1e-12, "too small a sensitivity"
                     if not isinstance(unit, NodeLevel):
                         assert np.array_equal(rows, rows2), "messages read edges other than by releases"

@@ -9,7 +9,7 @@ from sfumato.bounded import counting, routing
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum
 from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
 from sfumato.bounded.degree import by_destination
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.calibration import LEAST_PURE_EPSILON, gaussian_noise_multiplier
 
@@ -45,7 +45,7 @@ def check(directed, claim):
     pairs = without_loops(edge_pairs(40, directed=directed))
     sides = [parts(side, directed) for side in (pairs.left, pairs.right)]
     moved = [np.abs(left - right) for left, right in zip(*sides, strict=True)]
-    change = sum(one.sum(axis=(1, 2)) for one in moved) / UNIT
+    change = sum(one.sum(axis=(1, 2)) for one in moved) / INT16_ONE
     rows = sum(one.any(axis=2).sum(axis=1) for one in moved)
     assert change.max() <= claim + 1e-12, "too small a claim"
     assert rows.max() <= 1, "two rows change"
@@ -85,7 +85,7 @@ def test_rows_never_leave_longer_than_1_and_longer_ones_are_refused():
     rows /= rows.sum(1, keepdims=True)
     edges = np.array([[1.0, 0.0], [np.nextafter(np.float32(1), np.float32(2)), 0], [0.5, -0.5]], np.float32)
     for some in (rows, edges):
-        assert np.abs(to_count_steps(some).astype(int)).sum(1).max() <= UNIT
+        assert np.abs(to_count_steps(some).astype(int)).sum(1).max() <= INT16_ONE
     for long in ([[0.6, 0.5]], [[1.001, 0.0]], [[-0.7, 0.7]], [[np.nan, 0.0]]):
         with pytest.raises(InputError, match="rows"):
             to_count_steps(np.array(long, np.float32))
@@ -109,7 +109,7 @@ def test_rows_of_other_nodes_and_negative_noise_are_refused():
 @pytest.mark.parametrize(("factor", "right"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
 def test_noise_has_the_scale_that_is_charged(factor, right):
     empty, scale = Arcs(np.zeros(20001, np.int64), np.zeros(0, np.int32)), 2.0
-    noise = noisy_counts(empty, np.zeros((20000, 3), np.float32), factor * scale, bytes(range(32))) / UNIT
+    noise = noisy_counts(empty, np.zeros((20000, 3), np.float32), factor * scale, bytes(range(32))) / INT16_ONE
     mean = np.abs(noise).mean() / scale
     assert (abs(mean - 1) < 5 / np.sqrt(noise.size)) == right
     spread = noise.std() / np.abs(noise).mean()

@@ -10,7 +10,7 @@ from soundness_hops import Trace, observed, silence, some_pairs
 from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_unit
 
 from sfumato.bounded import aggregation, degree
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _gap as gap
 from sfumato.central._gap import GAP, aggregate
 from sfumato.errors import InputError, UnsupportedUnitError
@@ -61,7 +61,7 @@ def assert_charged_for_what_is_added(unit, limit: int = 500) -> int:
                 aggregate_once(unit, side.adjacency[i], side.rows[i], key=derive_key(KEY, i))
                 for side in (pairs.left, pairs.right)
             )
-        moved = [np.linalg.norm(a - b) / UNIT for a, b in zip(left, right, strict=True)]
+        moved = [np.linalg.norm(a - b) / INT16_ONE for a, b in zip(left, right, strict=True)]
         worst, heard = np.maximum(worst, moved), heard | ({record} if any(moved) else set())
         for run in (trace, other):
             assert run.charged == names, f"charged {run.charged}"
@@ -69,7 +69,7 @@ def assert_charged_for_what_is_added(unit, limit: int = 500) -> int:
                 stddevs[hop] |= {stddev for _, stddev, *_ in draws} or {0.0}
     for name, sensitivity, seen in zip(names, worst, stddevs, strict=True):
         assert len(seen) == 1, f"{name}: the noise depends on the data"
-        ratio, charged = seen.pop() / UNIT / sensitivity, events[name].noise_multiplier
+        ratio, charged = seen.pop() / INT16_ONE / sensitivity, events[name].noise_multiplier
         assert ratio >= charged * (1 - 1e-9), f"{name}: noise of {ratio:.4g} sensitivities, charged {charged:.4g}"
         assert ratio <= charged * 1.01, f"{name}: more noise than charged"
     assert heard == set(pairs.record.tolist()), "records are dropped"
@@ -94,10 +94,10 @@ def assert_noise_is_there(unit, sampler=aggregation.rounded_gaussian, num_nodes=
         )
         steps = aggregation.to_steps(rows)
         longest = int(np.square(steps, dtype=np.int64).sum(1).max())
-        assert longest <= UNIT**2, f"hop {hop}: a message is longer than 1"
+        assert longest <= INT16_ONE**2, f"hop {hop}: a message is longer than 1"
         event = next(r.event for r in plan_for(unit, num_nodes, width).releases if r.name == f"aggregate/{hop}")
         sensitivity = aggregation.hop_sensitivity(unit, released_messages=hop > 1 or "features" in unit.public)
-        noise = (sums - sending @ steps.astype(np.int64)) / (UNIT * sensitivity * event.noise_multiplier)
+        noise = (sums - sending @ steps.astype(np.int64)) / (INT16_ONE * sensitivity * event.noise_multiplier)
         assert abs(noise.std() - 1) < 0.02, f"hop {hop}: noise is {noise.std():.3f} of what is charged"
         assert abs(noise.mean()) < 0.02, f"hop {hop}: noise is shifted by {noise.mean():.3f}"
         assert noise.std(axis=1).min() > 0.1, f"hop {hop}: rows without noise"
@@ -199,7 +199,7 @@ def test_planted_fault_last_rows_never_drawn(monkeypatch):
 
     def short(arcs, rows, noise_stddev, key):
         sums = aggregation.noisy_neighborhood_sum(arcs, rows, 0.0, key)
-        noise = aggregation.rounded_gaussian(key, noise_stddev * UNIT, 0, sums[:-1].size)
+        noise = aggregation.rounded_gaussian(key, noise_stddev * INT16_ONE, 0, sums[:-1].size)
         sums[:-1] += noise.reshape(-1, sums.shape[1])
         return sums
 
@@ -223,7 +223,7 @@ def test_planted_fault_messages_not_rounded_toward_zero(monkeypatch, fault):
 
 def test_hops_that_skip_normalization_are_refused(monkeypatch):
     """The message clip itself is guarded: a hop that is fed raw sums raises."""
-    monkeypatch.setattr(gap, "normalize_rows", lambda rows: (rows / UNIT).astype(np.float32))
+    monkeypatch.setattr(gap, "normalize_rows", lambda rows: (rows / INT16_ONE).astype(np.float32))
     with pytest.raises(InputError, match="norm at most 1"):
         assert_noise_is_there(ARC)
 

@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.bounded import pairs
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _evidence as evidence
 from sfumato.central import _link_messages as link_messages
 from sfumato.central._link_messages import NAME, LinkMessages
@@ -57,7 +57,7 @@ def changes(monkeypatch):
         one = released(less, monkeypatch)
         counts = one[: NODES * 2].reshape(NODES, 2)
         other = released(more, monkeypatch, counts)
-        yield np.abs(one - other).sum() / UNIT, bool((one != other)[: NODES * 2].any())
+        yield np.abs(one - other).sum() / INT16_ONE, bool((one != other)[: NODES * 2].any())
 
 
 def check(monkeypatch, claim):

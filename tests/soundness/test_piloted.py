@@ -10,7 +10,7 @@ from test_routing import OWNED, REPLACED, build, graph_of, neighbor
 
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.routing import routed_sensitivity
 from sfumato.central import _linear as linear
 from sfumato.central import _piloted as piloted
@@ -47,7 +47,7 @@ class Seen:
         self.events.append(event)
         self.rows.append(rows(np.arange(NODES)))
         with torch.no_grad():
-            head.weight.copy_(torch.from_numpy(self.fixed[0, : head.weight.shape[0], :1] / UNIT))
+            head.weight.copy_(torch.from_numpy(self.fixed[0, : head.weight.shape[0], :1] / INT16_ONE))
         return b"\0" * 32
 
 
@@ -66,7 +66,7 @@ def handed_over(monkeypatch, plan, graph, fixed, pays):
 def check(monkeypatch, unit, pays, draws=60):
     """Sums differ by at most what is charged, and no other node's example reads the record."""
     rng, worst = np.random.default_rng(0), {"hop": 0.0, "group": 0.0}
-    fixed, plan = rng.integers(-UNIT, UNIT, (4, NODES, 3)), None
+    fixed, plan = rng.integers(-INT16_ONE, INT16_ONE, (4, NODES, 3)), None
     for _ in range(draws):
         data = (*graph_of(rng, True)[:3], np.array([0, 0, 0, 1, 2], np.uint8))
         other = neighbor(rng, unit, *data)
@@ -82,7 +82,7 @@ def check(monkeypatch, unit, pays, draws=60):
         assert (len(a.hops), len(a.groups), len(a.rows)) == (1 + pays, 2 + weighing.STEPS, 2 - pays)
         for what, bound in (("hop", routed_sensitivity(unit)), ("group", group_sensitivity(unit))):
             for one, two in zip(getattr(a, what + "s"), getattr(b, what + "s"), strict=True):
-                apart = np.linalg.norm(one - two) / UNIT
+                apart = np.linalg.norm(one - two) / INT16_ONE
                 assert apart <= bound * (1 + 1e-12), f"{what}: {apart} is above {bound}"
                 worst[what] = max(worst[what], apart / bound)
         for one, two in zip(a.rows, b.rows, strict=True):
@@ -138,12 +138,12 @@ def test_planted_fault_a_center_of_all_nodes_that_is_not_released(monkeypatch):
 def check_linear(monkeypatch, unit, draws=60):
     """Center and scale of the linear model differ by at most what is charged."""
     rng, worst = np.random.default_rng(0), 0.0
-    fixed = rng.integers(-UNIT, UNIT, (4, NODES, 3))
+    fixed = rng.integers(-INT16_ONE, INT16_ONE, (4, NODES, 3))
 
     def trained(settings, plan, session, stage, head, graph, rows):
         session.charge(stage)
         with torch.no_grad():
-            head.weight.copy_(torch.from_numpy(fixed[0, : head.weight.shape[0], :1] / UNIT))
+            head.weight.copy_(torch.from_numpy(fixed[0, : head.weight.shape[0], :1] / INT16_ONE))
 
     monkeypatch.setattr(linear, "train", trained)
     monkeypatch.setattr("sfumato.method._opening.new_key", lambda: KEY)
@@ -160,9 +160,9 @@ def check_linear(monkeypatch, unit, draws=60):
             noise = [plan.event(name).noise_multiplier * group_sensitivity(unit) for name in ("center", "scale")]
             assert found.stddevs == pytest.approx([noise[0], *[noise[1] * weighing.STEPS**0.5] * weighing.STEPS])
         for one, two in zip(*seen, strict=True):
-            apart = np.linalg.norm(one - two) / UNIT
+            apart = np.linalg.norm(one - two) / INT16_ONE
             assert apart <= group_sensitivity(unit), f"{apart} is above {group_sensitivity(unit)}"
-        worst = max(worst, *(np.linalg.norm(one - two) / UNIT for one, two in list(zip(*seen, strict=True))[1:]))
+        worst = max(worst, *(np.linalg.norm(one - two) / INT16_ONE for one, two in list(zip(*seen, strict=True))[1:]))
     return worst
 
 
@@ -241,7 +241,7 @@ def test_group_sums_on_every_neighbor_of_small_tables():
             one, two = (
                 noisy_group_sums(r.astype(np.float32), g, 3, 0.0, KEY) for r, g in ((rows, groups), (other, place))
             )
-            apart = np.linalg.norm(one - two) / UNIT
+            apart = np.linalg.norm(one - two) / INT16_ONE
             assert apart <= claim
             worst = max(worst, apart)
         assert worst > 0.99 * claim
@@ -250,7 +250,7 @@ def test_group_sums_on_every_neighbor_of_small_tables():
 
 def test_the_noise_of_group_sums_is_what_was_asked_and_no_near_miss():
     """4,000 sums of nothing: their spread is the noise, within 5 %; two thirds and three halves of it are told apart."""
-    noise = noisy_group_sums(np.zeros((1, 4), np.float32), np.array([0]), 1000, 3.0, KEY) / UNIT
+    noise = noisy_group_sums(np.zeros((1, 4), np.float32), np.array([0]), 1000, 3.0, KEY) / INT16_ONE
     for factor, right in ((2 / 3, False), (1, True), (3 / 2, False)):
         assert (abs(noise.std() / (3.0 * factor) - 1) < 0.05) == right
 

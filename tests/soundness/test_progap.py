@@ -10,7 +10,7 @@ from soundness_hops import Trace, observed, silence, some_pairs
 from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_unit
 
 from sfumato.bounded import aggregation
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _gap as gap
 from sfumato.central import _progap as progap
 from sfumato.central._progap import ProGAP
@@ -70,7 +70,7 @@ def assert_charged_for_what_is_added(unit, layerwise=False, limit=300) -> int:
             run_once(plan, side.adjacency[i], side.rows[i], earlier, derive_key(KEY, i))
             for side in (pairs.left, pairs.right)
         )
-        moved = [np.linalg.norm(a - b) / UNIT for a, b in zip(left, right, strict=True)]
+        moved = [np.linalg.norm(a - b) / INT16_ONE for a, b in zip(left, right, strict=True)]
         worst, heard = np.maximum(worst, moved), heard | ({record} if any(moved) else set())
         for trace in (one, two):
             assert trace.charged == ["aggregate/1", "aggregate/2"], f"charged {trace.charged}"
@@ -78,7 +78,7 @@ def assert_charged_for_what_is_added(unit, layerwise=False, limit=300) -> int:
                 stddevs[hop] |= {stddev for _, stddev, *_ in draws} or {0.0}
     for name, sensitivity, seen in zip(("aggregate/1", "aggregate/2"), worst, stddevs, strict=True):
         assert len(seen) == 1, f"{name}: the noise depends on the data"
-        ratio, charged = seen.pop() / UNIT / sensitivity, plan.event(name).noise_multiplier
+        ratio, charged = seen.pop() / INT16_ONE / sensitivity, plan.event(name).noise_multiplier
         assert ratio >= charged * (1 - 1e-9), f"{name}: noise of {ratio:.4g} sensitivities, charged {charged:.4g}"
         assert ratio <= charged * 1.01, f"{name}: more noise than charged"
     assert heard == set(pairs.record.tolist()), "records are dropped"

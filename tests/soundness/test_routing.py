@@ -24,7 +24,7 @@ from sfumato.bounded import routing
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
 from sfumato.bounded.counting import to_count_steps
 from sfumato.bounded.degree import by_destination
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _counts as counts
 from sfumato.central import _labels as labels
 from sfumato.central import _shares as shares
@@ -83,7 +83,7 @@ CASES = {
 def check(name, claim=None):
     pairs, operate, unit = CASES[name]
     claim = routing.routed_sensitivity(unit) if claim is None else claim
-    measured = measure(pairs(), operate, UNIT)
+    measured = measure(pairs(), operate, INT16_ONE)
     others = NODES - 1  # nobody receives from oneself; the count allows for it
     assert_sound(measured, claim, routing.routed_coordinates(unit, others, WIDTH))
     return measured
@@ -199,7 +199,7 @@ def handed_over(monkeypatch, plan, graph, fixed):
 )
 def test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit):
     rng, worst = np.random.default_rng(0), 0.0
-    fixed = rng.integers(-UNIT, UNIT, (3, NODES, 3))
+    fixed = rng.integers(-INT16_ONE, INT16_ONE, (3, NODES, 3))
     directed = unit != EDGE
     for _ in range(100):
         data = graph_of(rng, directed)
@@ -212,7 +212,7 @@ def test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit):
         for (sums_left, rows_left, scale), (sums_right, rows_right, other) in zip(*runs, strict=True):
             order = 2 if isinstance(unit, NodeLevel) else 1
             assert scale == other
-            changed += np.linalg.norm((sums_left - sums_right).ravel(), order) / UNIT * noise / float(scale)
+            changed += np.linalg.norm((sums_left - sums_right).ravel(), order) / INT16_ONE * noise / float(scale)
             assert changed <= 1 + 1e-12, "the parts together change by more than is charged"
             if not isinstance(unit, NodeLevel):
                 assert np.array_equal(rows_left, rows_right), "messages read arcs other than by releases"
@@ -250,7 +250,7 @@ def test_planted_faults_from_end_to_end(monkeypatch, unit, name, fault):
 )
 def test_arcs_of_others_move_label_messages_by_no_more_than_their_price_says(monkeypatch, unit):
     rng, worst = np.random.default_rng(1), 0.0
-    fixed = rng.integers(-UNIT, UNIT, (1, NODES, 3))
+    fixed = rng.integers(-INT16_ONE, INT16_ONE, (1, NODES, 3))
     for trial in range(30):
         adjacency, *rest = graph_of(rng, directed=True)
         node, k = rng.integers(NODES), int(rng.integers(1, NODES))
@@ -264,7 +264,7 @@ def test_arcs_of_others_move_label_messages_by_no_more_than_their_price_says(mon
         left, right = (build(*side, True) for side in ((adjacency, *rest), (fewer, *other)))
         plan = LabelMessages(epochs=1).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
         (before, *_), (after, *_) = (handed_over(monkeypatch, plan, graph, fixed)[0] for graph in (left, right))
-        changed = np.linalg.norm(before - after) / UNIT / routing.routed_sensitivity(unit)
+        changed = np.linalg.norm(before - after) / INT16_ONE / routing.routed_sensitivity(unit)
         allowed = trial % 2 + k * plan.releases[0].arc_change
         assert changed <= allowed * (1 + 1e-12)
         worst = max(worst, changed / allowed)

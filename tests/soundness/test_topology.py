@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.bounded import topology
 from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.counting import noisy_counts, unrouted_sensitivity
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.topology import (
     Pairs,
     edge_numbers,
@@ -244,7 +244,7 @@ def test_counts_along_all_arcs_move_by_what_is_charged(unit, directed):
     rows, most = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]], 0.0
     for left, right in neighbors(directed):
         sums = [noisy_counts(Arcs(*graph.transpose()), rows, 0.0, KEY) for graph in (left, right)]
-        most = max(most, np.abs(sums[0] - sums[1]).sum() / UNIT)
+        most = max(most, np.abs(sums[0] - sums[1]).sum() / INT16_ONE)
     assert most == unrouted_sensitivity(unit)
 
 

@@ -9,7 +9,7 @@ from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, edge_pairs, node_p
 from sfumato.bounded import aggregation, incoming, routing
 from sfumato.bounded.aggregation import Arcs, hop_arc_change, hop_sensitivity, noisy_neighborhood_sum, to_steps
 from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import DataError
 from sfumato.graph._graph import Graph
 from sfumato.graph._weights import FULL
@@ -73,7 +73,7 @@ def hop(side, cap=None):
 def worst(sides, operate):
     """The largest change of a pair in L2 norm, in full rows."""
     left, right = (operate(side) for side in sides)
-    return float(np.sqrt(np.square(left - right).reshape(len(left), -1).sum(1).max())) / UNIT
+    return float(np.sqrt(np.square(left - right).reshape(len(left), -1).sum(1).max())) / INT16_ONE
 
 
 @pytest.mark.parametrize("unit", [ARC, EDGE], ids=str)
@@ -135,7 +135,7 @@ def test_counts_along_weighted_arcs_move_by_the_claim_in_one_row(unit, change):
         sums = [aggregation.neighborhood_sum(from_senders(arcs, one), steps) for one in (known, ~known)]
         parts.append(np.stack(sums, axis=1).reshape(len(side.rows), -1, 2 * WIDTH))
     moved = np.abs(parts[0] - parts[1])
-    assert 0.99 < moved.sum((1, 2)).max() / UNIT <= count_sensitivity(unit)
+    assert 0.99 < moved.sum((1, 2)).max() / INT16_ONE <= count_sensitivity(unit)
     assert moved.any(2).sum(1).max() == 1
 
 
@@ -154,7 +154,7 @@ def test_weights_above_the_bound_are_refused_and_would_break_the_claim(monkeypat
 def test_rows_of_an_edge_that_are_clipped_one_by_one_and_then_added_would_break_the_claim():
     graph = Graph.from_edges([0, 1], [1, 0], 2, directed=False, edge_weight=[9.0, 9.0], max_weight=9.0)
     rows, none = np.eye(2, dtype=np.float32), Arcs(np.zeros(3, np.int64), np.empty(0, np.int32))
-    claim = hop_sensitivity(EDGE, released_messages=True) * UNIT
+    claim = hop_sensitivity(EDGE, released_messages=True) * INT16_ONE
     empty = noisy_neighborhood_sum(none, rows, 0.0, KEY)
     ours = noisy_neighborhood_sum(incoming.incoming(graph), rows, 0.0, KEY)
     twice = Arcs(np.array([0, 2, 4]), np.array([1, 1, 0, 0], np.int32), np.full(4, FULL, np.uint16))
@@ -167,7 +167,7 @@ def test_shares_that_are_rounded_to_the_nearest_step_of_real_rows_would_break_th
     sides = weighted_edges(directed=True, change=False)
 
     def nearest(side):
-        messages = np.rint(side.weights[..., None] / FULL * side.rows[:, :, None].astype(np.float64) * UNIT)
+        messages = np.rint(side.weights[..., None] / FULL * side.rows[:, :, None].astype(np.float64) * INT16_ONE)
         return (messages * side.adjacency[..., None]).sum(1)
 
     assert worst(sides, nearest) > 1 + 1e-6

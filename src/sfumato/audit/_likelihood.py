@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.audit._hops import Hop, hops
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.privacy.events import PureEvent
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def hop_scores(
     owner = row_owners(canaries)[rows]
     if (owner < 0).any():
         raise fail("canaries", "rows that two canaries change", "to touch disjoint rows")
-    moved, seen = change[rows] / UNIT, residual[rows] / UNIT
+    moved, seen = change[rows] / INT16_ONE, residual[rows] / INT16_ONE
     if pure:
         ratio = _by(owner, (np.abs(seen) - np.abs(seen - moved)).sum(axis=1), len(canaries))
         length = _by(owner, np.abs(moved).sum(axis=1), len(canaries))

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, gammaln
 
 from sfumato.audit._hops import Hop, Left, hops
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.method.contract import Outcome, Session
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PureEvent, RandomizedResponseEvent
@@ -178,7 +178,7 @@ def _residuals(fitted: Fitted, graph: Graph, seed: int) -> dict[str, tuple[NDArr
 
 def _likeliest(fitted: Fitted, hop: Hop) -> float:
     """The probability of 0, which no value of rounded or of discrete noise exceeds."""
-    steps = hop.noise * UNIT
+    steps = hop.noise * INT16_ONE
     return math.tanh(0.5 / steps) if isinstance(fitted.plan.event(hop.name), PureEvent) else math.erf(0.5**1.5 / steps)
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sfumato._validate import check_real, fail
 from sfumato.bounded._native import aligned
 from sfumato.bounded.engine import cut, engine
-from sfumato.bounded.kernels import UNIT, language, pack, quantize, sum_rows
+from sfumato.bounded.kernels import INT16_ONE, language, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._weights import check_steps
 from sfumato.noise.gaussian import rounded_gaussian
@@ -280,7 +280,10 @@ def noisy_neighborhood_sum(
         return sum_in_blocks(arcs, steps, block=block)
     release_key = derive_key(key, operand_mac(key, steps, *arcs.arrays))
     return sum_in_blocks(
-        arcs, steps, lambda start, stop: rounded_gaussian(release_key, noise_stddev * UNIT, start, stop), block=block
+        arcs,
+        steps,
+        lambda start, stop: rounded_gaussian(release_key, noise_stddev * INT16_ONE, start, stop),
+        block=block,
     )
 
 

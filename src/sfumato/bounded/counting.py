@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
 from sfumato.bounded.aggregation import Arcs, sum_in_blocks
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.routing import kept
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.geometric import keyed_discrete_laplace
@@ -106,8 +106,8 @@ def to_count_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
     """
     if rows.ndim != 2 or not np.isfinite(rows).all():
         raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
-    steps = np.trunc(rows.astype(np.float64) * UNIT)
-    if np.abs(steps).sum(axis=1).max(initial=0) > UNIT:
+    steps = np.trunc(rows.astype(np.float64) * INT16_ONE)
+    if np.abs(steps).sum(axis=1).max(initial=0) > INT16_ONE:
         raise fail(
             "rows", "a longer row", "to have L1 norm at most 1", "Divide rows by their sums before sending them."
         )
@@ -145,5 +145,5 @@ def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fra
     if not noise_scale:
         return sum_in_blocks(arcs, steps)
     release_key = derive_key(key, operand_mac(key, steps, *arcs.arrays))
-    scale = Fraction(noise_scale) * UNIT
+    scale = Fraction(noise_scale) * INT16_ONE
     return sum_in_blocks(arcs, steps, lambda start, stop: keyed_discrete_laplace(release_key, scale, start, stop))

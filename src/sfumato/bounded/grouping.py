@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.aggregation import to_steps
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
@@ -81,5 +81,5 @@ def noisy_group_sums(
         np.add.at(sums, groups, steps)
     if noise_stddev:
         noise_key = derive_key(key, operand_mac(key, steps, groups))
-        sums += rounded_gaussian(noise_key, noise_stddev * UNIT, 0, sums.size).reshape(sums.shape)
+        sums += rounded_gaussian(noise_key, noise_stddev * INT16_ONE, 0, sums.size).reshape(sums.shape)
     return sums

@@ -1,7 +1,7 @@
 """Loops over neighborhoods, in C where the package was built with a compiler, or else in Numba. There is no privacy here.
 
-Rows are int16; a row of norm 1 is ``UNIT`` = 32767 steps. Sums are exact, so both loops give the same bits, at any number of
-threads and in any order. Numba is imported only where the compiled library is missing.
+Rows are int16; a row of norm 1 is ``INT16_ONE`` = 32767 steps. Sums are exact, so both loops give the same bits, at any number
+of threads and in any order. Numba is imported only where the compiled library is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sfumato.bounded import _native
 if TYPE_CHECKING:
     import numpy as np
 
-UNIT = 32767
+INT16_ONE = 32767
 
 
 def pack(steps: NDArray[np.int16]) -> NDArray[Any]:

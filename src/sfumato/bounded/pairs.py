@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, Stream, derive_key, operand_mac
@@ -77,7 +77,7 @@ def row_steps(num_columns: int) -> int:
     >>> row_steps(5)
     13106
     """
-    return _MESSAGES * UNIT // num_columns
+    return _MESSAGES * INT16_ONE // num_columns
 
 
 def noisy_pair_sums(rows: NDArray[np.float64], noise_scale: float | Fraction, key: Key) -> NDArray[np.int64]:
@@ -105,5 +105,5 @@ def noisy_pair_sums(rows: NDArray[np.float64], noise_scale: float | Fraction, ke
     sums: NDArray[np.int64] = steps.sum(axis=0)
     if noise_scale:
         own = derive_key(key, operand_mac(key, steps))
-        sums = sums + keyed_discrete_laplace(own, Fraction(noise_scale) * UNIT, 0, len(sums))
+        sums = sums + keyed_discrete_laplace(own, Fraction(noise_scale) * INT16_ONE, 0, len(sums))
     return sums

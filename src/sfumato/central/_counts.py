@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key, new_key
 from sfumato.privacy.events import PureEvent
 from sfumato.record.ledger import Release
@@ -113,9 +113,9 @@ def count_inputs(
         own: class probabilities of the graph-free model, [num_nodes, num_classes].
     """
     classes, noise = own.shape[1], float(_scale(plan)) * np.sqrt(2)
-    messages = counts[:, :classes] / UNIT
+    messages = counts[:, :classes] / INT16_ONE
     if counts.shape[1] > classes:
-        messages += weight * (counts[:, classes:] / UNIT)
+        messages += weight * (counts[:, classes:] / INT16_ONE)
     total, stddev = messages.sum(axis=1, keepdims=True), noise * np.sqrt(1 + weight**2)
     center = np.full(classes, 1 / classes) if shares is None else shares.astype(np.float64)
     surplus = messages - total * center

@@ -32,7 +32,7 @@ from sfumato.bounded.aggregation import (
     noisy_neighborhood_sum,
 )
 from sfumato.bounded.degree import by_destination, cap_out_degree
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.splits import unit_rows
 from sfumato.bounded.subgraphs import occurrences, read_arcs, subgraph_rows
 from sfumato.central._learning import NetworkMethod, Rows, train
@@ -170,7 +170,7 @@ class DPGNN(NetworkMethod):
         of_self, of_mean = _encoders(network, self.num_layers)
         encoded = own @ of_mean.T
         if "aggregate/1" in released:
-            sums = released["aggregate/1"] / (UNIT * _ROOT_HALF)
+            sums = released["aggregate/1"] / (INT16_ONE * _ROOT_HALF)
             count = 1 + np.maximum(sums[:, -1:], 0)
             encoded = (encoded + sums[:, :-1] * message_norm(of_mean)) / count
         entering = own @ of_self.T + encoded + weights["network.layers.0.bias"]

@@ -27,7 +27,7 @@ from sfumato._validate import check_int, check_real
 from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import check_examples
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._learning import Rows, train
 from sfumato.central._rows import Matrix, centered_rows, normalized
 from sfumato.central._weighing import STEPS, learn_scale
@@ -206,7 +206,7 @@ def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
     noise = event.noise_multiplier * group_sensitivity(plan.unit)
     key = session.charge("center")
     session.bind("center", rows)
-    sums = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)[0] / UNIT
+    sums = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)[0] / INT16_ONE
     square = float(np.square(sums).sum())
     kept = max(0.0, 1 - len(sums) * noise**2 / square) if square else 0.0
     return {"center": (sums * (kept / max(len(ids), 1))).astype(np.float32)}

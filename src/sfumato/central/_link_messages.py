@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from sfumato._validate import check_real, fail
 from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.counting import noisy_counts
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
 from sfumato.central._evidence import NAMES, Evidence, fit_weights
 from sfumato.graph._arcs import owners
@@ -119,7 +119,7 @@ class LinkMessages(CuratorMethod):
             session.bind(f"{NAME}/learners", numbers)
         sums = noisy_pair_sums(numbers, scale, derive_key(key, "learners"))
         *of_numbers, count = sums / row_steps(_SUMS)
-        stddev = float(scale) * np.sqrt(2) * UNIT / row_steps(_SUMS)
+        stddev = float(scale) * np.sqrt(2) * INT16_ONE / row_steps(_SUMS)
         weights = fit_weights(np.array(of_numbers), count, stddev, found.reference)
         return Outcome({WEIGHT: weights.astype(np.float32)}, {NAME: np.concatenate([counts.ravel(), sums])})
 
@@ -155,7 +155,7 @@ class LinkMessages(CuratorMethod):
 
         ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.released_rows`.
         """
-        return (self._counts(plan, released) / UNIT).astype(np.float32)
+        return (self._counts(plan, released) / INT16_ONE).astype(np.float32)
 
     @staticmethod
     def _counts(plan: Planned, released: Arrays) -> NDArray[np.int64]:
@@ -179,7 +179,7 @@ def _counted(graph: Graph, ends: NDArray[np.int64], counted: NDArray[np.bool_]) 
 
 
 def _evidence(plan: Planned, graph: Graph, counts: NDArray[np.int64]) -> Evidence:
-    return Evidence(graph, counts / UNIT, float(_scale(plan)) * float(np.sqrt(2)))
+    return Evidence(graph, counts / INT16_ONE, float(_scale(plan)) * float(np.sqrt(2)))
 
 
 def _scale(plan: Planned) -> Fraction:

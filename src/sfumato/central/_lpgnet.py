@@ -29,7 +29,7 @@ from torch import Tensor
 from sfumato._validate import check_int
 from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.counting import noisy_counts, unrouted_sensitivity
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._learning import Features, NetworkMethod, train
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -53,8 +53,8 @@ class LPGNet(NetworkMethod):
     **Formal guarantee.** K pure releases at edge level, which add up to epsilon; the module has the proof. Other units are
     refused.
 
-    Shapes: each release is int64 [num_nodes, num_classes]; one neighbor is :data:`~sfumato.bounded.kernels.UNIT` in these steps.
-    Predictions are float32 [num_nodes, num_classes].
+    Shapes: each release is int64 [num_nodes, num_classes]; one neighbor is :data:`~sfumato.bounded.kernels.INT16_ONE` in these
+    steps. Predictions are float32 [num_nodes, num_classes].
 
     Args:
         num_hops: K, how many stages follow the network on features.
@@ -175,7 +175,7 @@ class LPGNet(NetworkMethod):
 
 def _shares(counts: NDArray[np.int64]) -> Tensor:
     """Counts cut at 0 and divided by their sums."""
-    rows = np.maximum(counts, 0) / UNIT
+    rows = np.maximum(counts, 0) / INT16_ONE
     sums = rows.sum(axis=1, keepdims=True)
     shares = np.divide(rows, sums, out=np.zeros_like(rows), where=sums > 0)
     return torch.from_numpy(shares.astype(np.float32))

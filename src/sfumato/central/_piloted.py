@@ -47,7 +47,7 @@ from torch import nn
 from sfumato._validate import fail
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.routing import routed_arc_change, routed_coordinates, routed_sensitivity
 from sfumato.central._arrivals import softmax
 from sfumato.central._counts import directions
@@ -285,7 +285,7 @@ def shares_of(plan: Planned, test: NDArray[np.int64]) -> NDArray[np.float64]:
         test: the released test, int64 [1, 3 + C].
     """
     weight = _weights(plan.public.num_classes)[-1]
-    counts = np.maximum(test[0, len(TEST) - 1 :] / UNIT, max(_test_noise(plan), 1.0)) / weight
+    counts = np.maximum(test[0, len(TEST) - 1 :] / INT16_ONE, max(_test_noise(plan), 1.0)) / weight
     return np.asarray(counts / counts.sum(), np.float64)
 
 
@@ -302,7 +302,7 @@ def messages_pay(
         test: the released test, int64 [1, 3 + C].
     """
     classes, shares, both = plan.public.num_classes, shares_of(plan, test), scored & receives
-    numbers = test[0] / UNIT / _weights(classes)
+    numbers = test[0] / INT16_ONE / _weights(classes)
     nodes, most = max(int(np.count_nonzero(scored)), 1), max(int(np.count_nonzero(both)), 1)
     entropy = -float(shares @ np.log(shares))  # the loss of one answer for all, which the last stage can always give
     early, late = np.clip(numbers[:2] * MOST_LOSS / nodes, 0.01, max(entropy, 0.01)).tolist()
@@ -369,7 +369,7 @@ def _evidence(plan: Planned, weights: Arrays, released: Arrays, graph: Graph) ->
 
 def _centered(sums: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.float64]:
     """Sums in units of a full row, each row with mean 0."""
-    rows: NDArray[np.float64] = sums / UNIT
+    rows: NDArray[np.float64] = sums / INT16_ONE
     return rows - rows.mean(axis=1, keepdims=True)
 
 

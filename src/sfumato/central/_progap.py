@@ -34,7 +34,7 @@ from torch import Tensor
 
 from sfumato._validate import check_int, fail
 from sfumato.bounded.aggregation import normalize_rows
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._gap import Aggregation, aggregation_releases
 from sfumato.central._learning import Features, Input, NetworkMethod, of_all, sgd_event, train
 from sfumato.method._inference import Inference
@@ -68,7 +68,7 @@ class ProGAP(NetworkMethod):
     **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and K + 1 DP-SGD runs,
     one for each stage. The module says under which conditions, with the sensitivities. Other units are refused.
 
-    Shapes: each aggregate is int64 [num_nodes, width]; one message of norm 1 is :data:`~sfumato.bounded.kernels.UNIT` in
+    Shapes: each aggregate is int64 [num_nodes, width]; one message of norm 1 is :data:`~sfumato.bounded.kernels.INT16_ONE` in
     these steps. Predictions are float32 [num_nodes, num_classes].
 
     Args:
@@ -220,7 +220,7 @@ class Cache:
 
     def add(self, released: NDArray[np.int64]) -> None:
         """Add the next aggregate, in units of a message."""
-        self.aggregates.append(torch.from_numpy((released / UNIT).astype(np.float32)))
+        self.aggregates.append(torch.from_numpy((released / INT16_ONE).astype(np.float32)))
 
     def messages(self, network: StageNetwork) -> NDArray[np.float32]:
         """Compute the newest base's outputs for all nodes, rows of norm 1, [num_nodes, width]."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.promise import GRID, copies_to, noisy, pair_sums, pair_weights, promised_sensitivity, row_sums
 from sfumato.central._compatibility import Expected, Law, expected_rows, find_law, forecast
 from sfumato.errors import InputError, UnsupportedUnitError
@@ -126,7 +126,7 @@ def hop_pays(
     receives, tested = ~graph.train_mask, np.count_nonzero(graph.train_mask | graph.val_mask)
     if not law.known or not receives.any():
         return False
-    first, second = np.clip(test[0] / UNIT / _PART / max(tested, 1), 1 / plan.public.num_classes, 0.99).tolist()
+    first, second = np.clip(test[0] / INT16_ONE / _PART / max(tested, 1), 1 / plan.public.num_classes, 0.99).tolist()
     whole = event_of(plan, "pairs").noise_multiplier * float(np.sqrt(PAIRS))
     beyond = -_BEYOND * float(np.log(features_share(plan.public, whole)))
     alone = min(second + beyond * max(second - first, 0.0), 0.99)

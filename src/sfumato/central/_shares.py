@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
 from sfumato.bounded.incoming import capped, owned, regrouped
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.routing import receiving, routed_sensitivity, share
 from sfumato.central._counts import NAME, directions
 from sfumato.central._rows import Matrix, beside
@@ -98,6 +98,6 @@ def _stddev(plan: Planned) -> float:
 
 def share_inputs(plan: Planned, released: Arrays, own: Matrix) -> Matrix:
     """Return what the head reads of every node: twice the direction of released sums, and normalized features."""
-    sums = released[NAME] / UNIT
+    sums = released[NAME] / INT16_ONE
     sums -= sums.mean(axis=1, keepdims=True)
     return beside(2 * directions(sums, _stddev(plan)), own)

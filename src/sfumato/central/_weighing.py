@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded.grouping import noisy_group_sums
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._arrivals import softmax
 from sfumato.central._counts import directions
 from sfumato.noise.keys import derive_key, operand_mac
@@ -112,7 +112,7 @@ def _learn(
         rows = gradient_rows(seen, y, numbers)
         own = derive_key(key, f"step/{step}")
         read = operand_mac(own, np.frombuffer(read, np.uint8), rows)
-        total = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise_stddev, own)[0] / UNIT
+        total = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise_stddev, own)[0] / INT16_ONE
         slope = total * (_CLIP / max(len(y), 1)) + pull * (numbers - start)
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         size = _RATE * (1 - (step - 1) / STEPS)

@@ -236,10 +236,10 @@ class Method(Listed):
         Raises:
             InputError: the method releases no such rows.
         """
-        from sfumato.bounded.kernels import UNIT
+        from sfumato.bounded.kernels import INT16_ONE
 
         of_nodes = [one.name for one in plan.releases if len(one.shape) == 2 and one.shape[0] == plan.public.num_nodes]
-        rows = [released[name] / UNIT for name in of_nodes if name in released]
+        rows = [released[name] / INT16_ONE for name in of_nodes if name in released]
         if not rows:
             raise fail("method", self.name, "to release a row for each node", "Train gap, progap or label-messages.")
         return np.hstack(rows).astype(np.float32)

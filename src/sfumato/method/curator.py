@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato._validate import fail
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.method._checks import check_asked, check_target
 from sfumato.method._derived import derived
@@ -58,7 +58,7 @@ class CuratorMethod(Method):
 
         No sum of rows has a larger one than :math:`2 \sqrt D` under ``unit``, or 2 without a cap.
         """
-        return UNIT * 2 * math.sqrt(unit.max_out_degree or 1)
+        return INT16_ONE * 2 * math.sqrt(unit.max_out_degree or 1)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Find the noise for a budget before any data is seen, and warn of what is implausible about the plan.

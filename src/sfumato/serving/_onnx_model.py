@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.bounded.counting import count_sensitivity
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import smoothing, stored_shares
 from sfumato.graph._targets import MULTILABEL, NUMBER
 from sfumato.privacy.units import unit_from_dict
@@ -89,7 +89,7 @@ class _Graph:
     def released(self, stored: StoredRun, name: str, real: type[np.floating] = np.float32) -> str:
         """Take rows of a release as an input, in units of a message of norm 1."""
         self.inputs[spelled := name.replace("/", "_")] = ("INT64", stored.released[name].shape[1])
-        return self.add("Div", self.cast(spelled, real), float(UNIT), real=real)
+        return self.add("Div", self.cast(spelled, real), float(INT16_ONE), real=real)
 
     def linear(self, rows: str, name: str) -> str:
         return self.add("Gemm", rows, self.weights[f"{name}.weight"], self.weights[f"{name}.bias"], transB=1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato._optional import require
 from sfumato._validate import fail
-from sfumato.bounded.kernels import UNIT
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError
 from sfumato.method._graph_key import GraphKey
 from sfumato.privacy.units import unit_from_dict
@@ -62,7 +62,7 @@ def released_to_pyg(run: str | Path, graph: Graph | None = None) -> Data:
         arcs = np.hstack([arcs, arcs[::-1]])
     data = pyg.Data(edge_index=torch.tensor(arcs), num_nodes=stored.spec["public"]["num_nodes"])
     if rows:
-        data.x = torch.tensor((np.hstack(rows) / UNIT).astype(np.float32))
+        data.x = torch.tensor((np.hstack(rows) / INT16_ONE).astype(np.float32))
     if stored.ids is not None:
         data.node_ids = list(stored.ids)
     if graph is not None:
