@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import sfumato as sf
-from sfumato.catalog import FACES, METHODS, PAIR_METHODS, method_named
+from sfumato.catalog import CARDS, METHODS, PAIR_METHODS, method_named
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
 from sfumato.experiments._index import index_page
@@ -141,7 +141,7 @@ def plan_of(method: str, unit: Any) -> Plan | None:
     public = PublicFacts(1000, 750, 256, 3, directed=False, max_degree=100, image_shape=(1, 16, 16))
     clear = not unit.private
     chosen = method_named(method)
-    if clear and "local" in FACES[method].units:
+    if clear and "local" in CARDS[method].units:
         chosen = replace(chosen, epsilon_x=None, epsilon_y=None)
     if chosen.unit is not None and chosen.unit.name == unit.name:
         unit = chosen.unit

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
 from sfumato.errors import DataError
-from sfumato.method.card import Face
+from sfumato.method.card import CardHead
 
 if TYPE_CHECKING:
     from sfumato.method._plan import Fitted
@@ -63,7 +63,7 @@ _END = "\n    )\n"  # of a card of several lines
 
 
 @cache
-def _face(home: str) -> Face:
+def _head(home: str) -> CardHead:
     """The literal part of a class's card, read from its file: importing it would take seconds."""
     module, _, name = home.partition(":")
     text = (Path(__file__).parent / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
@@ -71,8 +71,8 @@ def _face(home: str) -> Face:
     line, rest = text[own:].split("\n", 1)
     card = _call(line) or _call(f"{line}\n{rest.partition(_END)[0]}{_END}")
     assert card is not None
-    names = {field.name for field in fields(Face)}
-    return Face(**{one.arg: ast.literal_eval(one.value) for one in card.keywords if one.arg in names})
+    names = {field.name for field in fields(CardHead)}
+    return CardHead(**{one.arg: ast.literal_eval(one.value) for one in card.keywords if one.arg in names})
 
 
 def _call(text: str) -> ast.Call | None:
@@ -85,10 +85,10 @@ def _call(text: str) -> ast.Call | None:
     return found
 
 
-_HOMES = {_face(home).name: home for home in (*_CHOOSERS, *_METHODS, *_OF_PAIRS)}
-FACES: Mapping[str, Face] = {name: _face(home) for name, home in _HOMES.items()}
+_HOMES = {_head(home).name: home for home in (*_CHOOSERS, *_METHODS, *_OF_PAIRS)}
+CARDS: Mapping[str, CardHead] = {name: _head(home) for name, home in _HOMES.items()}
 """What is known of each name without importing it."""
-WORDS: Mapping[str, str] = {word: name for name, face in FACES.items() for word in face.spoken}
+WORDS: Mapping[str, str] = {word: name for name, card in CARDS.items() for word in card.spoken}
 """The name that each word of the command line stands for."""
 
 
@@ -99,7 +99,7 @@ class _Classes(Mapping[str, "type[Method]"]):
         return _import(_HOMES[name])
 
     def __iter__(self) -> Iterator[str]:
-        return (_face(home).name for home in _METHODS)
+        return (_head(home).name for home in _METHODS)
 
     def __len__(self) -> int:
         return len(_METHODS)
@@ -107,7 +107,7 @@ class _Classes(Mapping[str, "type[Method]"]):
 
 METHODS: Mapping[str, type[Method]] = _Classes()
 """The methods that learn the classes of nodes, by name."""
-PAIR_METHODS = tuple(_face(home).name for home in _OF_PAIRS)
+PAIR_METHODS = tuple(_head(home).name for home in _OF_PAIRS)
 """The names of the methods that score pairs of nodes."""
 
 
@@ -122,7 +122,7 @@ def words_with(option: str) -> tuple[str, ...]:
     >>> words_with("hops")
     ('label-messages', 'progap', 'gap', 'lpgnet')
     """
-    return tuple(word for word, name in WORDS.items() if option in FACES[name].options)
+    return tuple(word for word, name in WORDS.items() if option in CARDS[name].options)
 
 
 def words_under(unit: str) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def words_under(unit: str) -> tuple[str, ...]:
     >>> words_under("link")
     ('blink',)
     """
-    return tuple(word for word, name in WORDS.items() if unit in FACES[name].units)
+    return tuple(word for word, name in WORDS.items() if unit in CARDS[name].units)
 
 
 def method_named(name: str, **settings: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from sfumato.attacks._attributes import Attributes, even_column, neighbor_rows, same_attribute
 from sfumato.attacks._degree import Degree, degrees_of
 from sfumato.attacks._graphs import WholeGraph
-from sfumato.attacks._leaving import leaving_rows
+from sfumato.attacks._node_rows import node_rows
 from sfumato.attacks._regression import regress
 from sfumato.central._dpar import DPAR
 from sfumato.central._edgerand import EdgeRand
@@ -121,19 +121,19 @@ def test_equal_degrees_are_refused():
 
 
 def test_what_leaves_is_what_anyone_may_see(gap):
-    rows = leaving_rows(gap, GRAPH, "releases")
+    rows = node_rows(gap, GRAPH, "releases")
     assert rows.shape[0] == 300
     assert rows.shape[1] == sum(array.shape[1] for array in gap.released.values())
-    said = leaving_rows(gap, GRAPH, "posteriors")
+    said = node_rows(gap, GRAPH, "posteriors")
     assert said.mean(1) == pytest.approx(np.zeros(300), abs=1e-9)
     assert np.exp(said) / np.exp(said).sum(1, keepdims=True) == pytest.approx(gap.predict_proba(GRAPH), abs=1e-5)
     own = replace(gap, ran=Planned(gap.plan.method, gap.plan.unit, None, gap.plan.public, (), None, None))
     first = SimpleNamespace(name=next(iter(gap.released)), visible_to="the node itself")
     own = SimpleNamespace(plan=SimpleNamespace(releases=(first,)), ran=own.ran, released=gap.released)
-    assert leaving_rows(own, GRAPH, "releases").shape[1] < rows.shape[1]
+    assert node_rows(own, GRAPH, "releases").shape[1] < rows.shape[1]
     with pytest.raises(InputError, match="hidden layer"):
-        leaving_rows(gap, GRAPH, "embeddings")
-    assert leaving_rows(fit(DPAR(mechanism="none", steps=2)), GRAPH, "embeddings").shape == (300, 32)
+        node_rows(gap, GRAPH, "embeddings")
+    assert node_rows(fit(DPAR(mechanism="none", steps=2)), GRAPH, "embeddings").shape == (300, 32)
 
 
 def with_hidden(coins=None):

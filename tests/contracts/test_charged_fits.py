@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.catalog import FACES, METHODS, PAIR_METHODS, method_named
+from sfumato.catalog import CARDS, METHODS, PAIR_METHODS, method_named
 from sfumato.central._lapgraph import LapGraph
 from sfumato.central._link_messages import LinkMessages
 from sfumato.central._tuned import Tuned
@@ -91,7 +91,7 @@ def plans_of(name, facts_of):
     units = [form for unit in EVERY_UNIT for form, *_ in unit.forms().values()]
     units.append(sf.NodeLevel(arcs="incident"))
     for unit in units:
-        if unit.private and (name == "auto" or unit.name in FACES[name].units):
+        if unit.private and (name == "auto" or unit.name in CARDS[name].units):
             yield lambda unit=unit: quick(name).calibrate(BUDGET, unit, facts_of(unit))
 
 
@@ -208,7 +208,7 @@ def test_lapgraph_refuses_too_little_noise_when_it_is_found():
 
 
 def test_pairs_are_not_tuned():
-    assert {name for name, face in FACES.items() if face.scores_pairs} == set(PAIR_METHODS)
+    assert {name for name, face in CARDS.items() if face.scores_pairs} == set(PAIR_METHODS)
     with pytest.raises(InputError, match="a method that scores nodes"):
         Tuned((LinkMessages(0.2), LinkMessages(0.3)))
 

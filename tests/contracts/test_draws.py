@@ -19,7 +19,7 @@ from contracts_draws import Recorder, below
 from contracts_events import check, check_reports, check_votes
 
 import sfumato as sf
-from sfumato.catalog import FACES, METHODS, method_named
+from sfumato.catalog import CARDS, METHODS, method_named
 from sfumato.central._arrivals import calibrate_arrival
 from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
@@ -87,7 +87,7 @@ def calibrated(method, unit):
         return None
 
 
-CURATORS = [name for name in FACES if not isinstance(method_named(name), AskingMethod)]
+CURATORS = [name for name in CARDS if not isinstance(method_named(name), AskingMethod)]
 CASES = [(name, form, unit) for name in CURATORS for form in FORMS.get(name, [{}]) for unit in CURATOR
          if calibrated(made(name, form), unit) is not None]  # fmt: skip
 
@@ -191,7 +191,7 @@ def test_votes_are_answered_with_the_noise_that_is_charged(mechanism, asked, rec
 
 def test_every_method_is_here():
     tried = {name for name, *_ in CASES} | {name for name, _ in LOCAL}
-    assert tried == {name for name, face in FACES.items() if face.units} | {"auto"}
+    assert tried == {name for name, face in CARDS.items() if face.units} | {"auto"}
 
 
 def choices(name):

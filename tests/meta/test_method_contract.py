@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.catalog import _HOMES, FACES, METHODS, PAIR_METHODS, WORDS, _import
-from sfumato.method.card import Face
+from sfumato.catalog import _HOMES, CARDS, METHODS, PAIR_METHODS, WORDS, _import
+from sfumato.method.card import CardHead
 
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 NAMES = {"method", "methods", "candidate", "candidates", "base", "inference", "chosen", "control", "made"}
@@ -58,15 +58,15 @@ def test_planted_questions_are_found(source):
     assert list(questions(source))
 
 
-@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("name", CARDS)
 def test_the_face_that_is_read_from_the_file_is_that_of_the_class(name):
     card = _import(_HOMES[name]).card
-    assert FACES[name] == Face(**{field.name: getattr(card, field.name) for field in fields(Face)})
+    assert CARDS[name] == CardHead(**{field.name: getattr(card, field.name) for field in fields(CardHead)})
 
 
 def test_words_and_names_are_unique():
-    assert len(WORDS) == sum(len(face.spoken) for face in FACES.values())
-    assert set(METHODS) == set(FACES) - {"auto", *PAIR_METHODS}
+    assert len(WORDS) == sum(len(face.spoken) for face in CARDS.values())
+    assert set(METHODS) == set(CARDS) - {"auto", *PAIR_METHODS}
     assert {name for name in METHODS if METHODS[name].card.name != name} == set()
 
 

@@ -17,7 +17,7 @@ from sfumato.bounded.gradients import (
     to_grid,
 )
 from sfumato.central._linear import chosen, zero_head
-from sfumato.nn import _steady as steady
+from sfumato.nn import _reproducible as reproducible
 from sfumato.nn._models import MLP, Encoder, Linear, MultiHopClassifier, normalize
 from sfumato.nn._progressive import StageNetwork
 
@@ -226,12 +226,12 @@ def one_by_one(function, numbers):
 @pytest.mark.parametrize("length", LENGTHS)
 def test_functions_of_single_numbers_have_the_same_bits_anywhere(length):
     numbers = torch.randn(length, dtype=torch.float64, generator=torch.Generator().manual_seed(length)) * 3
-    for function in (steady.selu, lambda x: steady.exp(-x.abs()), selu_slope):
+    for function in (reproducible.selu, lambda x: reproducible.exp(-x.abs()), selu_slope):
         assert torch.equal(function(numbers), one_by_one(function, numbers))
 
 
 def attended(x):
-    return steady.attention(x[:, :3], torch.stack((x, -x * x, x + 1), dim=1))
+    return reproducible.attention(x[:, :3], torch.stack((x, -x * x, x + 1), dim=1))
 
 
 def attention_slope(x):
@@ -241,7 +241,7 @@ def attention_slope(x):
 
 def selu_slope(x):
     x = x.clone().requires_grad_()
-    return torch.autograd.grad(steady.selu(x).sum(), x)[0]
+    return torch.autograd.grad(reproducible.selu(x).sum(), x)[0]
 
 
 def test_functions_of_the_library_below_are_caught():
@@ -260,29 +260,29 @@ def test_activations_of_a_row_do_not_depend_on_how_many_rows_there_are(width, th
     try:
         rows = torch.randn(5002, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
         for count in (3, 257, 2049, 5001):
-            for function in (steady.selu, normalize, steady.softmax, attended, attention_slope):
+            for function in (reproducible.selu, normalize, reproducible.softmax, attended, attention_slope):
                 assert torch.equal(function(rows[: count + 1])[:count], function(rows[:count]))
     finally:
         torch.set_num_threads(before)
 
 
-def test_steady_attention_is_attention():
+def test_reproducible_attention_is_attention():
     """Beside Torch's own, with the gradient in scores and rows."""
     scores, rows, factor = (torch.randn(*shape, dtype=torch.float64) for shape in ((9, 3), (9, 3, 5), (9, 5)))
     scores, rows, results = scores.requires_grad_(), rows.requires_grad_(), []
-    for out in (steady.attention(scores, rows), (scores.softmax(1)[:, :, None] * rows).sum(1)):
+    for out in (reproducible.attention(scores, rows), (scores.softmax(1)[:, :, None] * rows).sum(1)):
         results.append((out, *torch.autograd.grad((out * factor).sum(), (scores, rows))))
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)
 
 
-def test_the_steady_exp_is_exp():
+def test_the_reproducible_exp_is_exp():
     numbers = -torch.rand(10_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 690
-    torch.testing.assert_close(steady.exp(numbers), torch.exp(numbers), rtol=2e-15, atol=0)
+    torch.testing.assert_close(reproducible.exp(numbers), torch.exp(numbers), rtol=2e-15, atol=0)
     extremes = torch.tensor([-0.0, -1e-300, -1e4, -torch.inf, torch.nan], dtype=torch.float64)
-    assert steady.exp(extremes)[:2].tolist() == [1.0, 1.0]
-    assert (steady.exp(extremes)[2:4] < 1e-300).all()
-    assert steady.exp(extremes)[4].isnan()
+    assert reproducible.exp(extremes)[:2].tolist() == [1.0, 1.0]
+    assert (reproducible.exp(extremes)[2:4] < 1e-300).all()
+    assert reproducible.exp(extremes)[4].isnan()
 
 
 def test_weights_whose_norm_underflows_stay_whole_numbers_that_float64_holds():

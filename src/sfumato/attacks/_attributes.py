@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.attacks._attack import Attack, Progress
-from sfumato.attacks._leaving import SIGHTS, WORDS, leaving_rows
+from sfumato.attacks._node_rows import SIGHTS, WORDS, node_rows
 from sfumato.attacks._pairs import dense
 from sfumato.attacks._regression import regress
 from sfumato.attacks._scores import Attacked, Scores
@@ -39,7 +39,7 @@ class Attributes(Attack):
 
     Args:
         column: the hidden feature, a column of zeros and ones; None for the one with the most even halves.
-        sees: one of :data:`~sfumato.attacks._leaving.SIGHTS`.
+        sees: one of :data:`~sfumato.attacks._node_rows.SIGHTS`.
         known: the share of the nodes whose feature the attacker knows.
         arcs: whether imputation from neighbors is measured.
         most: the largest number of nodes; a random part of them if there are more.
@@ -87,7 +87,7 @@ class Attributes(Attack):
             raise fail("column", column, "to be 0 for some nodes and 1 for others", "Name another column.")
         x: Any = graph.x
         kept = np.flatnonzero(~same_attribute(graph, column))
-        others, leaving = x[:, kept], leaving_rows(fitted, graph, self.sees)
+        others, leaving = x[:, kept], node_rows(fitted, graph, self.sees)
 
         def scored(*tables: Any) -> Scores:
             near, far = (np.hstack([dense(rows[side]) for rows in tables]) for side in (known, asked))

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.attacks._attack import Attack, Progress
-from sfumato.attacks._leaving import SIGHTS, WORDS, leaving_rows
+from sfumato.attacks._node_rows import SIGHTS, WORDS, node_rows
 from sfumato.attacks._pairs import dense, link_numbers
 from sfumato.attacks._regression import REGRESSIONS, regress
 from sfumato.attacks._scores import Attacked, Scores
@@ -35,7 +35,7 @@ class Degree(Attack):
     rows of pure noise have the largest, and are of no use. Scores are predicted degrees; in are nodes above the median.
 
     Args:
-        sees: one of :data:`~sfumato.attacks._leaving.SIGHTS`.
+        sees: one of :data:`~sfumato.attacks._node_rows.SIGHTS`.
         regression: one of :data:`~sfumato.attacks._regression.REGRESSIONS`.
         known: the share of the nodes whose degree the attacker knows.
         role: ``train`` asks for training nodes, ``all`` for all.
@@ -86,7 +86,7 @@ class Degree(Attack):
         def predicted(rows: Any) -> NDArray[np.float64]:
             return regress(self.regression, dense(rows[known]), degrees[known], dense(rows[asked]))
 
-        found = predicted(leaving_rows(fitted, graph, self.sees))
+        found = predicted(node_rows(fitted, graph, self.sees))
         answers = {"": found, "mean_": np.full(len(asked), degrees[known].mean())}
         if graph.x is not None:
             answers["features_"] = predicted(graph.x)

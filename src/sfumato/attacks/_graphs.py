@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.attacks._attack import Attack, Progress
-from sfumato.attacks._leaving import SIGHTS, WORDS, leaving_rows
+from sfumato.attacks._node_rows import SIGHTS, WORDS, node_rows
 from sfumato.attacks._pairs import DISTANCES, link_numbers, similarities
 from sfumato.attacks._scores import Attacked, Scores
 from sfumato.central._perturbed import EDGES
@@ -34,7 +34,7 @@ class WholeGraph(Attack):
     an AUC over all pairs flatters: at one link in 1,000 pairs, an AUC of 0.95 still leaves most of the m best pairs wrong.
 
     Args:
-        sees: one of :data:`~sfumato.attacks._leaving.SIGHTS`.
+        sees: one of :data:`~sfumato.attacks._node_rows.SIGHTS`.
         distance: one of :data:`~sfumato.attacks._pairs.DISTANCES`.
         most: the largest number of nodes; a random part of them, with the links between them, if there are more.
 
@@ -73,7 +73,7 @@ class WholeGraph(Attack):
         tables: dict[str, Any] = {} if graph.x is None else {"features_": graph.x}
         edges = fitted.released.get(EDGES) if self.sees == "releases" else None
         if edges is None:
-            found = similarities(leaving_rows(fitted, graph, self.sees), pairs, self.distance)
+            found = similarities(node_rows(fitted, graph, self.sees), pairs, self.distance)
         else:
             numbers = np.sort(edges, axis=1) @ np.array([graph.num_nodes, 1])
             found = np.isin(pairs[:, 0] * graph.num_nodes + pairs[:, 1], numbers).astype(np.float64)

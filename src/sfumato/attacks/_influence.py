@@ -31,8 +31,8 @@ from sfumato.central._baselines import SAGE
 from sfumato.central._perturbed import EDGES, PerturbedTopology
 from sfumato.errors import InputError
 from sfumato.nn._models import GraphSAGE, normalize
+from sfumato.nn._reproducible import selu
 from sfumato.nn._sage import SumSAGE
-from sfumato.nn._steady import selu
 from sfumato.nn._weights import load_weights
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ r"""The auditor fits a method for real and attacks what leaves: an epsilon that 
 2. *Hops* (:mod:`~sfumato.audit._likelihood`): canary edges or nodes, the likelihood ratio of what aggregations release.
 3. *Records* (:mod:`~sfumato.audit._records`): canary records, found again in trained weights; canary edges in released edges.
 4. *Classes* (:mod:`~sfumato.audit._classes`): training again with other images of a class.
-5. *Few records* (:mod:`~sfumato.audit._few`): the length of weights that were trained on one record or two.
+5. *Few records* (:mod:`~sfumato.audit._two_records`): the length of weights that were trained on one record or two.
 
 Noise and coins of the fits come from the operating system, as always. The risk 1 - confidence is divided equally among the
 attacks, whose number follows from the plan alone. Bounds on one release refute its event in the ledger as well.
@@ -25,11 +25,11 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.audit._canaries import Canaries, edge_canaries, flip, node_canaries, record_canaries
 from sfumato.audit._classes import audit_cell
 from sfumato.audit._evidence import Audit
-from sfumato.audit._few import audit_few, few_records
 from sfumato.audit._hops import REPLAYS
 from sfumato.audit._likelihood import ALL, HopScores
 from sfumato.audit._promises import broken_promises, broken_repetition
 from sfumato.audit._records import EDGES, PAIR, RecordScores
+from sfumato.audit._two_records import audit_two_records, two_records
 from sfumato.audit._verdicts import Attack, hop_verdict, record_verdicts
 from sfumato.bounded.routing import can_route, needs_one_way
 from sfumato.errors import DataError, InputError
@@ -256,9 +256,9 @@ class _Audited:
         sampled = [release for release in self.plan.releases if isinstance(release.event, PoissonGaussianEvent)]
         if not self.recorded or self.unit.relation == "replace" or not sampled:
             return []
-        worlds, told = few_records(self.small()), self.told("few records")
+        worlds, told = two_records(self.small()), self.told("few records")
         settings: dict[str, Any] = {"fits": fits or _FITS["few"], "seed": self.seed, "progress": told}
-        return [lambda one: (audit_few(self.planned(worlds[0]), worlds, confidence=one, **settings), "")]
+        return [lambda one: (audit_two_records(self.planned(worlds[0]), worlds, confidence=one, **settings), "")]
 
     def fitted(
         self, plan: Plan, canaries: Canaries, fits: int, stage: str

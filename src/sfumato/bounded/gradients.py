@@ -26,7 +26,7 @@ sums by less than one step a coordinate, so the rounded sums differ by at most :
 
 **What is assumed.** What an example adds has to be a function of its own row and of the weights. All products of layers
 are exact, so they are, and functions of single numbers (SELU, softmax) are made of correctly rounded operations
-(:mod:`~sfumato.nn._steady`). Between them stand sums of squares and products along one row (norms). Torch is assumed to
+(:mod:`~sfumato.nn._reproducible`). Between them stand sums of squares and products along one row (norms). Torch is assumed to
 compute these to the same bits wherever in a batch the row stands and whatever the other rows hold. Tests check this on
 every network that is trained so.
 

@@ -10,7 +10,7 @@ and the loss of a group is the mean cross-entropy of S over its training nodes. 
 
 Rows without a labeled node around them take no part. All numbers are float64, added in the order of the group's own rows and
 entries. Sums, products, quotients and roots are rounded correctly (IEEE 754), products are not fused with sums, and exp is
-made of them (:mod:`~sfumato.nn._steady` says why). So the bits of a group's gradient depend on what the group holds and on
+made of them (:mod:`~sfumato.nn._reproducible` says why). So the bits of a group's gradient depend on what the group holds and on
 the weights, and on nothing else.
 """
 

@@ -18,7 +18,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn._light import Hidden, Logistic, State, log_loss, train
+from sfumato.nn._numpy_networks import Hidden, Logistic, State, log_loss, train
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph, PublicFacts

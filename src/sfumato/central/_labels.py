@@ -72,7 +72,7 @@ from sfumato.central._shares import Routed, release_hop, share_inputs, shared_la
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn._light import Logistic, log_loss, train
+from sfumato.nn._numpy_networks import Logistic, log_loss, train
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release

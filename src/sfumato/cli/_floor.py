@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from sfumato._files import write_json
-from sfumato.catalog import FACES, method_named
+from sfumato.catalog import CARDS, method_named
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def released(job: Job, evaluation: Evaluation | LinkEvaluation) -> dict[str, Any
     words = (
         "sfumato",
         "train",
-        FACES[method.name].spoken[0],
+        CARDS[method.name].spoken[0],
         *job.again,
         "--out",
         str(job.save_floor or f"{job.out}-floor"),

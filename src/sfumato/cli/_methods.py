@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from sfumato.catalog import FACES, WORDS
+from sfumato.catalog import CARDS, WORDS
 from sfumato.cli._output import plain_console
 from sfumato.cli._table import JSON
 
@@ -16,7 +16,7 @@ METHOD = f"The method to train: auto (recommended), or one that `sfumato methods
 
 def methods(as_json: bool = JSON) -> None:
     """List the methods that can be trained, and what each does."""
-    found = {word: FACES[name].summary for word, name in WORDS.items()}
+    found = {word: CARDS[name].summary for word, name in WORDS.items()}
     if as_json:
         typer.echo(json.dumps(found))
         return

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sfumato.catalog import FACES, WORDS, words_with
+from sfumato.catalog import CARDS, WORDS, words_with
 from sfumato.cli._methods import METHOD as METHODS
 from sfumato.cli._table import BUDGET, DATA, LOCAL, METHOD, NEEDED, RECORD, RUNS, SCORES, given_option, option
 from sfumato.evaluation._source import Source
@@ -18,8 +18,8 @@ from sfumato.privacy.units import UNITS
 from sfumato.record._deployment import Deployment
 
 HOPS = words_with("hops")
-TUNABLE = {word: FACES[name].summary for word, name in WORDS.items() if FACES[name].candidates}
-_HOPS = "; ".join(f"{word} {FACES[WORDS[word]].defaults['hops']}" for word in HOPS)
+TUNABLE = {word: CARDS[name].summary for word, name in WORDS.items() if CARDS[name].candidates}
+_HOPS = "; ".join(f"{word} {CARDS[WORDS[word]].defaults['hops']}" for word in HOPS)
 _TUNABLE = "; ".join(f"{word}: {summary}" for word, summary in TUNABLE.items())
 _CHOSEN, _IMPLIED = (
     [word for unit in UNITS if (unit.trust == "curator") == chosen for word in unit.spelled()]
@@ -336,7 +336,7 @@ class Options:
     def source(self) -> Source:
         """Return the source of the graph that the options name, checked."""
         source = Source(**{**named_source(self), "split": self.split or Source.split})
-        return source.check(labeled=self.method not in WORDS or FACES[WORDS[self.method]].reads_labels)
+        return source.check(labeled=self.method not in WORDS or CARDS[WORDS[self.method]].reads_labels)
 
 
 def named_source(options: Options) -> dict[str, Any]:

@@ -29,8 +29,8 @@ from sfumato.method._identity import Identity
 from sfumato.method._opening import open_session
 from sfumato.method._repeated import warn_of_repeated
 from sfumato.method._rows import ALONE
-from sfumato.method._shown import ShownFit, ShownPlan
 from sfumato.method._stated import statement
+from sfumato.method._summaries import ShownFit, ShownPlan
 from sfumato.method.answers import Answers
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
 from sfumato.noise.rectangles import SAMPLER_TAU

@@ -14,8 +14,8 @@ _OWN_PREDICTIONS = "predictions that read the node's own features (joint DP)"
 
 
 @dataclass(frozen=True)
-class Face:
-    """A face is the part of a card that is read before its method is imported. It holds literals only, each as ``field=value``.
+class CardHead:
+    """A card head is the part of a card that is read before its method is imported: literals, each as ``field=value``.
 
     Args:
         name: the name of the method in certificates, stored runs and experiments.
@@ -31,7 +31,7 @@ class Face:
         reads_labels: whether it reads labels, or other targets; otherwise it is given a graph without them.
         scores_pairs: whether it scores pairs of nodes, and no single nodes.
 
-    >>> Face("gap", "noisy aggregates", options={"hops": "num_hops"}).spoken
+    >>> CardHead("gap", "noisy aggregates", options={"hops": "num_hops"}).spoken
     ('gap',)
     """
 
@@ -118,8 +118,8 @@ CONTROLS = (
 
 
 @dataclass(frozen=True)
-class Card(Face):
-    """A card is a face with more facts: who may see what, the controls, what is read, and how training nodes are answered.
+class Card(CardHead):
+    """A card has more facts than its head: who may see what, the controls, what is read, and how training nodes are answered.
 
     Args:
         audience: what the method releases and what it hides.

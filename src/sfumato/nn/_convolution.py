@@ -6,7 +6,7 @@ mean again. Under privacy the filters stay as they are, and the dense layers lea
 them gains. Without privacy all layers learn.
 
 The first dense layer meets inputs that are scaled down and starts with weights that are larger by as much: so a step changes it
-less, and noise on it costs less. Maxima and :func:`~sfumato.nn._steady.selu` give the same bits at every place of a batch.
+less, and noise on it costs less. Maxima and :func:`~sfumato.nn._reproducible.selu` give the same bits at every place of a batch.
 
 Source of the filters: Dalal and Triggs (2005), Histograms of Oriented Gradients for Human Detection.
 """
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato._validate import fail
-from sfumato.nn._steady import selu
+from sfumato.nn._reproducible import selu
 
 NETWORKS = ("cnn", "mlp", "softmax")
 LEAST_SIDE = 12

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.nn._steady import sigmoid, softmax
+from sfumato.nn._reproducible import sigmoid, softmax
 
 Slope = Callable[[Tensor, Tensor], Tensor]
 """Maps scores float64 [n, k] and targets to slopes [n, k], row by row."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sfumato.nn._steady import attention, selu
+from sfumato.nn._reproducible import attention, selu
 from sfumato.nn._stored import StoredRows
 
 COMBINE = ("cat", "sum", "attention")

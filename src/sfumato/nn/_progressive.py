@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.nn._models import Linear, Rows, normalize
-from sfumato.nn._steady import selu
+from sfumato.nn._reproducible import selu
 
 
 class StageNetwork(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.nn._models import MLP, Linear, Rows, SparseRows, normalize
-from sfumato.nn._steady import selu
+from sfumato.nn._reproducible import selu
 
 _MOST_GRADIENT = 1e12
 """Batch norm multiplies gradients of equal rows by 316 a layer, and rows of norm zero by 1e12; others never come near this."""
@@ -45,14 +45,14 @@ class SumSAGE(nn.Module):
         self.head = Linear(width * (num_layers if jumping else 1), num_classes)
 
     def forward(self, x: Rows, adjacency: SparseRows) -> Tensor:
-        hidden, layers = _steady(self.before(x)), []
+        hidden, layers = _bounded_gradient(self.before(x)), []
         for own, neighbor, norm in zip(self.own, self.neighbor, self.norms, strict=True):
-            hidden = _steady(selu(norm(normalize(own(hidden) + adjacency @ neighbor(hidden)))))
+            hidden = _bounded_gradient(selu(norm(normalize(own(hidden) + adjacency @ neighbor(hidden)))))
             layers.append(hidden)
         return self.head(torch.cat(layers, dim=1) if self.jumping else hidden)
 
 
-def _steady(hidden: Tensor) -> Tensor:
+def _bounded_gradient(hidden: Tensor) -> Tensor:
     """The same rows; gradients that come back through them are cut to what no further layer makes infinite."""
     if hidden.requires_grad:
         hidden.register_hook(lambda grad: grad.nan_to_num(0.0).clamp(-_MOST_GRADIENT, _MOST_GRADIENT))

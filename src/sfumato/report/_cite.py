@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sfumato.catalog import FACES
+from sfumato.catalog import CARDS
 from sfumato.privacy.events import KINDS
 
 _SOFTWARE = """@misc{sfumato,
@@ -65,8 +65,8 @@ def references() -> dict[str, str]:
 
 
 def _used(certificate: Mapping[str, Any], dataset: str) -> Iterator[str]:
-    face = FACES.get(certificate["method"])
-    yield from face.citations if face else ()
+    head = CARDS.get(certificate["method"])
+    yield from head.citations if head else ()
     for release in certificate["releases"]:
         yield from _event(release["event"])
     if certificate["releases"]:

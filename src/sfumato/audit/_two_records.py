@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from sfumato.method._plan import Fitted, Plan
 
 
-def few_records(graph: Graph) -> tuple[Graph, Graph]:
+def two_records(graph: Graph) -> tuple[Graph, Graph]:
     """Return two neighboring data sets without arcs: all training records are empty but two, or but one.
 
     >>> from sfumato.graph._synthetic import stochastic_block_model
-    >>> two, one = few_records(stochastic_block_model(50, 2, num_features=3, seed=0).with_split(seed=0))
+    >>> two, one = two_records(stochastic_block_model(50, 2, num_features=3, seed=0).with_split(seed=0))
     >>> int((two.y[two.train_mask] >= 0).sum()), int((one.y[one.train_mask] >= 0).sum())
     (2, 1)
     """
@@ -50,7 +50,7 @@ def few_records(graph: Graph) -> tuple[Graph, Graph]:
     return kept(2), kept(1)
 
 
-def audit_few(
+def audit_two_records(
     plan: Plan,
     worlds: tuple[Graph, Graph],
     *,

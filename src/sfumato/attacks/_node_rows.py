@@ -25,7 +25,7 @@ WORDS = {
 }
 
 
-def leaving_rows(fitted: Fitted, graph: Graph, sees: str) -> NDArray[np.float64]:
+def node_rows(fitted: Fitted, graph: Graph, sees: str) -> NDArray[np.float64]:
     """Return a row for each node of what an attacker sees, float64 [num_nodes, columns].
 
     Posteriors are centered log-probabilities. Releases are those with a row for each node that anyone may see, side by side; of

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
-from sfumato.nn import _light as light
+from sfumato.nn import _numpy_networks as networks
 from sfumato.nn._decoupled import Blocks
-from sfumato.nn._light import Hidden, Logistic, log_loss, train
+from sfumato.nn._numpy_networks import Hidden, Logistic, log_loss, train
 
 NOBODY = np.zeros((0, 5), np.float32), np.zeros(0, np.int64)
 
@@ -37,7 +37,7 @@ def test_a_hidden_layer_has_the_gradient_and_the_moments_of_torch(task, monkeypa
     masks = [coins(1).integers(0, 2, shape).astype(np.uint8) for shape in ((8, 5), (200, 8))]
     model = Hidden(5, 8, 3, coins())
     twin, given = as_torch(model), iter(copy.deepcopy(masks))
-    monkeypatch.setattr(light, "_half", lambda _, shape: next(given).reshape(shape))
+    monkeypatch.setattr(networks, "_half", lambda _, shape: next(given).reshape(shape))
     loss, gradient = model.gradient(x, y, coins())
     inner = torch.from_numpy(x) @ (twin.maps[0].weight * torch.from_numpy(masks[0]) * 2).T
     hidden = functional.relu(twin.norm(inner)) * torch.from_numpy(masks[1]) * 2
