@@ -30,6 +30,7 @@ from sfumato.classlevel._images import Training
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method import _opening as opening
+from sfumato.method import hops as engine
 from sfumato.method.contract import Listed, Outcome
 from sfumato.nn._training import train_full_batch
 from sfumato.noise.gaussian import rounded_gaussian
@@ -94,7 +95,7 @@ def only_first_noised(real):
     def call(self, hop, rows):
         if hop == 1:
             return real(self, hop, rows)
-        with patch.object(gap, "noisy_neighborhood_sum", lambda arcs, rows, _, key: exact(arcs, rows)):
+        with patch.object(engine, "noisy_neighborhood_sum", lambda arcs, rows, _, key: exact(arcs, rows)):
             return real(self, hop, rows)
 
     return call
@@ -106,8 +107,8 @@ def odd_hops_noised(real):
     def call(self, hop, rows):
         if hop % 2:
             return real(self, hop, rows)
-        sum_of = gap.noisy_neighborhood_sum
-        with patch.object(gap, "noisy_neighborhood_sum", lambda a, r, stddev, key: sum_of(a, r, stddev / 100, key)):
+        sum_of = engine.noisy_neighborhood_sum
+        with patch.object(engine, "noisy_neighborhood_sum", lambda a, r, stddev, key: sum_of(a, r, stddev / 100, key)):
             return real(self, hop, rows)
 
     return call
@@ -158,8 +159,8 @@ def same_noise_for_all_hops(real):
     def call(self, hop, rows):
         self.noise = getattr(self, "noise", None) or new_key()
         unit = self.plan.unit
-        stddev = self.plan.event(f"aggregate/{hop}").noise_multiplier * gap.hop_sensitivity(
-            unit, released_messages=gap.reads_released(unit, hop)
+        stddev = self.plan.event(f"aggregate/{hop}").noise_multiplier * engine.hop_sensitivity(
+            unit, released_messages=engine.reads_released(unit, hop)
         )
         self.session.charge(f"aggregate/{hop}")
         return exact(self.arcs, rows) + noise_of(self.noise, stddev, rows.shape)
@@ -353,33 +354,33 @@ def only_those_there(real):
 
 _IMAGES = method_named("cnn", network="softmax", steps=10)
 FAULTS = (
-    Fault("sqrt 2 missing", _GAP, EDGE, patched(gap, "hop_sensitivity", sensitivity_of_one_arc), "bound", 1.0, 12),
-    Fault("half of the noise", _GAP, EDGE, patched(gap, "noisy_neighborhood_sum", half_the_noise), "bound", 0.5, 6),
-    Fault("one hop without noise", _GAP, EDGE, patched(gap.Aggregation, "__call__", only_first_noised), "promise"),
+    Fault("sqrt 2 missing", _GAP, EDGE, patched(engine, "hop_sensitivity", sensitivity_of_one_arc), "bound", 1.0, 12),
+    Fault("half of the noise", _GAP, EDGE, patched(engine, "noisy_neighborhood_sum", half_the_noise), "bound", 0.5, 6),
+    Fault("one hop without noise", _GAP, EDGE, patched(engine.Aggregation, "__call__", only_first_noised), "promise"),
     Fault("noise at half of the hops", replace(_GAP, num_hops=4), EDGE,
-          patched(gap.Aggregation, "__call__", odd_hops_noised), "bound", 0.1, 2),
-    Fault("noise for half of the rows", _GAP, EDGE, patched(gap, "noisy_neighborhood_sum", half_of_the_rows), "promise"),
+          patched(engine.Aggregation, "__call__", odd_hops_noised), "bound", 0.1, 2),
+    Fault("noise for half of the rows", _GAP, EDGE, patched(engine, "noisy_neighborhood_sum", half_of_the_rows), "promise"),
     Fault("one row in a hundred without noise", _GAP, EDGE,
-          patched(gap, "noisy_neighborhood_sum", some_rows_bare), "promise"),
-    Fault("noise on a coarse grid", _GAP, EDGE, patched(gap, "noisy_neighborhood_sum", coarse_noise), "promise"),
-    Fault("one draw for all hops", _GAP, EDGE, patched(gap.Aggregation, "__call__", same_noise_for_all_hops), "promise"),
+          patched(engine, "noisy_neighborhood_sum", some_rows_bare), "promise"),
+    Fault("noise on a coarse grid", _GAP, EDGE, patched(engine, "noisy_neighborhood_sum", coarse_noise), "promise"),
+    Fault("one draw for all hops", _GAP, EDGE, patched(engine.Aggregation, "__call__", same_noise_for_all_hops), "promise"),
     Fault("cached noise for two graphs", _GAP, EDGE,
-          patched(gap, "noisy_neighborhood_sum", noise_kept_in_memory), "promise"),
+          patched(engine, "noisy_neighborhood_sum", noise_kept_in_memory), "promise"),
     Fault("noise that ignores the operand", _GAP, EDGE,
-          patched(gap, "noisy_neighborhood_sum", noise_without_operand), "promise"),
+          patched(engine, "noisy_neighborhood_sum", noise_without_operand), "promise"),
     Fault("noise drawn again on retry", _GAP, EDGE,
-          patched(gap, "noisy_neighborhood_sum", fresh_noise_on_retry), "promise"),
+          patched(engine, "noisy_neighborhood_sum", fresh_noise_on_retry), "promise"),
     Fault("two draws released", TwoDraws(epochs=2), EDGE, nothing, "promise"),
     Fault("known key", _GAP, EDGE, patched(opening, "new_key", known_key), "promise"),
     Fault("half of the noise of counts", _LABELS, EDGE,
           patched(counts, "noisy_counts", half_the_counts_noise), "bound", 0.15, 2),
     Fault("replaced accounted as removed", _BARE, REPLACED,
-          patched(gap, "hop_sensitivity", sensitivity_of_removal), "bound", 1.0, 20),
-    Fault("messages longer than 1", _BARE, NODE, patched(gap, "noisy_neighborhood_sum", longer_messages), "bound", 1.0, 6),
-    Fault("no cap", _BARE, NODE, patched(gap, "capped", on_lists(no_cap)), "bound", 1.0, 20),
+          patched(engine, "hop_sensitivity", sensitivity_of_removal), "bound", 1.0, 20),
+    Fault("messages longer than 1", _BARE, NODE, patched(engine, "noisy_neighborhood_sum", longer_messages), "bound", 1.0, 6),
+    Fault("no cap", _BARE, NODE, patched(engine, "capped", on_lists(no_cap)), "bound", 1.0, 20),
     Fault("arcs to oneself not counted", replace(_BARE, num_hops=1), sf.NodeLevel(max_out_degree=1),
-          patched(gap, "capped", on_lists(loops_not_counted)), "bound", 1.0, 30),
-    Fault("cap that refills", _BARE, NODE, patched(gap, "capped", on_lists(refilled_cap)), "bound", 1.0, 20),
+          patched(engine, "capped", on_lists(loops_not_counted)), "bound", 1.0, 30),
+    Fault("cap that refills", _BARE, NODE, patched(engine, "capped", on_lists(refilled_cap)), "bound", 1.0, 20),
     Fault("public predictions", OpenPredictions(epochs=1), NODE, nothing, "promise"),
     Fault("raw encodings released", RawFeatures(epochs=1), NODE, nothing, "promise"),
     Fault("head in the clear", _LABELS, NODE, patched(labels, "train", trained_in_the_clear("head", 100)), "bound", 1.0, 3),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from audit_faults import EDGE, Fault, exact, noise_of, patched, right_noise
 
-from sfumato.central import _gap as gap
 from sfumato.central._gap import GAP
+from sfumato.method import hops as engine
 from sfumato.noise.keys import derive_key, operand_mac
 
 
@@ -51,7 +51,7 @@ def turned_for_each_hop(real):
     def call(self, hop, rows):
         unit, name = self.plan.unit, f"aggregate/{hop}"
         self.session.charge(name)
-        sensitivity = gap.hop_sensitivity(unit, released_messages=gap.reads_released(unit, hop))
+        sensitivity = engine.hop_sensitivity(unit, released_messages=engine.reads_released(unit, hop))
         key = derive_key(derive_key(self.session.key, "one"), operand_mac(self.session.key, *self.arcs.arrays))
         noise = noise_of(key, self.plan.event(name).noise_multiplier * sensitivity, rows.shape)
         return exact(self.arcs, rows) + np.roll(noise, hop, axis=0)
@@ -62,10 +62,10 @@ def turned_for_each_hop(real):
 _GAP = GAP(epochs=1, num_hops=2)
 SUM = "noisy_neighborhood_sum"
 REPEATED = (
-    Fault("one row of noise for all", _GAP, EDGE, patched(gap, SUM, one_row_for_all), "promise"),
-    Fault("noise of the first half again", _GAP, EDGE, patched(gap, SUM, second_half_as_first), "promise"),
-    Fault("part of the noise kept", _GAP, EDGE, patched(gap, SUM, part_kept_in_memory), "promise"),
+    Fault("one row of noise for all", _GAP, EDGE, patched(engine, SUM, one_row_for_all), "promise"),
+    Fault("noise of the first half again", _GAP, EDGE, patched(engine, SUM, second_half_as_first), "promise"),
+    Fault("part of the noise kept", _GAP, EDGE, patched(engine, SUM, part_kept_in_memory), "promise"),
     Fault(
-        "noise turned for each hop", _GAP, EDGE, patched(gap.Aggregation, "__call__", turned_for_each_hop), "promise"
+        "noise turned for each hop", _GAP, EDGE, patched(engine.Aggregation, "__call__", turned_for_each_hop), "promise"
     ),
 )

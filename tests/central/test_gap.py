@@ -14,6 +14,7 @@ from sfumato.central._learning import Features
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method import hops as engine
 
 ARC, EDGE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False)
 NODE = sf.NodeLevel(max_out_degree=6)
@@ -24,13 +25,13 @@ BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)
 def hops(monkeypatch):
     """The arguments of every noisy hop that runs: (arcs, rows, noise_stddev)."""
     calls = []
-    original = gap.noisy_neighborhood_sum
+    original = engine.noisy_neighborhood_sum
 
     def record(arcs, rows, noise_stddev, key, **how):
         calls.append((arcs, rows, noise_stddev))
         return original(arcs, rows, noise_stddev, key, **how)
 
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", record)
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", record)
     return calls
 
 

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 import sfumato as sf
 from sfumato.bounded.aggregation import normalize_rows
-from sfumato.central import _gap as gap
 from sfumato.errors import InputError
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method import hops as engine
 from sfumato.nn._weights import num_parameters
 from sfumato.verify import verify
 from sfumato.verify._methods import rules_of
@@ -34,13 +34,13 @@ def fit(graph, unit=EDGE, budget=BUDGET, **settings):
 @pytest.fixture
 def hops(monkeypatch):
     """Rows and noise of every hop."""
-    calls, original = [], gap.noisy_neighborhood_sum
+    calls, original = [], engine.noisy_neighborhood_sum
 
     def record(arcs, rows, noise_stddev, key, **how):
         calls.append((rows, noise_stddev))
         return original(arcs, rows, noise_stddev, key, **how)
 
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", record)
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", record)
     return calls
 
 

@@ -13,11 +13,11 @@ from sfumato import verify
 from sfumato.bounded import gradients
 from sfumato.bounded.aggregation import neighborhood_sum, normalize_rows, to_steps
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.central import _gap as gap
 from sfumato.central import _progap as progap
 from sfumato.errors import SfumatoWarning, UnsupportedUnitError
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method import hops as engine
 from sfumato.method.contract import Session
 
 ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
@@ -29,13 +29,13 @@ BOTH = pytest.mark.parametrize("layerwise", [False, True], ids=["progressive", "
 @pytest.fixture
 def hops(monkeypatch):
     """The arguments of every noisy hop that runs: (arcs, rows, noise_stddev)."""
-    calls, original = [], gap.noisy_neighborhood_sum
+    calls, original = [], engine.noisy_neighborhood_sum
 
     def record(arcs, rows, noise_stddev, key):
         calls.append((arcs, rows, noise_stddev))
         return original(arcs, rows, noise_stddev, key)
 
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", record)
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", record)
     return calls
 
 
@@ -84,7 +84,7 @@ def test_the_standard_deviation_is_the_multiplier_times_the_sensitivity(unit, se
 @BOTH
 def test_releases_happen_in_the_planned_order_and_nothing_is_computed_before_its_charge(unit, layerwise, monkeypatch):
     """Every sum and every training run finds its own charge to be the newest."""
-    done, original_sum, original_train = [], gap.noisy_neighborhood_sum, progap.train
+    done, original_sum, original_train = [], engine.noisy_neighborhood_sum, progap.train
     charged = []
     monkeypatch.setattr(
         Session,
@@ -102,7 +102,7 @@ def test_releases_happen_in_the_planned_order_and_nothing_is_computed_before_its
             assert charged[-1] == stage
             done.append(stage)
 
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", summed)
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", summed)
     monkeypatch.setattr(progap, "train", trained)
     plan = fit(small(), unit, layerwise=layerwise).plan
     assert done == charged == [release.name for release in plan.releases]

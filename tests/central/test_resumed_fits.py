@@ -13,6 +13,7 @@ from sfumato import verify
 from sfumato.central import _gap as gap
 from sfumato.errors import DataError, InputError, LedgerError
 from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method import hops as engine
 from sfumato.record._dataset_ledger import DatasetLedger, read_account
 from sfumato.record._resume import FitState
 from sfumato.record.ledger import Chain
@@ -265,7 +266,7 @@ def test_code_that_computes_another_operand_is_refused_before_its_release(plan, 
     """Changed code can be seen by its operands alone."""
     before, normalize = contents(stopped), gap.normalize_rows
     monkeypatch.setattr(gap, "normalize_rows", lambda rows: normalize(rows) * np.float32(0.999))
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", lambda *args: pytest.fail("it was computed"))
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", lambda *args: pytest.fail("it was computed"))
     with pytest.raises(LedgerError, match=r"'aggregate/1'.*Nothing was released"):
         finish(plan, stopped)
     assert contents(stopped) == before

@@ -14,6 +14,7 @@ from sfumato.central._tuned import Tuned
 from sfumato.errors import LedgerError
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.local import LabelOnly
+from sfumato.method import hops as engine
 from sfumato.noise.keys import new_key
 from sfumato.record._dataset_ledger import DatasetLedger, read_account
 from sfumato.record._resume import FitState
@@ -125,7 +126,7 @@ def test_an_old_copy_whose_operand_differs_is_refused_before_its_release(plan, r
     copied_once_bound(plan, run)
     normalize = gap.normalize_rows
     monkeypatch.setattr(gap, "normalize_rows", lambda rows: normalize(rows) * np.float32(0.999))
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", lambda *args: pytest.fail("it was computed"))
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", lambda *args: pytest.fail("it was computed"))
     with pytest.raises(LedgerError, match="its aggregate/1 was drawn already"):
         fit(plan, run)
 
@@ -182,7 +183,7 @@ def test_a_selection_that_comes_out_otherwise_is_refused(run, monkeypatch):
 
 
 def test_a_run_is_reserved_until_its_first_noise(plan, run, monkeypatch):
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", lambda *args: pytest.fail("stopped"))
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", lambda *args: pytest.fail("stopped"))
     seen = []
     real = DatasetLedger.reserve
     monkeypatch.setattr(

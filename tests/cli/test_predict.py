@@ -51,7 +51,7 @@ def test_predictions_share_a_ledger_until_it_refuses(sfumato, other, ledger, tmp
 
 
 def test_a_kill_before_the_first_release_leaves_the_charge_in_both_ledgers(signaled, sfumato, other, ledger, tmp_path):
-    hop = "sfumato.central._gap.noisy_neighborhood_sum"
+    hop = "sfumato.method.hops.noisy_neighborhood_sum"
     result = signaled(hop, *other(), "--ledger", ledger, "--total-epsilon", "3", signal="SIGKILL")
     assert result.code == -9
     account = read_account(ledger)
@@ -67,15 +67,15 @@ def test_a_kill_before_the_first_release_leaves_the_charge_in_both_ledgers(signa
 
 
 def test_every_release_is_on_disk_before_it_is_computed(sfumato, other, ledger, tmp_path, monkeypatch):
-    from sfumato.central import _gap as gap
+    from sfumato.method import hops as engine
 
-    real, seen = gap.noisy_neighborhood_sum, []
+    real, seen = engine.noisy_neighborhood_sum, []
 
     def hop(*args):
         seen.append(len((tmp_path / "new" / "release" / "ledger.jsonl").read_text().splitlines()))
         return real(*args)
 
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", hop)
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", hop)
     assert sfumato(*other(), "--ledger", ledger, "--total-epsilon", "3").code == 0
     assert seen == [2, 3]
 

@@ -86,7 +86,7 @@ def test_a_resumed_run_keeps_the_record_of_its_start(sfumato, tables, record, tm
     run, path = tmp_path / "run", record()
     options = ("--deployment", path, "--resumable", "--out", run)
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.central._gap.noisy_neighborhood_sum", interrupt)
+        patch.setattr("sfumato.method.hops.noisy_neighborhood_sum", interrupt)
         assert sfumato("train", "gap", *tables["first"], *EDGE, *options).code == 130
     other = sfumato("train", "--resume", run, "--deployment", record(curator="Another"))
     assert other.code == 2

@@ -7,7 +7,7 @@ import pytest
 from sfumato.record._dataset_ledger import read_account
 
 EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--threads", "1")
-HOP = "sfumato.central._gap.noisy_neighborhood_sum"
+HOP = "sfumato.method.hops.noisy_neighborhood_sum"
 
 
 def interrupt(*_, **__):

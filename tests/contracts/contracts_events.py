@@ -213,7 +213,7 @@ class Drawn:
         else:
             real = (rows * np.sqrt(np.bincount(arcs.sources, minlength=len(rows)))).max()
             full = 1.0 if frame.where == "sfumato.central._shares" else math.sqrt(self.unit.max_out_degree)
-            released = frame.where == "sfumato.central._gap" and name != "aggregate/1"
+            released = frame.where == "sfumato.method.hops" and name != "aggregate/1"
             bound = full * (1 if self.twice == 1 else math.sqrt(2) if released else 2)
         assert 0 < real <= bound * (1 + 1e-5)
         return bound
@@ -231,7 +231,9 @@ class Drawn:
             case "noisy_counts":
                 moved = (
                     MESSAGE
-                    * {"counts": 1, "lpgnet": self.unit.arcs_per_record, "link_messages": 2}[frame.where.split(".")[-1]]
+                    * {"counts": 1, "lpgnet": self.unit.arcs_per_record, "link_messages": 2}[
+                        frame.where.split("._")[-1]
+                    ]
                 )
                 (scale,) = {draw.args["scale"] for draw in frame.of("keyed_discrete_laplace")}
             case "noisy_pair_sums":

@@ -11,12 +11,13 @@ from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_uni
 
 from sfumato.bounded import aggregation, degree
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.central import _gap as gap
-from sfumato.central._gap import GAP, aggregate
+from sfumato.central._gap import GAP
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph, PublicFacts
+from sfumato.method import hops as engine
 from sfumato.method._plan import Plan
 from sfumato.method.contract import Session
+from sfumato.method.hops import aggregate
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel
@@ -56,7 +57,7 @@ def assert_charged_for_what_is_added(unit, limit: int = 500) -> int:
     for i, record in enumerate(pairs.record.tolist()):
         later = messages(shift)[i % 6]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(gap, "normalize_rows", lambda rows, later=later: later)
+            patch.setattr(engine, "normalize_rows", lambda rows, later=later: later)
             (left, trace), (right, other) = (
                 aggregate_once(unit, side.adjacency[i], side.rows[i], key=derive_key(KEY, i))
                 for side in (pairs.left, pairs.right)
@@ -142,7 +143,7 @@ def private_as_released(unit, *, released_messages):
     ],
 )  # fmt: skip
 def test_planted_faults_of_size_are_caught(monkeypatch, unit, name, fault, message):
-    monkeypatch.setattr(*faults.planted(gap, name, fault))
+    monkeypatch.setattr(*faults.planted(engine, name, fault))
     with pytest.raises(AssertionError, match=message):
         assert_charged_for_what_is_added(unit, limit=200)
 
@@ -203,13 +204,13 @@ def test_planted_fault_last_rows_never_drawn(monkeypatch):
         sums[:-1] += noise.reshape(-1, sums.shape[1])
         return sums
 
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", short)
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", short)
     with pytest.raises(AssertionError, match="not every coordinate"):
         assert_noise_is_there(ARC)
 
 
 def test_planted_fault_a_hop_without_noise(monkeypatch):
-    monkeypatch.setattr(gap, "noisy_neighborhood_sum", faults.second_hop_bare())
+    monkeypatch.setattr(engine, "noisy_neighborhood_sum", faults.second_hop_bare())
     with pytest.raises(AssertionError, match="hop 2: not every coordinate"):
         assert_noise_is_there(ARC)
 
@@ -223,7 +224,7 @@ def test_planted_fault_messages_not_rounded_toward_zero(monkeypatch, fault):
 
 def test_hops_that_skip_normalization_are_refused(monkeypatch):
     """The message clip itself is guarded: a hop that is fed raw sums raises."""
-    monkeypatch.setattr(gap, "normalize_rows", lambda rows: (rows / INT16_ONE).astype(np.float32))
+    monkeypatch.setattr(engine, "normalize_rows", lambda rows: (rows / INT16_ONE).astype(np.float32))
     with pytest.raises(InputError, match="norm at most 1"):
         assert_noise_is_there(ARC)
 

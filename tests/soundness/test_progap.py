@@ -11,10 +11,10 @@ from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_uni
 
 from sfumato.bounded import aggregation
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.central import _gap as gap
 from sfumato.central import _progap as progap
 from sfumato.central._progap import ProGAP
 from sfumato.graph._graph import Graph, PublicFacts
+from sfumato.method import hops as engine
 from sfumato.method._plan import Plan
 from sfumato.method.contract import Session
 from sfumato.nn._progressive import StageNetwork
@@ -118,7 +118,7 @@ UNDER_CHARGED, REMOVE, REPLACE = "sensitivities, charged", UNITS["node, remove"]
     ],
 )  # fmt: skip
 def test_planted_faults_are_caught(monkeypatch, unit, name, fault, message):
-    monkeypatch.setattr(*faults.planted(gap, name, fault))
+    monkeypatch.setattr(*faults.planted(engine, name, fault))
     with pytest.raises(AssertionError, match=message):
         assert_charged_for_what_is_added(unit, limit=FEW)
 

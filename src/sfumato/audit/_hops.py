@@ -27,11 +27,12 @@ from sfumato.bounded.routing import (
     share,
 )
 from sfumato.central._counts import noise_scale, one_hot
-from sfumato.central._gap import GAP, encode, reads_released
+from sfumato.central._gap import GAP, encode
 from sfumato.central._learning import Features
 from sfumato.central._lpgnet import LPGNet
 from sfumato.central._progap import Cache, ProGAP
 from sfumato.central._shares import simplex
+from sfumato.method.hops import reads_released
 from sfumato.privacy.events import GaussianEvent, PureEvent
 
 if TYPE_CHECKING:

@@ -33,21 +33,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato._validate import check_choice, check_int, fail
-from sfumato.bounded.aggregation import (
-    affected_coordinates,
-    hop_arc_change,
-    hop_sensitivity,
-    noisy_neighborhood_sum,
-    normalize_rows,
-)
-from sfumato.bounded.incoming import capped, incoming, owned, regrouped
+from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central._learning import Features, NetworkMethod, of_all, sgd_event, train
 from sfumato.method._inference import Inference
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
+from sfumato.method.hops import aggregate, aggregation_releases
 from sfumato.nn._models import COMBINE, Encoder, MultiHopClassifier
 from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
-from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release
@@ -243,41 +236,6 @@ class GAPInference(Inference):
         return aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
 
 
-def aggregation_releases(
-    unit: Unit, public: PublicFacts, num_hops: int, width: int, noise_multiplier: float
-) -> tuple[Release, ...]:
-    """List one Gaussian release a hop (algorithm 5), all with the same noise multiplier.
-
-    Args:
-        noise_multiplier: standard deviation of the noise over the sensitivity of a hop.
-    """
-    hop_sensitivity(unit, released_messages=True)
-    touched = affected_coordinates(unit, public.num_nodes, width)
-    event, shape = GaussianEvent(noise_multiplier), (public.num_nodes, width)
-    return tuple(
-        Release(
-            f"aggregate/{hop}",
-            event,
-            shape,
-            touched,
-            arc_change=hop_arc_change(unit, released_messages=reads_released(unit, hop)),
-        )
-        for hop in range(1, num_hops + 1)
-    )
-
-
-def reads_released(unit: Unit, hop: int) -> bool:
-    """Return whether the messages of a hop are post-processing of earlier releases, or of what is public.
-
-    The messages of the first one read the senders' own features.
-
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> reads_released(NodeLevel(max_out_degree=10), 1), reads_released(NodeLevel(max_out_degree=10), 2)
-    (False, True)
-    """
-    return hop > 1 or "features" in unit.public
-
-
 def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
     """Compute equations 4.5 and 4.6 for all nodes: rows of norm 1. Without encoder these are the features, normalized."""
     if encoder is None:
@@ -285,46 +243,6 @@ def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
         return normalize_rows(x.toarray() if sp.issparse(x) else x)
     encoder.eval()
     return normalize_rows(of_all(encoder.encode, features.rows, features.x.shape[0]))
-
-
-class Aggregation:
-    """An aggregation makes the noisy neighborhood sums of one fit.
-
-    Owners are capped once, and each hop is charged before it is computed. ``plan``, ``graph`` and ``session`` are those of the
-    method's ``run``.
-
-    Only hop 1 reads messages that depend on the sender's own record; later hops send what reads earlier releases.
-    """
-
-    def __init__(self, plan: Planned, graph: Graph, session: Session) -> None:
-        self.plan, self.session, cap = plan, session, plan.unit.max_out_degree
-        self.arcs = incoming(graph) if cap is None else regrouped(capped(owned(graph), cap, session.key))
-
-    def __call__(self, hop: int, rows: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Release one hop of these messages, from 1 on, int64 [num_nodes, width] in steps."""
-        name, unit = f"aggregate/{hop}", self.plan.unit
-        if not unit.private:
-            return noisy_neighborhood_sum(self.arcs, rows, 0.0, new_key())
-        key, event = self.session.charge(name), self.plan.event(name)
-        assert isinstance(event, GaussianEvent)
-        stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
-        self.session.bind(name, rows, *self.arcs.arrays)
-        return noisy_neighborhood_sum(self.arcs, rows, stddev, key)
-
-
-def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
-    """Run algorithm 5: sum, perturb and normalize, K times.
-
-    Args:
-        graph: the private arcs.
-        session: ledger and secret key of the fit.
-        rows: messages of the first hop, float32 [num_nodes, width], of norm at most 1.
-    """
-    released, aggregation = {}, Aggregation(plan, graph, session)
-    for hop in range(1, num_hops + 1):
-        released[f"aggregate/{hop}"] = aggregation(hop, rows)
-        rows = normalize_rows(released[f"aggregate/{hop}"])
-    return released
 
 
 def stack_hops(encoded: NDArray[np.float32], released: Arrays) -> Tensor:

@@ -35,11 +35,11 @@ from torch import Tensor
 from sfumato._validate import check_int, fail
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.central._gap import Aggregation, aggregation_releases
 from sfumato.central._learning import Features, Input, NetworkMethod, of_all, sgd_event, train
 from sfumato.method._inference import Inference
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
+from sfumato.method.hops import Aggregation, aggregation_releases
 from sfumato.nn._progressive import StageNetwork
 from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.privacy.events import GaussianEvent
