@@ -31,7 +31,7 @@ from torch.nn import functional
 
 from sfumato._threads import set_threads
 from sfumato.bounded.gradients import PrivateSGD, private_steps
-from sfumato.central._linear import zero_head
+from sfumato.central._heads import zero_head
 from sfumato.central._scattering import _AT_ONCE, Coefficients, Scattering, coefficients
 from sfumato.datasets.images import load_images
 from sfumato.experiments._pages import stamped

@@ -22,9 +22,10 @@ from sfumato.datasets._loading import load_dataset
 from sfumato.errors import SfumatoWarning
 from sfumato.experiments._pages import stamped
 from sfumato.local._collection import encode
-from sfumato.local._edge_split import auc, non_edges, split_edges
+from sfumato.local._edge_split import non_edges, split_edges
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local._link_prediction import LinkPrediction, received_rows
+from sfumato.nn._metrics import auc
 from sfumato.nn._models import SparseRows
 from sfumato.nn._vgae import VGAE, log_odds, train_vgae
 from sfumato.noise.coins import SecretWords

@@ -10,8 +10,8 @@ import torch
 import sfumato as sf
 from sfumato.bounded.exact import WholeRows
 from sfumato.central import _labels as labels
+from sfumato.central._heads import chosen
 from sfumato.central._labels import LabelMessages
-from sfumato.central._linear import chosen
 from sfumato.central._rows import beside, centered_rows, head_scores
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph._checks import MOST_FEATURE

@@ -77,7 +77,7 @@ def test_data_that_are_no_images_and_units_without_a_proof_are_refused():
     graph = stochastic_block_model(60, 3, mean_degree=4, homophily=0.8, num_features=4, seed=0).with_split()
     with pytest.raises(InputError, match="image_shape to be the channels, height and width"):
         plan_of(graph)
-    with pytest.raises(InputError, match=r"read them with sfumato\.graph\.images"):
+    with pytest.raises(InputError, match=r"read them with sfumato\.datasets\.images"):
         Scattering().check(graph)
     with pytest.raises(UnsupportedUnitError):
         plan_of(stripes(), sf.EdgeLevel(directed=False))

@@ -16,7 +16,7 @@ from sfumato.bounded.gradients import (
     rounding_margin,
     to_grid,
 )
-from sfumato.central._linear import chosen, zero_head
+from sfumato.central._heads import chosen, zero_head
 from sfumato.nn import _reproducible as reproducible
 from sfumato.nn._models import MLP, Encoder, Linear, MultiHopClassifier, normalize
 from sfumato.nn._progressive import StageNetwork

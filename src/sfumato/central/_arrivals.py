@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ from sfumato.bounded.routing import (
 from sfumato.central._counts import NAME, Counter, one_hot, stored_weight
 from sfumato.central._shares import Routed, release_hop, simplex
 from sfumato.errors import InputError
-from sfumato.graph._targets import probabilities
+from sfumato.graph._targets import probabilities, softmax
 from sfumato.method._derived import derived
 from sfumato.method._graph_key import GraphKey
 from sfumato.method._inference import Inference
@@ -319,13 +319,3 @@ def _label_inference(fitted: Fitted) -> LabelInference | None:
     except InputError:
         return None
     return found if isinstance(found, LabelInference) else None
-
-
-def softmax(scores: NDArray[Any]) -> NDArray[Any]:
-    """Turn scores into probabilities, row by row.
-
-    >>> softmax(np.zeros((1, 4), np.float32)).tolist()
-    [[0.25, 0.25, 0.25, 0.25]]
-    """
-    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return scores / scores.sum(axis=1, keepdims=True)

@@ -35,8 +35,8 @@ from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.splits import unit_rows
 from sfumato.bounded.subgraphs import occurrences, read_arcs, subgraph_rows
+from sfumato.central._heads import apply_rows, chosen, plain
 from sfumato.central._learning import NetworkMethod, Rows, train
-from sfumato.central._linear import apply_rows, chosen, plain
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn._models import MLP, SparseRows

@@ -53,7 +53,7 @@ from sfumato.bounded.routing import (
     routed_coordinates,
     routed_sensitivity,
 )
-from sfumato.central._arrivals import LabelInference, softmax
+from sfumato.central._arrivals import LabelInference
 from sfumato.central._counts import (
     WEIGHTS,
     Counter,
@@ -69,6 +69,7 @@ from sfumato.central._counts import (
 from sfumato.central._graph_free import GraphFree, grown, unused_features
 from sfumato.central._rows import centered_rows, head_scores, labeled_nodes
 from sfumato.central._shares import Routed, release_hop, share_inputs, shared_labels
+from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -242,7 +243,7 @@ class LabelMessages(CuratorMethod):
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
         from sfumato.central import _learning
-        from sfumato.central._linear import chosen
+        from sfumato.central._heads import chosen
         from sfumato.nn._weights import network_arrays
 
         released = {"aggregate/1": release_hop(plan, session, self.routed(plan, graph, session))}
@@ -342,7 +343,7 @@ def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np
 
 def _private_head(public: PublicFacts) -> Any:
     """The head that DP-SGD trains; the charge counts its parameters."""
-    from sfumato.central._linear import zero_head
+    from sfumato.central._heads import zero_head
 
     return zero_head(public.num_classes + public.num_features, public.num_classes)
 

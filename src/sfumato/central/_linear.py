@@ -14,28 +14,23 @@ With few features a full batch is the cheap regime: noise on a mean gradient fal
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from sfumato._validate import check_int, check_real
-from sfumato.bounded.exact import WholeRows
 from sfumato.bounded.gradients import check_examples
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.central._learning import Rows, train
-from sfumato.central._rows import Matrix, centered_rows, normalized
+from sfumato.central._heads import apply, chosen, plain, zero_head
+from sfumato.central._learning import train
+from sfumato.central._rows import centered_rows, normalized
 from sfumato.central._weighing import STEPS, learn_scale
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn._models import Linear as LinearLayer
-from sfumato.nn._models import SparseRows
 from sfumato.nn._weights import load_weights, network_arrays, num_parameters
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.record.ledger import Release
@@ -210,41 +205,3 @@ def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
     square = float(np.square(sums).sum())
     kept = max(0.0, 1 - len(sums) * noise**2 / square) if square else 0.0
     return {"center": (sums * (kept / max(len(ids), 1))).astype(np.float32)}
-
-
-def chosen(inputs: Matrix) -> Rows:
-    """Return a function that gives rows of some nodes as whole numbers; full batches ask for the same ones at every step."""
-
-    @lru_cache(maxsize=1)
-    def rows(ids: bytes) -> WholeRows:
-        part = inputs[np.frombuffer(ids, np.int64)]
-        if sp.issparse(part):
-            return WholeRows.of_csr(part)
-        return WholeRows.of(torch.from_numpy(part.astype(np.float64)), bias=True)
-
-    return lambda ids: rows(ids.astype(np.int64).tobytes())
-
-
-def plain(inputs: Matrix) -> Rows:
-    """Return a function that gives rows of some nodes as a network takes them."""
-    return lambda ids: torch.from_numpy(inputs[ids]) if isinstance(inputs, np.ndarray) else SparseRows(inputs[ids])
-
-
-def zero_head(num_inputs: int, num_classes: int) -> nn.Linear:
-    """Return logistic regression that starts at zero: the problem is convex."""
-    head = LinearLayer(num_inputs, num_classes)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    return head
-
-
-def apply(head: nn.Module, inputs: Matrix) -> NDArray[np.float32]:
-    """Apply a head to a matrix of rows, and return scores float32 [num_nodes, num_classes]."""
-    return apply_rows(head, torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs))
-
-
-def apply_rows(network: nn.Module, rows: torch.Tensor | SparseRows) -> NDArray[np.float32]:
-    """Apply a network to rows as it takes them, and return scores float32 [num_nodes, num_classes]."""
-    with torch.no_grad():
-        scores: NDArray[np.float32] = network(rows).numpy()
-    return scores

@@ -49,22 +49,16 @@ from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.bounded.routing import routed_arc_change, routed_coordinates, routed_sensitivity
-from sfumato.central._arrivals import softmax
 from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
+from sfumato.central._heads import apply, chosen, zero_head
 from sfumato.central._labels import LabelMessages
 from sfumato.central._learning import train_charged
-from sfumato.central._linear import (
-    apply,
-    center_release,
-    chosen,
-    find_center,
-    full_batch,
-    zero_head,
-)
+from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._rows import Matrix, beside, centered_rows, head_scores
 from sfumato.central._shares import release_hop, simplex, sum_hop
 from sfumato.central._weighing import NUM_WEIGHTS, STEPS, evidence, learn_weights, weigh
+from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn._weights import network_arrays, num_parameters

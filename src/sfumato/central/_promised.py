@@ -39,18 +39,10 @@ from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.promise import GRID, promised_sensitivity, rounding_slack
-from sfumato.central._arrivals import softmax
 from sfumato.central._compatibility import Expected, log_likelihood
+from sfumato.central._heads import apply, chosen, plain, zero_head
 from sfumato.central._learning import train, train_charged
-from sfumato.central._linear import (
-    apply,
-    center_release,
-    chosen,
-    find_center,
-    full_batch,
-    plain,
-    zero_head,
-)
+from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._piloted import FEATURES_CHOSEN
 from sfumato.central._promised_releases import (
     HOP,
@@ -74,6 +66,7 @@ from sfumato.central._promised_releases import (
 from sfumato.central._rows import Matrix, centered_rows
 from sfumato.errors import InputError
 from sfumato.graph._bounds import most_arcs
+from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.exact import ROW_BITS, WholeRows
+from sfumato.central._heads import zero_head
 from sfumato.central._learning import sgd_event, train
-from sfumato.central._linear import zero_head
 from sfumato.errors import InputError
 from sfumato.method.card import Audience, Card, Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session

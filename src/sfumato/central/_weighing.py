@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from sfumato.bounded.grouping import noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.central._arrivals import softmax
 from sfumato.central._counts import directions
+from sfumato.graph._targets import softmax
 from sfumato.noise.keys import derive_key, operand_mac
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ class HeldOut:
 
     def measured(self, scorer: Scorer) -> tuple[tuple[float, float], Ranked]:
         """Return AUC and average precision of a ``scorer``, and for comparisons an id of each pair and the AUC by pair."""
-        from sfumato.local._edge_split import auc, average_precision
+        from sfumato.nn._metrics import auc, average_precision
 
         links, others = scorer(self.links), scorer(self.others)
         there = np.arange(len(links) + len(others)) < len(links)

@@ -136,9 +136,17 @@ def probabilities(kind: str | None, scores: NDArray[np.float32]) -> NDArray[np.f
         small = np.exp(-np.abs(scores))
         labels: NDArray[np.float32] = np.where(scores >= 0, 1, small) / (1 + small)
         return labels.astype(np.float32)
+    return softmax(scores)
+
+
+def softmax(scores: NDArray[Any]) -> NDArray[Any]:
+    """Turn scores into probabilities, row by row.
+
+    >>> softmax(np.zeros((1, 4), np.float32)).tolist()
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
     raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    classes: NDArray[np.float32] = raised / raised.sum(axis=1, keepdims=True)
-    return classes
+    return raised / raised.sum(axis=1, keepdims=True)
 
 
 def answers(kind: str | None, limits: Sequence[float] | None, scores: NDArray[np.float32]) -> NDArray[Any]:

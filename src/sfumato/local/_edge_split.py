@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.stats
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, fail
@@ -15,7 +14,6 @@ from sfumato.local import _collection as collection
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
-    from sfumato.randomizers._values import Floats
 
 Pairs = NDArray[np.int64]
 _VALIDATION, _TEST = 0.05, 0.10
@@ -82,26 +80,3 @@ def non_edges(generator: np.random.Generator, num_nodes: int, edges: Pairs, coun
         place = np.minimum(np.searchsorted(taken, keys), taken.size - 1)
         found = np.hstack((found, pairs[:, taken[place] != keys]))
     return found[:, :count]
-
-
-def auc(present: Floats, absent: Floats) -> float:
-    """Compute the chance that a score of an edge is above that of a pair without edge; ties count half.
-
-    >>> auc(np.array([2.0, 1.0]), np.array([1.0, 0.0]))
-    0.875
-    """
-    ranks = scipy.stats.rankdata(np.concatenate((present, absent)))[: len(present)]
-    return float((ranks.mean() - (len(present) + 1) / 2) / len(absent))
-
-
-def average_precision(present: Floats, absent: Floats) -> float:
-    """Compute the mean, over edges, of the share of edges among the pairs scored as high or higher.
-
-    >>> average_precision(np.array([2.0, 0.5]), np.array([1.0, 0.0]))
-    0.8333333333333333
-    """
-
-    def above(scores: Floats) -> NDArray[Any]:
-        return len(scores) - np.searchsorted(np.sort(scores), present, side="left")
-
-    return float((above(present) / (above(present) + above(absent))).mean())

@@ -19,11 +19,12 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.local import _collection as collection
 from sfumato.local._collection import encode, estimated
-from sfumato.local._edge_split import EdgeSplit, auc, average_precision, non_edges, split_edges
+from sfumato.local._edge_split import EdgeSplit, non_edges, split_edges
 from sfumato.local._heat import normalized_adjacency
 from sfumato.local._method import ReportingMethod, coins
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.nn._metrics import auc, average_precision
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers._values import to_csr
 

@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 def aggregation_releases(
     unit: Unit, public: PublicFacts, num_hops: int, width: int, noise_multiplier: float
 ) -> tuple[Release, ...]:
-    """List one Gaussian release a hop (algorithm 5), all with the same noise multiplier.
+    """List one Gaussian release a hop, all with the same noise multiplier.
 
     Args:
+        unit: the privacy unit.
+        public: the public facts of the graph.
+        num_hops: number of hops.
+        width: columns of a message.
         noise_multiplier: standard deviation of the noise over the sensitivity of a hop.
     """
     hop_sensitivity(unit, released_messages=True)
@@ -87,9 +91,10 @@ class Aggregation:
 
 
 def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.float32], num_hops: int) -> Arrays:
-    """Run algorithm 5: sum, perturb and normalize, K times.
+    """Release ``num_hops`` noisy sums, each of the normalized rows of the one before; charged as they are computed.
 
     Args:
+        plan: the plan of the fit, with a release for each hop.
         graph: the private arcs.
         session: ledger and secret key of the fit.
         rows: messages of the first hop, float32 [num_nodes, width], of norm at most 1.

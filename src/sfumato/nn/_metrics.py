@@ -185,6 +185,29 @@ def number_scores(y: NDArray[np.floating], said: NDArray[np.floating]) -> dict[s
     }
 
 
+def auc(present: NDArray[np.floating], absent: NDArray[np.floating]) -> float:
+    """Compute the chance that a score of an edge is above that of a pair without edge; ties count half.
+
+    >>> auc(np.array([2.0, 1.0]), np.array([1.0, 0.0]))
+    0.875
+    """
+    ranks = _ranks(np.concatenate((present, absent)))[: len(present)]
+    return float((ranks.mean() - (len(present) + 1) / 2) / len(absent))
+
+
+def average_precision(present: NDArray[np.floating], absent: NDArray[np.floating]) -> float:
+    """Compute the mean, over edges, of the share of edges among the pairs scored as high or higher.
+
+    >>> average_precision(np.array([2.0, 0.5]), np.array([1.0, 0.0]))
+    0.8333333333333333
+    """
+
+    def above(scores: NDArray[np.floating]) -> NDArray[np.int64]:
+        return len(scores) - np.searchsorted(np.sort(scores), present, side="left")
+
+    return float((above(present) / (above(present) + above(absent))).mean())
+
+
 def _area(y: NDArray[np.floating] | NDArray[np.bool_], chances: NDArray[np.floating]) -> float:
     """The share of pairs of a node with the label and one without whose order is right; ties count half."""
     positive = int((y == 1).sum())
