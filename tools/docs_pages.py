@@ -1,14 +1,16 @@
 """Write the pages that follow from the code: docs/cli.md, the methods in docs/guarantees.md, and the indexes of results and
-decisions; the pages of experiments that stand in the repository; and the figures that ``sfumato check`` quotes.
+decisions; the pages of experiments that stand in the repository; the events of the published schema; and the figures that
+``sfumato check`` quotes.
 
     python tools/docs_pages.py
 
-Run it after changing a command, an option, what a method releases, the catalogue of tables and figures, a page of results,
-or the title of a decision; a test compares.
+Run it after changing a command, an option, an event, what a method releases, the catalogue of tables and figures, a page of
+results, or the title of a decision; a test compares.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -27,6 +29,7 @@ from sfumato.experiments._sources import read_sources
 from sfumato.graph._graph import PublicFacts
 from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.units import UNITS
+from sfumato.verify._documents import SCHEMA, forms
 
 sys.path.insert(0, str(Path(__file__).parent))
 from docs_results import IN_TREE, RESULTS, experiments, made, recorded
@@ -57,6 +60,7 @@ def pages() -> dict[Path, str]:
         **{path: text for path, text in first_results().items() if path.suffix == ".md"},
         DOCS / "decisions" / "index.md": decisions_page(),
         FIGURES: figures_file(),
+        SCHEMA: schema_file(),
     }
 
 
@@ -69,6 +73,13 @@ def first_results() -> dict[Path, str]:
     """The pages and pictures of experiments that stand in the repository."""
     kept = [made(spec, measured) for spec, measured in experiments() if spec.name in IN_TREE]
     return {RESULTS / name: text for files in kept for name, text in files.items()}
+
+
+def schema_file() -> str:
+    """The published schema, with the events that the verifier knows."""
+    text, cases = SCHEMA.read_text(), [f"        {json.dumps(case)}" for case in forms()["event"]["oneOf"]]
+    start = text.index('"oneOf": [', text.index('"event": {')) + len('"oneOf": [')
+    return text[:start] + "\n" + ",\n".join(cases) + text[text.index("\n      ]", start) :]
 
 
 def figures_file() -> str:

@@ -54,12 +54,12 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value.split(":")[0]
 
 
-def fault(part: str, name: str) -> str | None:
-    """Why a file of ``part`` may not import the dotted ``name``, or None."""
+def fault(part: str, name: str, depth: int = 0) -> str | None:
+    """Why a file of ``part``, in so many folders of it, may not import the dotted ``name``, or None."""
     root, _, rest = name.partition(".")
     target = rest.split(".")[0]
     if part == VERIFIER:
-        inside = name.startswith(".") and not name.startswith("..")
+        inside = name.startswith(".") and not name.startswith("." * (2 + depth))
         return None if inside or root in VERIFIER_MAY_USE else "the verifier stands alone"
     if name.startswith("."):
         return "write the full name"
@@ -83,7 +83,7 @@ def violations(package: Path) -> list[str]:
             found.append(f"{path.relative_to(package)}: {part} is in no layer; add it to tests/meta/test_layers.py")
             continue
         for line, name in imported(ast.parse(path.read_text())):
-            why = fault(part, name)
+            why = fault(part, name, len(path.relative_to(package).parts) - 2)
             if why:
                 found.append(f"{path.relative_to(package)}:{line}: imports {name}: {why}")
     return found
@@ -119,7 +119,8 @@ def module_of(path: Path, package: Path) -> str:
 def names_in(path: Path, module: str) -> Iterator[str]:
     """Dotted names that a file imports, in full."""
     for _, name in imported(ast.parse(path.read_text())):
-        yield f"{module.rpartition('.')[0]}{name}" if name.startswith(".") else name
+        level = len(name) - len(name.lstrip("."))
+        yield ".".join([*module.split(".")[:-level], name.lstrip(".")]) if level else name
 
 
 def owner(name: str, files: dict[str, Path]) -> str | None:
@@ -159,13 +160,14 @@ def test_no_circles():
         ("verify/bad.py", "from sfumato.privacy import accounting"),
         ("verify/bad.py", "from sfumato.verify import epsilon"),
         ("verify/bad.py", "from ..errors import InputError"),
+        ("verify/events/bad.py", "from ...errors import InputError"),
         ("verify/bad.py", "import scipy"),
         ("novelty.py", "x = 1"),
     ],
 )
 def test_planted_faults_are_found(tmp_path, file, source):
     path = tmp_path / file
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
     assert len(violations(tmp_path)) == 1
 
@@ -197,11 +199,12 @@ def test_planted_circles_are_found(tmp_path, files):
         ("bounded/good.py", "from sfumato.bounded.kernels import pack"),
         ("cli/good.py", "from sfumato.verify import verify"),
         ("verify/good.py", "import json\nimport numpy as np\nfrom .epsilon import draws\nfrom . import claim"),
+        ("verify/events/good.py", "from .._losses import lattice\nfrom ._kind import Kind"),
     ],
 )
 def test_sound_imports_pass(tmp_path, file, source):
     path = tmp_path / file
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source)
     assert not violations(tmp_path)
     assert not circles(tmp_path)

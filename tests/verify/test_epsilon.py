@@ -11,8 +11,9 @@ from sfumato.privacy.events import GaussianEvent, event_from_dict
 from sfumato.verify._claim import TOLERANCE, claim_faults
 from sfumato.verify._compose import _compose
 from sfumato.verify._epsilon import epsilon_bracket
-from sfumato.verify._events import KNOWN_EVENTS
-from sfumato.verify._losses import Atoms, Sampled, Slight
+from sfumato.verify._losses import Atoms, Slight
+from sfumato.verify.events import KNOWN_EVENTS
+from sfumato.verify.events._poisson_gaussian import Sampled
 
 
 def poisson(q, noise, steps, relation="add-remove"):

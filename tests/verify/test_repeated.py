@@ -9,7 +9,7 @@ from sfumato.privacy import accounting
 from sfumato.privacy.events import event_from_dict
 from sfumato.verify._claim import TOLERANCE, claim_faults
 from sfumato.verify._epsilon import epsilon_bracket
-from sfumato.verify._repeated import Repeated
+from sfumato.verify.events._repeated_gaussian import Repeated
 
 
 def repeated(q, terms, noise, steps, relation="add-remove"):

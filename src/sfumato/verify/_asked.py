@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ._documents import differences
 from ._epsilon import SAMPLER_TAU
-from ._gaussian import gaussian_log_delta
 from ._reports import drawn, laplace_grid
+from .events._gaussian import gaussian_log_delta
 
 PARTS = ("features", "label", "links")
 CELLS = 1024

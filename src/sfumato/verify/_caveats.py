@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ._gaussian import gaussian_log_delta
+from .events._gaussian import gaussian_log_delta
 
 _MOST_DELTA, _MOST_EPSILON = 1e-3, 10.0
 _FEW_NODES, _MOST_CLASSES, _LEAST_PER_CLASS, _LEAST_DEGREE = 50, 100, 10, 0.5

@@ -10,8 +10,8 @@ from typing import Any
 
 from ._documents import differences
 from ._epsilon import SAMPLER_TAU, epsilon_bracket
-from ._events import KNOWN_EVENTS, leaves, simple_events
 from ._units import unit_rules
+from .events import KINDS, KNOWN_EVENTS, leaves, simple_events
 
 TOLERANCE = 1.001
 NULLS = {"epsilon": None, "delta": None}
@@ -34,16 +34,16 @@ def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:
               if values[key] is None]  # fmt: skip
     kinds = {event["type"] for event in leaves(events)}
     methods = ("none", "gaussian", "pld") if not kinds else ("gaussian", "pld") if kinds == {"gaussian"} else ("pld",)
-    if kinds and kinds <= {"pure", "laplace", "randomized-response", "exponential"}:
+    if kinds and all(kind in KINDS and KINDS[kind].pure for kind in kinds):
         methods = ("sum", "pld")
     methods = ("renyi",) if "selection" in kinds else ("sum",) if local else methods
     if accounting["method"] not in methods:
         faults.append(f"accounting.method: {accounting['method']} does not fit the events")
     for index, event in enumerate(events):
-        strange = sorted({one["type"] for one in leaves([event])} - {*KNOWN_EVENTS})
+        strange = sorted({one["type"] for one in leaves([event])} - KNOWN_EVENTS)
         faults += [f"releases[{index}].event.type: {kind} cannot be verified here" for kind in strange]
     bracket: Bracket = (None, None)
-    if not any(fault.endswith("got null") for fault in faults) and kinds <= {*KNOWN_EVENTS}:
+    if not any(fault.endswith("got null") for fault in faults) and kinds <= KNOWN_EVENTS:
         found, bracket = _number_faults(certificate)
         faults += found
     return [f"certificate.json: {fault}" for fault in faults], bracket

@@ -1,6 +1,6 @@
 """JSON as the verifier reads it: a single canonical text for each value, and the forms of the published JSON Schema.
 
-Part of the verifier: it needs the standard library and ``verify/certificate-3.schema.json``.
+Part of the verifier: it needs NumPy, the standard library and ``verify/certificate-3.schema.json``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from . import events
 
 SCHEMA = Path(__file__).with_name("certificate-3.schema.json")
 _TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int,
@@ -141,8 +143,8 @@ def hiding(value: Any, path: str) -> Iterator[str]:
 
 @cache
 def forms() -> dict[str, Any]:
-    """Return the definitions of the JSON Schema: the form of every file."""
-    return dict(json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"])
+    """Return the definitions of the JSON Schema: the form of every file, and those of events from where they stand."""
+    return {**json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"], "event": events.form()}
 
 
 def form_faults(value: Any, form: dict[str, Any], path: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The verifier's own accountant: bounds on epsilon on both sides, from NumPy alone.
 
-Part of the verifier: it needs NumPy and the files that it imports. Gaussian releases use the closed form (``gaussian.py``).
+Part of the verifier: it needs NumPy and the standard library. Gaussian releases use the closed form (``events/_gaussian.py``).
 Mixtures with Poisson-subsampled and repeated Gaussians, Laplace, randomized response and the exponential mechanism are bracketed
 by privacy loss distributions (``compose.py``). Selections are bounded from above, by Renyi divergences (``renyi.py``).
 
@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from ._compose import refine
-from ._events import leaves, parts_of
-from ._gaussian import gaussian_epsilon
-from ._losses import Part, Sampled, Slight, Symmetric
+from ._losses import Part, Slight, Symmetric
 from ._renyi import renyi_epsilon
-from ._repeated import Repeated
+from .events import leaves, parts_of
+from .events._gaussian import gaussian_epsilon
+from .events._poisson_gaussian import Sampled
+from .events._repeated_gaussian import Repeated
 
 SAMPLER_TAU = 2.0**-100
 _MAX_PARTS, _MAX_STEPS = 32, 1e8

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 _SLACK = 1e-15  # of a log moment: rounding of the sum that gives it
-_SKETCH, _SEEN = 4001, 1e-290  # outcomes of a sketch; masses whose ratio is a loss
+SKETCH, _SEEN = 4001, 1e-290  # outcomes of a sketch; masses whose ratio is a loss
 _MOST_CELLS, _CAP = 1 << 52, 160.0  # of a lattice; a loss that counts as infinite
 _EVEN, _GROWTH = 10_000, 1.002  # far losses of a sampled step: beyond so many cells their widths grow
 
@@ -44,61 +44,6 @@ class _Cells(Protocol):
     def outcome(self, loss: np.ndarray) -> np.ndarray: ...
 
     def masses(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """``steps`` draws of P = (1-q) N(0, s^2) + q N(1, s^2) against Q.
-
-    Q is N(0, s^2), or (1-q) N(0, s^2) + q N(-1, s^2) if records are replaced.
-
-    Args:
-        q: the sampling probability, above 0.
-        s: the noise multiplier of a step.
-        replace: whether neighboring data sets differ in a replaced record.
-        steps: the number of draws.
-    """
-
-    q: float
-    s: float
-    replace: bool
-    steps: int
-
-    def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:
-        """Return a coarse sketch of the loss, without guarantee, and the range of losses that matters."""
-        reach = self.s * math.sqrt(2 * math.log(1e6 * self.steps / delta))
-        x = np.linspace(-reach - self.replace, 1 + reach, _SKETCH)
-        return sketch(self, flip, x, 1e-6 * delta / self.steps)
-
-    def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
-        """Return the loss on a lattice, for a mechanism that dominates this mechanism or is dominated by it."""
-        bound = dominating if upper else dominated
-        return bound(self, flip, h, lattice(math.floor(low / h), math.ceil(high / h)))
-
-    def loss(self, x: np.ndarray) -> np.ndarray:
-        """Return log P(x) / Q(x), which increases with x."""
-        stay, move = np.log1p(-self.q), math.log(self.q)
-        log_p = np.logaddexp(stay, move + (2 * x - 1) / (2 * self.s**2))
-        return log_p - np.logaddexp(stay, move - (2 * x + 1) / (2 * self.s**2)) if self.replace else log_p
-
-    def outcome(self, loss: np.ndarray) -> np.ndarray:
-        """Return the inverse of :meth:`loss`; -inf below its range."""
-        q, s = self.q, self.s
-        if q == 1:
-            return loss * s**2 + 0.5
-        if self.replace:
-            half = np.abs(loss) / 2
-            log_z = half + np.log(-np.expm1(-2 * half) / 2) + math.log((1 - q) / q) + 1 / (2 * s**2)
-            root = np.where(log_z > 20, log_z + math.log(2), np.arcsinh(np.exp(np.minimum(log_z, 20))))
-            return np.asarray(np.sign(loss) * s**2 * (half + root))
-        excess = np.maximum(loss - math.log1p(-q), 0)
-        return np.asarray(s**2 * (math.log1p(-q) - math.log(q) + excess + np.log(-np.expm1(-excess))) + 0.5)
-
-    def masses(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return P and Q of each cell between neighboring points of ``x``."""
-        center, moved = normal_masses(x / self.s), normal_masses((x - 1) / self.s)
-        other = normal_masses((x + 1) / self.s) if self.replace else center
-        return (1 - self.q) * center + self.q * moved, (1 - self.q) * center + self.q * other
 
 
 def normal_masses(z: np.ndarray) -> np.ndarray:
@@ -249,9 +194,9 @@ def sketch(part: _Cells, flip: bool, x: np.ndarray, rare: float) -> tuple[Atoms,
     for _ in range(2):
         p, r = part.masses(x)
         above, below = np.cumsum(p[::-1])[::-1] > rare, np.cumsum(r) > rare
-        first, last = np.argmax(below), _SKETCH - 2 - np.argmax(above[::-1])
+        first, last = np.argmax(below), SKETCH - 2 - np.argmax(above[::-1])
         low, high = max(x[min(first, last)], ends[0]), min(x[max(first, last) + 1], ends[1])
-        x = np.linspace(low, high, _SKETCH)
+        x = np.linspace(low, high, SKETCH)
     p, r = part.masses(np.concatenate(([-np.inf], x, [np.inf])))
     infinite = float(r[0] if flip else p[-1])
     p, r = p[1:-1], r[1:-1]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ._documents import plain
 from ._epsilon import SAMPLER_TAU, epsilon_bracket
-from ._events import simple_events
 from ._units import owns_arcs
+from .events import simple_events
 
 if TYPE_CHECKING:
     from ._rules import Certificate, Rules

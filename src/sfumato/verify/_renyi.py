@@ -1,6 +1,6 @@
 """Renyi divergences: an upper bound on the cost of any plan, and the only one for selections.
 
-Part of the verifier: it needs NumPy, ``verify/_events.py``, ``verify/_gaussian.py`` and what these need. A selection shows the
+Part of the verifier: it needs NumPy and the standard library. A selection shows the
 best of a random number of trials (Papernot and Steinke 2022, theorems 2 and 6). Divergences of a trial are exact for Gaussians,
 for sampled and repeated ones within reach of the integral, and for Laplace, randomized response and pure mechanisms.
 """
@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ._documents import canonical
-from ._events import parts_of
-from ._gaussian import gaussian_log_delta
-from ._losses import Sampled, Symmetric
-from ._repeated import Repeated
+from ._losses import Symmetric
+from .events import parts_of
+from .events._gaussian import gaussian_log_delta
+from .events._poisson_gaussian import Sampled
+from .events._repeated_gaussian import Repeated
 
 ORDERS = 1 + np.geomspace(0.01, 1e8, 900)
 _NONE = np.zeros(0)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ._epsilon import SAMPLER_TAU
-from ._gaussian import gaussian_log_delta
+from .events._gaussian import gaussian_log_delta
 
 if TYPE_CHECKING:
     from ._kinds import Form, Values

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ._documents import canonical, plain
-from ._events import leaves, simple_events
 from ._kinds import Planned
 from ._releases import Tensors, output_faults, release_faults
 from ._units import public_parts, unit_rules
+from .events import leaves, simple_events
 
 if TYPE_CHECKING:
     from ._rules import Certificate, Rules

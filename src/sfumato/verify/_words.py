@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from . import _arrivals as arrivals
 from ._caveats import stated
 from ._documents import differences
-from ._events import leaves
 from ._sentences import SENTENCES
 from ._units import UNITS, unit_rules
+from .events import leaves
 
 if TYPE_CHECKING:
     from ._rules import Audience, Certificate, Rules

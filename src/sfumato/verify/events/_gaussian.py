@@ -1,4 +1,4 @@
-"""What Gaussian releases cost, in closed form (Balle and Wang 2018).
+"""Gaussian noise, and what it costs in closed form (Balle and Wang 2018).
 
 Part of the verifier: it needs the standard library.
 """
@@ -6,6 +6,20 @@ Part of the verifier: it needs the standard library.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+
+from ._kind import Kind
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """``steps`` plain Gaussians that a record moves by ``mu`` deviations."""
+
+    mu: float
+    steps: int
+
+
+KIND = Kind({"noise_multiplier": "positive", "count": "count"}, lambda event: (Gaussian, 1 / event["noise_multiplier"]))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> tuple[float, float]:

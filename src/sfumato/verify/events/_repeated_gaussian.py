@@ -1,6 +1,6 @@
 """Privacy losses of repeated Gaussians: a record reaches up to R terms, and each term is drawn by its own coin.
 
-Part of the verifier: it needs NumPy and ``verify/_losses.py``. k ~ Bin(R, q) terms of the record are drawn. If they vanish, k
+Part of the verifier: it needs NumPy and the standard library. k ~ Bin(R, q) terms of the record are drawn. If they vanish, k
 stays hidden, and the sum of noise and terms is compared with noise alone. If they are exchanged, the pair that reveals k
 dominates: a Gaussian shifted by 2k against one that is not.
 
@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ._losses import Atoms, dominated, dominating, lattice, normal_masses, sketch
+from .._losses import Atoms, dominated, dominating, lattice, normal_masses, sketch
+from ._kind import Event, Kind
+from ._poisson_gaussian import sampled
 
 _CUT = 1e-24  # of the law of k, on each side
 _MOST_COUNTS = 2000
@@ -184,3 +187,23 @@ class Revealed:
             else:
                 masses += weight * np.stack([normal_masses(x / shift + sign * shift / 2) for sign in (-1, 1)])
         return masses[0], masses[1]
+
+
+def _repeated(event: Event) -> tuple[Any, ...]:
+    """Return a simpler event if all terms are drawn, or if there is one."""
+    if event["sampling_prob"] == 1 or event["occurrences"] == 1:
+        return sampled(event)
+    replace = event["relation"] == "replace"
+    return Repeated, event["sampling_prob"], event["occurrences"], event["noise_multiplier"], replace
+
+
+KIND = Kind(
+    {
+        "sampling_prob": "rate",
+        "occurrences": "count",
+        "noise_multiplier": "positive",
+        "steps": "count",
+        "relation": "relation",
+    },
+    _repeated,
+)

@@ -1,0 +1,35 @@
+"""What the verifier knows of a kind of event. Part of the verifier: it needs the standard library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The rules of a kind of event.
+
+    Args:
+        fields: for each field beside the type, its definition in the JSON Schema, by name or written out.
+        part: what one release is for the accountant: the class of a part, and its arguments but for the number of releases.
+            None for what is not bracketed: it is a tree or a choice of other events, or it cannot be verified here.
+        pure: whether it costs an epsilon without any delta, so that costs may be summed.
+    """
+
+    fields: Mapping[str, str | dict[str, Any]]
+    part: Callable[[Event], tuple[Any, ...]] | None = None
+    pure: bool = False
+
+    def form(self, name: str) -> dict[str, Any]:
+        """Return the form of an event in the JSON Schema."""
+        fields = {key: {"$ref": f"#/$defs/{one}"} if isinstance(one, str) else one for key, one in self.fields.items()}
+        return {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["type", *fields],
+            "properties": {"type": {"const": name}, **fields},
+        }
