@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
@@ -70,9 +72,17 @@ def check_kind(kind: type, remedy: str = "", **kwargs: Any) -> None:
         )
 
 
+def nearest(value: Any, names: Iterable[str]) -> str:
+    """Return the question whether the name was meant that is most like ``value``, or "" if none is like it."""
+    known = {name.casefold(): name for name in names}
+    near = get_close_matches(str(value).casefold(), known, n=1)
+    return f"Did you mean {known[near[0]]!r}?" if near else ""
+
+
 def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> str:
     """Return the one keyword argument if it is among ``choices``. The ``remedy`` is a sentence that says what to do."""
     name, value = _single(kwargs)
     if not isinstance(value, str) or value not in choices:
-        raise fail(name, value, "to be one of " + ", ".join(choices), remedy)
+        told = " ".join(filter(None, (nearest(value, choices), remedy)))
+        raise fail(name, value, "to be one of " + ", ".join(choices), told)
     return str(value)

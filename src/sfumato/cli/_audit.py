@@ -10,7 +10,7 @@ import typer
 
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
-from sfumato._validate import fail
+from sfumato._validate import fail, nearest
 from sfumato.catalog import WORDS, method_for
 from sfumato.cli import _local as local
 from sfumato.cli._options import of
@@ -89,7 +89,9 @@ def audit(
             )
         found, out = _of_run(folder), out or folder / "evaluation"
     else:
-        raise fail("DIR|METHOD", target, f"to be the folder of a run or one of {', '.join(WORDS)}")
+        raise fail(
+            "DIR|METHOD", target, f"to be the folder of a run or one of {', '.join(WORDS)}", nearest(target, WORDS)
+        )
     if out is not None and (folder / "release").resolve() in (out.resolve(), *out.resolve().parents):
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
     beside = None if dataset is None and graph is None else _graph(dataset, data_dir, graph)

@@ -6,10 +6,10 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from sfumato._validate import nearest
 from sfumato.errors import InputError, SchemaError
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -24,8 +24,7 @@ def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], kno
     allowed = sorted({*needed, *known})
     for key in values:
         if key not in allowed:
-            near = get_close_matches(key, allowed, 1)
-            remedy = f"Did you mean {near[0]!r}?" if near else "Remove it."
+            remedy = nearest(key, allowed) or "Remove it."
             raise SchemaError(f"Expected {where} to have {', '.join(allowed)}, got {key!r}. {remedy}")
     for key in needed:
         if key not in values:

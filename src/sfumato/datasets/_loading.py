@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato._validate import check_choice, check_int, fail
+from sfumato._validate import check_choice, check_int, fail, nearest
 from sfumato.datasets import _large_parsers, _parsers, _text_parsers
 from sfumato.datasets._facebook import facebook100
 from sfumato.datasets._listing import EVERY_SCHOOL, GENERATED, KNOWN
@@ -43,6 +43,7 @@ _FAMILIES: dict[str, Callable[[Path, str], Graph]] = {
 _SINGLE = ("lastfm_asia", "elliptic", "flickr", "reddit", "amazon")
 _SPLIT = ("text/reddit", "flickr")
 _DRAWN_SPLIT = "75/10/15"
+_NAMES = tuple(row.name for row in KNOWN)
 
 
 def load_dataset(
@@ -137,7 +138,8 @@ def load_dataset(
         else:
             graph = _of_large_classes(_FAMILIES[family](folder, item), least)[0]
     except DataError as error:
-        raise DataError(f"Cannot load {name}: {error}") from error
+        hint = "" if name in _NAMES else nearest(name, _NAMES)
+        raise DataError(f"Cannot load {name}: {error} {hint}".rstrip()) from error
     return replace(graph, name=name, roles=graph.roles if split else None)
 
 
@@ -165,7 +167,7 @@ def default_min_class_size(name: str) -> int:
 
 def _is_folder(name: str) -> bool:
     """Whether a name is the path of a folder; known names are no paths."""
-    return name not in {row.name for row in KNOWN} and Path(name).is_dir()
+    return name not in _NAMES and Path(name).is_dir()
 
 
 def _images(
@@ -193,7 +195,7 @@ def _folder(name: str, family: str, item: str, data_dir: str | Path | None) -> P
     if not known or not re.fullmatch("" if family in _SINGLE else r"\w[\w.-]*", item):
         raise fail(
             "dataset", name, "to be a name such as campus, facebook100/Berkeley13 or planetoid/cora, or a folder of images",
-            "`sfumato datasets` lists all of them.",
+            f"{nearest(name, _NAMES)} `sfumato datasets` lists all of them.".lstrip(),
         )  # fmt: skip
     if data_dir is None:
         raise InputError(f"Expected data_dir for dataset {name}, got None. Pass the folder that holds {family}/.")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import fail
+from sfumato._validate import fail, nearest
 from sfumato.scoring._groups import MISSING, Groups, many
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ def _of_features(graph: Graph, column: str) -> Groups:
         told = np.array([*parts, MISSING], object)
         return Groups.of(column, told[np.where(rows.any(axis=1), rows.argmax(axis=1), len(parts))])
     known = sorted({name.partition("=")[0] for name in names})
-    near = get_close_matches(column, known, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(known[:8]) or 'no named features'}."
+    hint = nearest(column, known) or f"It has {', '.join(known[:8]) or 'no named features'}."
     raise fail("by", column, f"to be a feature of {graph.name!r}", hint)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from typing import Any
 
-from sfumato._validate import fail
+from sfumato._validate import check_choice, fail
 from sfumato.errors import InputError
 
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
@@ -22,11 +21,7 @@ def known(what: str, value: Any, names: Sequence[str]) -> str:
     Traceback (most recent call last):
     sfumato.errors.InputError: Expected unit to be one of edge, node, got 'nodes'. Did you mean 'node'?
     """
-    if value in names:
-        return str(value)
-    near = get_close_matches(str(value), names, n=1, cutoff=0)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"Expected {what} to be one of {', '.join(names)}, got {value!r}.{hint}")
+    return check_choice(tuple(names), **{what: value})
 
 
 def tables(where: str, key: str, value: Any) -> list[dict[str, Any]]:

@@ -34,14 +34,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sfumato._encoding import decoded
-from sfumato._validate import check_int, check_real
+from sfumato._validate import check_int, check_real, nearest
 from sfumato.errors import SchemaError
 from sfumato.graph._targets import check_limits
 from sfumato.graph._weights import check_bound
@@ -312,10 +311,8 @@ def _column(name: str, values: Any) -> Column:
 def _check_keys(values: Iterable[str], known: list[str], where: str) -> None:
     for key in values:
         if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.0)
-            raise SchemaError(
-                f"Expected {where} to have the keys {', '.join(known)}, got {key!r}. Did you mean {near[0]!r}?"
-            )
+            hint = nearest(key, known) or "Remove it."
+            raise SchemaError(f"Expected {where} to have the keys {', '.join(known)}, got {key!r}. {hint}")
 
 
 def _expect(name: str, value: Any, kind: type, expected: str) -> None:

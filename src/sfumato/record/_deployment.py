@@ -11,11 +11,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from sfumato._validate import fail
+from sfumato._validate import fail, nearest
 from sfumato.errors import InputError
 
 FLAVORS = ("Pure DP", "Approximate DP")
@@ -118,8 +117,7 @@ class Deployment:
         """
         for name in values:
             if name not in ASKED:
-                near = get_close_matches(name, ASKED, 1)
-                remedy = f"Did you mean {near[0]!r}?" if near else f"Its fields are {', '.join(ASKED)}."
+                remedy = nearest(name, ASKED) or f"Its fields are {', '.join(ASKED)}."
                 raise fail("the deployment record", name, "to have known fields", remedy)
         missing = [name for name in ASKED if name not in values and name not in _OPTIONAL]
         if missing:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sfumato._validate import nearest
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._schema import label_columns
 from sfumato.tables._form import looks_like_number
@@ -222,7 +223,7 @@ def feature_names(
     if missing:
         raise SchemaError(
             f"Expected {place} to have the column {missing[0]!r} of the schema, got the columns {', '.join(names)}. "
-            "Add it or remove it from the schema."
+            f"{nearest(missing[0], names)} Add it or remove it from the schema.".lstrip()
         )
     declared = [column for column in special if column in schema.columns]
     if declared:

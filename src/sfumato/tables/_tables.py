@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sfumato._optional import require
-from sfumato._validate import fail
+from sfumato._validate import fail, nearest
 from sfumato.errors import DataError, MemoryLimitError
 from sfumato.tables import _csv
 from sfumato.tables._form import Form, form_of
@@ -265,8 +264,7 @@ def known(names: list[str], column: str | None, place: str) -> str | None:
     """Return the name of a column that is among ``names``, those of the table that ``place`` names; None stays None."""
     if column is None or column in names:
         return column
-    near = get_close_matches(column, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "Name one of them."
+    hint = nearest(column, names) or "Name one of them."
     raise DataError(f"Expected {place} to have the column {column!r}, got the columns {', '.join(names)}. {hint}")
 
 
