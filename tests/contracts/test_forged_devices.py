@@ -35,7 +35,6 @@ from sfumato.privacy.events import GaussianEvent, PureEvent
 from sfumato.randomizers._questions import LABEL_MECHANISMS, MECHANISMS, Questions
 from sfumato.record._certificate import FIXED, LOCAL
 from sfumato.verify import describe, verify
-from sfumato.verify._local import LinkPrediction as Rules
 from sfumato.verify._methods import rules_of
 from sfumato.verify._reports import report_faults
 
@@ -447,8 +446,7 @@ def test_a_run_in_the_clear_claims_nothing(tmp_path):
 def test_the_verifier_knows_the_sentences_and_the_method():
     certificate = {"unit": {"name": "local"}, "settings": {"per_feature": False, "epsilon_x": 1.0},
                    "public_facts": {"num_features": 5}}  # fmt: skip
-    assert isinstance(rules_of("pgc-links"), Rules)
-    assert tuple(Rules().caveats(certificate)) == LIMITS
+    assert tuple(rules_of("pgc-links").caveats(certificate)) == LIMITS
 
 
 def asked_at(epsilon, num_features):

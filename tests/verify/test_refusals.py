@@ -3,9 +3,7 @@
 import pytest
 
 from sfumato.verify._facts import fact_faults
-from sfumato.verify._labels import LabelMessages
-from sfumato.verify._links import Blink
-from sfumato.verify._local import LabelOnly
+from sfumato.verify._methods import rules_of
 
 EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
 NODE = {"name": "node", "relation": "remove", "max_out_degree": 5, "arcs": "owned"}
@@ -114,7 +112,7 @@ def test_facts_that_contradict_are_found(right, wrong, fragment):
 
 def test_several_hops_of_labels_only_where_labels_are_public():
     settings = {"num_hops": 2, "learner_share": None, "epochs": 1, "learning_rate": 0.1, "l2_clip_norm": 1.0}
-    rules = LabelMessages()
+    rules = rules_of("label-messages")
     assert not list(rules.setting_faults(certificate(EDGE, settings=settings)))
     assert not list(rules.setting_faults(certificate(NODE, settings={**settings, "num_hops": 1})))
     (fault,) = rules.setting_faults(certificate(NODE, settings=settings))
@@ -123,15 +121,15 @@ def test_several_hops_of_labels_only_where_labels_are_public():
 
 def test_lists_of_neighbors_are_undirected_and_pure():
     claim = {"epsilon": 1.0, "delta": 0}
-    assert not list(Blink().faults(certificate(LINK, claim=claim)))
-    (fault,) = Blink().faults(certificate(LINK, {"directed": True}, claim=claim))
+    assert not list(rules_of("blink").faults(certificate(LINK, claim=claim)))
+    (fault,) = rules_of("blink").faults(certificate(LINK, {"directed": True}, claim=claim))
     assert "public_facts.directed: expected false" in fault
-    (fault,) = Blink().faults(certificate(LINK, claim={**claim, "delta": 1e-9}))
+    (fault,) = rules_of("blink").faults(certificate(LINK, claim={**claim, "delta": 1e-9}))
     assert "claim.delta: expected 0" in fault
 
 
 def test_a_range_is_not_empty():
     settings, claim = {"low": 0.0, "high": 1.0, "epsilon_x": 1.0, "epsilon_y": 1.0, "delta": None}, {"delta": 0}
-    assert not list(LabelOnly().faults(certificate(LOCAL, settings=settings, claim=claim)))
-    (fault,) = LabelOnly().faults(certificate(LOCAL, settings={**settings, "high": 0.0}, claim=claim))
+    assert not list(rules_of("label-only").faults(certificate(LOCAL, settings=settings, claim=claim)))
+    (fault,) = rules_of("label-only").faults(certificate(LOCAL, settings={**settings, "high": 0.0}, claim=claim))
     assert "settings.high: expected a number above low, got 0.0" in fault

@@ -1,4 +1,4 @@
-"""What the verifier knows of methods mlp, linear, graph-free, sage and reference.
+"""What the verifier knows of methods linear and graph-free, which others build on.
 
 Part of the verifier: it needs NumPy and the standard library.
 """
@@ -10,48 +10,31 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ._central import OWN, TRAINING, Central, Sizes, no_arc_change, sizes
+from ._central import OWN, Central, Sizes, no_arc_change, sizes
 from ._kinds import Planned, Weights
-from ._rules import Audience, Certificate, Rules, Tensors
 from ._splits import split_faults
 from ._units import public_parts
 
 if TYPE_CHECKING:
+    from ._rules import Audience, Certificate, Tensors
     from ._tensors import Stored
 
-_OF_EDGES: Audience = {"anyone": ["weights", "predictions"], "the node itself": [], "never": []}
-_OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
+OF_EDGES: Audience = {"anyone": ["weights", "predictions"], "the node itself": [], "never": []}
+OF_RECORDS: Audience = {"anyone": ["weights"], "the node itself": OWN, "never": []}
 _ROUNDS, _NODES = 100, 61  # of trees
 _SCALE_STEPS = 50
 _CENTER_SHARE, _SCALE_SHARE = 0.02, 0.03
 
 
-class MLP(Central):
-    """The rules of method mlp, a network that reads features alone."""
-
-    settings: ClassVar = TRAINING
-    audience: ClassVar = {
-        "edge": _OF_EDGES,
-        "node": _OF_RECORDS,
-        "record": _OF_RECORDS,
-    }
-    reads_links = False
-    targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
-
-    def layers(self, certificate: Certificate) -> dict[str, Sizes]:
-        """Return two linear layers, and a batch norm."""
-        width, features, classes = sizes(certificate)
-        return {"network": ({"layers.0": (width, features), "layers.1": (classes, width)}, {"norms.0": width})}
-
-
-class Linear(MLP):
+class Linear(Central):
     """The rules of method linear: a center of features, where their matrix may be dense, logistic regression, and a scale.
 
     ``scaled`` says that a method has a scale. Runs that were made before it was there have none.
     """
 
     settings: ClassVar = {"epochs": "count", "learning_rate": "positive up to 10", "l2_clip_norm": "positive"}
-    targets: ClassVar[tuple[str, ...]] = ()
+    audience: ClassVar = {"edge": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS}
+    reads_links = False
     scaled: ClassVar[bool] = True
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
@@ -114,29 +97,6 @@ def lacks(certificate: Certificate, name: str, number: int) -> bool:
         if one["event"]["type"] == "selection":  # each trial has its score, too
             return any(len(events) == number + 1 for events in one["event"]["candidates"])
     return bool(charged) and all(one["name"] != name for one in charged)
-
-
-class SAGE(Rules):
-    """The rules of methods sage and reference, which have no proof and run without privacy only."""
-
-    settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}
-    targets: ClassVar[tuple[str, ...]] = ("multilabel", "number")
-
-
-class GraphFree(Rules):
-    """The rules of method graph-free, which keeps one of three models of features; its tensors show which."""
-
-    settings: ClassVar = {"width": "count", "epochs": "count", "learning_rate": "positive up to 10"}
-    audience: ClassVar = {"edge": _OF_EDGES}
-    reads_links = False
-
-    def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for trees that training cannot give."""
-        yield from tree_faults(weights)
-
-    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the tensors of the model that was kept."""
-        return of_graph_free(certificate, certificate["settings"]["width"], found)
 
 
 def tree_faults(weights: Mapping[str, Stored], prefix: str = "") -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import ClassVar
 
-from ._kinds import Matrix, Network, Planned
+from ._kinds import Matrix, Network, Planned, Replaced
 from ._rules import Audience, Certificate, Rules, Tensors
 from ._units import owns_arcs, public_parts, unit_rules
 
@@ -26,12 +26,15 @@ OF_HOPS: Audience = {"anyone": ["noisy aggregates", "weights", "predictions for 
 class Central(Rules):
     """The common rules of methods that release noisy hops and, where labels are private, networks trained by DP-SGD.
 
+    Its ``network`` is the kind of release that these are.
+
     Each hop releases a matrix, ``aggregate/k``. ``epochs`` is the number of passes of DP-SGD if the settings give none.
     ``routed`` hops send each label along one arc.
     """
 
     epochs: ClassVar[int] = 10
     routed: ClassVar[bool] = False
+    network: ClassVar[type[Network]] = Network
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
         """Return the layers and batch norms of each network, in training order."""
@@ -83,13 +86,23 @@ class Central(Rules):
                 shapes[f"{name}.num_batches_tracked"] = [1]
         return shapes
 
-    def _network(self, certificate: Certificate, name: str) -> Network:
+    def sgd(self, certificate: Certificate) -> tuple[float, int]:
+        """Return with which probability DP-SGD draws an example, and its steps: those of passes over the training nodes."""
         settings, rows = certificate["settings"], max(certificate["public_facts"]["num_train"], 1)
+        batch = min(settings.get("batch_size", rows), rows)
+        return batch / rows, max(1, (settings["epochs"] or self.epochs) * rows // batch)
+
+    def terms(self, certificate: Certificate) -> int | None:
+        """Return how many terms DP-SGD reads of a record, where these may be several."""
+        return None
+
+    def _network(self, certificate: Certificate, name: str) -> Network:
         tensors = self.networks(certificate).items()
         size = sum(prod(shape) for tensor, shape in tensors if tensor.startswith(f"{name}."))
-        batch = min(settings.get("batch_size", rows), rows)
-        steps = max(1, (settings["epochs"] or self.epochs) * rows // batch)
-        return Network(name, [size], size, batch / rows, steps, arc_change=no_arc_change(certificate))
+        moved = None if self.network is Replaced else no_arc_change(certificate)
+        return self.network(
+            name, [size], size, *self.sgd(certificate), occurrences=self.terms(certificate), arc_change=moved
+        )
 
     def _arc_change(self, certificate: Certificate, hop: int) -> float | None:
         """Return how far one arc of another owner moves a hop, over its sensitivity; None where no bound is known.

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ._central import OWN, Central, Sizes, no_arc_change, sizes
-from ._kinds import Network, Planned, Shape, Values, type_faults
+from ._central import OWN, Central, Sizes, no_arc_change
+from ._kinds import Planned, Shape, Values, type_faults
+from ._layers import two_layers
+from ._regular import Known
 
 if TYPE_CHECKING:
     from ._rules import Certificate
@@ -73,8 +75,7 @@ class DPAR(Central):
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
         """Return two linear layers."""
-        width, features, classes = sizes(certificate)
-        return {"network": ({"first": (width, features), "second": (classes, width)}, {})}
+        return two_layers(Known(certificate))
 
     def caveats(self, certificate: Certificate) -> list[str]:
         """Return what the claim leaves out where the test graph is declared public."""
@@ -100,20 +101,16 @@ class DPAR(Central):
             if mechanism == "exponential-laplace":
                 yield PageRankRows(values, shape, entries, event="laplace", count=rows, parts=(values,), **same)
 
-    def _network(self, certificate: Certificate, name: str) -> Network:
+    def sgd(self, certificate: Certificate) -> tuple[float, int]:
+        """Return the probability of a root, and the steps."""
         settings, (rows, _) = certificate["settings"], self._roots(certificate)
-        width, features, classes = sizes(certificate)
-        size = features * width + width + (width + 1) * classes
-        most = 1 if settings["mechanism"] in ("auto", "none") else settings["occurrences"]
-        return Network(
-            name,
-            [size],
-            size,
-            min(settings["batch_size"] or rows, rows) / rows,
-            settings["steps"],
-            None if most == 1 else most,
-            arc_change=no_arc_change(certificate),
-        )
+        return min(settings["batch_size"] or rows, rows) / rows, settings["steps"]
+
+    def terms(self, certificate: Certificate) -> int | None:
+        """Return in how many rows a node may be, where rows are read."""
+        settings = certificate["settings"]
+        alone = settings["mechanism"] in ("auto", "none") or settings["occurrences"] == 1
+        return None if alone else settings["occurrences"]
 
     @staticmethod
     def _roots(certificate: Certificate) -> tuple[int, int]:

@@ -135,6 +135,17 @@ class Network(Planned):
 
 
 @dataclass(frozen=True)
+class Replaced(Network):
+    """Weights of a network whose terms a record does not take away but replaces, under both relations of the unit."""
+
+    def faults(self, where: str, release: Values) -> Iterator[str]:
+        """Yield what is wrong with a network, and a problem for another relation than ``replace``."""
+        yield from super().faults(where, release)
+        if release["event"].get("relation") != "replace":
+            yield f"{where}event.relation: expected replace, since terms of other nodes change"
+
+
+@dataclass(frozen=True)
 class Weights(Planned):
     """Numbers that one Gaussian release gave. They are in ``model.safetensors``."""
 

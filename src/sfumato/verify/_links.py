@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._kinds import Form, Planned, Reports, Values, type_faults
 from ._reports import SENT, least_epsilon
-from ._rules import Certificate, Rules, Tensors
 
 if TYPE_CHECKING:
+    from ._regular import Known
+    from ._rules import Certificate, Tensors
     from ._tensors import Stored
 
 DEGREES, LINKS = "degree-reports", "link-reports"
@@ -25,37 +26,36 @@ LEARNERS = ("mlp", "beliefs", "gcn")
 _STEPS = 2**20  # of the epsilon of a degree
 
 
-class Blink(Rules):
-    """The rules of method blink: links that both ends report, and a learner on their likelihoods."""
+def _faults(known: Known) -> Iterator[str]:
+    """Yield a problem for a directed graph, because neighbor lists have no direction, and for a delta that is not needed."""
+    if known.unit["name"] == "none":
+        return
+    if known.directed:
+        yield "certificate.json: public_facts.directed: expected false, since both ends of a link report it"
+    if (delta := known.certificate["claim"]["delta"]) != 0:
+        yield f"certificate.json: claim.delta: expected 0, got {delta}"
 
-    settings: ClassVar = {
+
+def _releases(known: Known) -> list[Planned]:
+    """The reports of every user: a degree and a list of bits."""
+    n = known.num_nodes
+    check, degree = partial(link_faults, certificate=known.certificate), ("I64", 0, (0, 0), (-n, 2 * n))
+    return [Reports(DEGREES, [n], 0, check, lambda _: degree), Bits(LINKS, [n, -(-n // 8)], 0, check, _bytes)]
+
+
+def _tensors(known: Known, found: Iterable[str]) -> Tensors:
+    """The shape of the probabilities, under the name of the learner that was kept."""
+    learner = next((name for name in LEARNERS if name in found), LEARNERS[0])
+    return {learner: [known.num_nodes, known.num_classes]}
+
+
+RULES: dict[str, Any] = {
+    "settings": {
         "epsilon": "positive up to 1000000", "degree_share": "part", "rule": "one of expected, hard", "width": "count",
         "epochs": "count", "learning_rate": "positive", "weight_decay": "amount", "dropout": "fraction",
-    }  # fmt: skip
-    audience: ClassVar = {"link": SENT}
-
-    def faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield a problem for a directed graph, because neighbor lists have no direction, and for a delta that is not needed."""
-        if certificate["unit"]["name"] == "none":
-            return
-        if certificate["public_facts"]["directed"]:
-            yield "certificate.json: public_facts.directed: expected false, since both ends of a link report it"
-        if certificate["claim"]["delta"] != 0:
-            yield f"certificate.json: claim.delta: expected 0, got {certificate['claim']['delta']}"
-
-    def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the reports of every user: a degree and a list of bits."""
-        n = certificate["public_facts"]["num_nodes"]
-        if certificate["unit"]["name"] == "none":
-            return []
-        check, degree = partial(link_faults, certificate=certificate), ("I64", 0, (0, 0), (-n, 2 * n))
-        return [Reports(DEGREES, [n], 0, check, lambda _: degree), Bits(LINKS, [n, -(-n // 8)], 0, check, _bytes)]
-
-    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shape of the probabilities, under the name of the learner that was kept."""
-        public = certificate["public_facts"]
-        learner = next((name for name in LEARNERS if name in found), LEARNERS[0])
-        return {learner: [public["num_nodes"], public["num_classes"]]}
+    },
+    "audience": {"link": SENT}, "faults": _faults, "releases": _releases, "tensors": _tensors,
+}  # fmt: skip
 
 
 def _bytes(_: int) -> Form:

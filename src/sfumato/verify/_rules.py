@@ -1,7 +1,7 @@
 """The contract of a rules file: what the verifier knows of one method, from its certificate alone.
 
-Part of the verifier: it needs the standard library. **A new method is one class in a file of its own and one line in**
-``methods.py``; nothing else of the verifier is edited.
+Part of the verifier: it needs the standard library. **A new method is one entry in** ``_methods.py``: rules as
+data (``_regular.py``), or a class in a file of its own; nothing else of the verifier is edited.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ Tensors = dict[str, list[int]]
 class Rules:
     """The rules of a method: what must hold of its runs. All of it follows from the certificate; nothing is read off the run.
 
-    ``settings`` are the kinds of its settings (``values.py``). ``audience`` says who may see what, by the name of each unit
-    under which the method has a proof. ``trust`` replaces the unit's trust model (``sentences.py``). ``facts`` is the form of
-    its public facts in the JSON Schema. ``inductive`` says whether weights may come from another run, ``reads_links``
-    whether it learns from neighbors, ``scores_pairs`` whether it scores pairs of nodes, ``reads_weights`` whether weights of
-    edges count, ``arrives`` whether it has releases for nodes that arrive later, and ``targets`` which kinds of targets it
-    learns beside classes.
+    ``settings`` are the kinds of its settings (``_values.py``), and ``optional`` those of settings that some runs do not state.
+    ``audience`` says who may see what, by the name of each unit under which the method has a proof. ``trust`` replaces the unit's
+    trust model (``_sentences.py``). ``facts`` is the form of its public facts in the JSON Schema. ``inductive`` says whether
+    weights may come from another run, ``reads_links`` whether it learns from neighbors, ``scores_pairs`` whether it scores pairs
+    of nodes, ``reads_weights`` whether weights of edges count, ``arrives`` whether it has releases for nodes that arrive later,
+    and ``targets`` which kinds of targets it learns beside classes.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
+    optional: ClassVar[Mapping[str, str]] = {}
     audience: ClassVar[Mapping[str, Audience]] = {}
     trust: ClassVar[str | None] = None
     facts: ClassVar[str] = "graph_facts"
@@ -55,7 +56,9 @@ class Rules:
         The other rules are applied only if there is no such problem.
         """
         owner = f"a setting of method {certificate['method']}"
-        return kind_faults(certificate["settings"], self.settings, "certificate.json: settings", owner)
+        settings, kinds = certificate["settings"], dict(self.settings)
+        kinds |= {name: kind for name, kind in self.optional.items() if name in settings}
+        return kind_faults(settings, kinds, "certificate.json: settings", owner)
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
         """Yield what else is impossible for this method."""
