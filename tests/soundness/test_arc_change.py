@@ -18,7 +18,8 @@ CAPS = (1, 2, 3)
 def shared_hop(graphs, cap=None):
     """The routed hop before noise, where all nodes send and receive."""
     every = np.ones(len(graphs.rows) * NODES, bool)
-    owned = routing.to_receivers(*owner_arcs(graphs.adjacency), every, every)
+    left = routing.receiving(Arcs(*owner_arcs(graphs.adjacency)), every, every)
+    owned = left.offsets, left.sources
     owned = owned if cap is None else degree.cap_out_degree(*owned, cap, KEY)
     rows = routing.share(graphs.rows.reshape(-1, WIDTH), np.diff(owned[0]))
     return neighborhood_sum(Arcs(*degree.by_destination(*owned)), to_steps(rows)).reshape(graphs.rows.shape)

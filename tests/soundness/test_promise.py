@@ -18,7 +18,7 @@ from sfumato.bounded.promise import (
     promised_sensitivity,
     row_sums,
 )
-from sfumato.bounded.routing import share, to_receivers
+from sfumato.bounded.routing import receiving, share
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel
 
@@ -200,8 +200,9 @@ def test_the_divisor_of_owned_arcs_is_unbounded_when_a_receiver_is_removed():
         ones = np.ones((k + 2, 1), np.float32)
         found = []
         for graph in (adjacency, emptied(k, adjacency, np.zeros(k + 2, np.int64))[0]):
-            owned = to_receivers(*compressed(graph), ~receives, receives)
-            arcs, rows = Arcs(*by_destination(*owned)), share(ones, np.diff(owned[0]))
+            left = receiving(Arcs(*compressed(graph)), ~receives, receives)
+            arcs = Arcs(*by_destination(left.offsets, left.sources))
+            rows = share(ones, np.diff(left.offsets))
             found.append(sum(float(rows[u, 0]) for u in arcs.sources[arcs.offsets[k + 1] : arcs.offsets[k + 2]]))
         changes.append(found[1] - found[0])
     assert np.allclose(changes, [k * (1 - 0.5**0.5) for k in (4, 16, 64)], rtol=1e-3)

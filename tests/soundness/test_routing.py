@@ -51,7 +51,8 @@ def one_way_hop(graphs: Graphs) -> np.ndarray:
 def shared_hop(graphs: Graphs) -> np.ndarray:
     """The node-level hop before noise, where all nodes send and receive."""
     every = np.ones(len(graphs.rows) * NODES, bool)
-    owned = routing.to_receivers(*owner_arcs(graphs.adjacency), every, every)
+    left = routing.receiving(Arcs(*owner_arcs(graphs.adjacency)), every, every)
+    owned = left.offsets, left.sources
     rows = routing.share(graphs.rows.reshape(-1, WIDTH), np.diff(owned[0]))
     return sums(by_destination(*owned), rows.reshape(graphs.rows.shape))
 

@@ -138,12 +138,20 @@ def one_run_epsilon(
     def rejected(epsilon: float) -> bool:
         return one_run_p_value(correct, guesses, canaries, epsilon, delta) <= risk
 
-    if not rejected(0.0):
+    return largest_rejected(rejected, 0.0, _PRECISION)
+
+
+def largest_rejected(rejected: Callable[[float], bool], low: float, precision: float) -> float:
+    """Return the largest number that is rejected, or one just below it; 0 if ``low`` is not.
+
+    The relative ``precision`` says where the bisection stops. Every number below a rejected one is rejected.
+    """
+    if not rejected(low):
         return 0.0
-    low, high = 0.0, 1.0
+    high = 2 * low or 1.0
     while rejected(high):
         low, high = high, 2 * high
-    while high - low > _PRECISION * high:
+    while high - low > precision * high:
         middle = (low + high) / 2
         low, high = (middle, high) if rejected(middle) else (low, middle)
     return low

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,15 +41,8 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the scores, as JSON values."""
-        return {
-            "name": self.name,
-            "knowledge": self.knowledge,
-            "epsilon_lower_bound": self.epsilon_lower_bound,
-            "confidence": self.confidence,
-            "trials": self.trials,
-            "estimator": self.estimator,
-            "reach": self.reach,
-        }
+        shown = (one.name for one in fields(self) if one.repr)
+        return {name: getattr(self, name) for name in shown}
 
 
 @dataclass(frozen=True)

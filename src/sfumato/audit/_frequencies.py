@@ -8,7 +8,6 @@ learned, whatever the mechanism does:
 * Reports of many kinds, or those that answer a public hash or direction of their user, are scored by how far their
   estimate leans to the first input: the log-likelihood ratio, up to a monotone map, of randomizers whose bits or cells
   are drawn alike for all columns.
-* Answers to several queries are scored by the sum of their log-ratios.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import numpy as np
 from scipy import sparse
 
 from sfumato._validate import check_int, fail
-from sfumato.audit._gaussian import audit_rates
 from sfumato.audit._thresholds import CONFIDENCE, Split, audit_runs
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import Collision, Direction, NeighborLists, PrivUnit, Sketch
@@ -27,10 +25,9 @@ from sfumato.randomizers._randomized_response import Labels
 from sfumato.randomizers._randomizer import Randomizer, Ranged, Reports
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from sfumato.audit._evidence import Evidence
-    from sfumato.pate._aggregation import Mechanism
 
     Floats = NDArray[np.float64]
 
@@ -106,59 +103,6 @@ def audit_randomizer(
         members, others = _scores(randomizer, reports, first, second)
     return audit_runs(
         members, others, name=name, knowledge=_KNOWLEDGE, delta=delta, confidence=confidence, policy=Split()
-    )
-
-
-def audit_votes(
-    mechanism: Mechanism,
-    counts: ArrayLike,
-    *,
-    queries: int,
-    delta: float,
-    runs: int = 2000,
-    confidence: float = CONFIDENCE,
-    gaussian: bool = False,
-    source: SecretWords | None = None,
-) -> Evidence:
-    """Return the epsilon that the answers to equal queries rule out, of whose votes one teacher changes each.
-
-    On the first input, the queries have ``counts``; on the second, one vote moves from class 0 to class 1. Answers, and
-    refusals, are all that is seen. Near a tie of these two classes a vote is hidden worst. Where the threshold of
-    Confident-GNMax is far above the counts, it refuses nearly always, and a vote is hidden well.
-
-    **Formal guarantee.** Relation: replace one record, whose teacher may change its vote on every query. If the answers
-    to all queries together are (epsilon, delta)-DP, the bound exceeds epsilon with probability at most 1 - ``confidence``.
-    With ``gaussian``: if they are mu-GDP, it exceeds the epsilon of mu with at most this probability. That is the claim of
-    Gaussian events; a claim that depends on the votes is not of this form.
-
-    Args:
-        source: where keys are read from; by default the mechanism draws them.
-
-    >>> from sfumato.pate import LNMax
-    >>> votes = {"counts": [51, 50], "queries": 10, "delta": 1e-5, "runs": 500}
-    >>> round(audit_votes(LNMax(scale=1.0), **votes, source=SecretWords(bytes(32))).epsilon_lower_bound, 2)
-    2.76
-    """
-    votes = np.asarray(counts)
-    if votes.ndim != 1 or len(votes) < 2 or votes[0] < 1:
-        raise fail("counts", votes.tolist(), "to hold votes for two classes or more, and one for the first at least")
-    moved = votes.copy()
-    moved[:2] += (-1, 1)
-    runs, queries = check_int(low=2, runs=runs), check_int(low=1, queries=queries)
-    answers = [
-        np.stack([mechanism.aggregate(side, source.bytes(32) if source else None).labels for _ in range(runs)])
-        for side in (np.tile(votes, (queries, 1)), np.tile(moved, (queries, 1)))
-    ]
-    first, second = log_ratios(answers[0].reshape(-1, 1), answers[1].reshape(-1, 1), queries)
-    members, others = (side.reshape(runs, queries).sum(axis=1) for side in (first, second))
-    return (audit_rates if gaussian else audit_runs)(
-        members,
-        others,
-        name=f"{mechanism.name}, one teacher's votes",
-        knowledge="all other votes and all answers",
-        delta=delta,
-        confidence=confidence,
-        policy=Split(),
     )
 
 

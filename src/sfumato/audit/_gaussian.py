@@ -24,7 +24,7 @@ from scipy.special import chdtri, ndtri
 from sfumato._validate import check_int, check_real, fail
 from sfumato.audit._bounds import clopper_pearson
 from sfumato.audit._evidence import Evidence
-from sfumato.audit._thresholds import CONFIDENCE, Bonferroni, Policy, certified, check_scores
+from sfumato.audit._thresholds import CONFIDENCE, Policy, check_scores, evidence_of
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.events import GaussianEvent
 
@@ -95,7 +95,6 @@ def audit_rates(
     >>> round(found.epsilon_lower_bound, 3)
     3.202
     """
-    members, others, policy = check_scores("members", members), check_scores("others", others), policy or Bonferroni()
     check_real(low=0, high=1, open_low=True, open_high=True, confidence=confidence)
 
     def bound(
@@ -105,18 +104,8 @@ def audit_rates(
         counts = zip(np.atleast_1d(hits).tolist(), np.atleast_1d(alarms).tolist(), strict=True)
         return np.array([mu_lower_bound(hit, positives, alarm, negatives, confidence=one) for hit, alarm in counts])
 
-    perfect = np.full(len(members), np.inf), np.full(len(others), -np.inf)
-    return Evidence(
-        name,
-        knowledge,
-        epsilon_of_mu(certified(members, others, policy, bound), delta),
-        confidence,
-        len(members) + len(others),
-        f"Gaussian DP from both error rates (refutes the claimed noise), {policy}",
-        members,
-        others,
-        epsilon_of_mu(certified(*perfect, policy, bound), delta),
-    )
+    words = name, knowledge, "Gaussian DP from both error rates (refutes the claimed noise)"
+    return evidence_of(words, members, others, confidence, policy, bound, lambda mu: epsilon_of_mu(mu, delta))
 
 
 def mean_shift_lower_bound(

@@ -37,11 +37,10 @@ form for guesses that are all "in" stand here.
 
 from __future__ import annotations
 
-import math
-
 from scipy.special import ndtr, ndtri
 
 from sfumato._validate import check_int, check_real
+from sfumato.audit._bounds import largest_rejected
 
 _PRECISION = 1e-9  # relative, where the search stops
 _SLACK = 1e-12
@@ -98,12 +97,4 @@ def one_run_mu(
     def rejected(mu: float) -> bool:
         return contradicts(mu, correct, guesses, canaries, risk, one_sided=one_sided)
 
-    if not rejected(low):
-        return 0.0
-    high = 2 * low or 1.0
-    while rejected(high):
-        low, high = high, 2 * high
-    while high - low > _PRECISION * high:
-        middle = math.fsum((low, high)) / 2
-        low, high = (middle, high) if rejected(middle) else (low, middle)
-    return low
+    return largest_rejected(rejected, low, _PRECISION)

@@ -192,20 +192,30 @@ def audit_runs(
 
     Source: Jagielski, Ullman and Oprea 2020, section 4; Nasr et al. 2021, section 3.
     """
-    members, others, policy = check_scores("members", members), check_scores("others", others), policy or Bonferroni()
 
     def bound(*counts: int, comparisons: int) -> float | Floats:
         return epsilon_lower_bound(*counts, delta=delta, confidence=confidence, comparisons=comparisons)
 
+    estimator = "Clopper-Pearson on both error rates"
+    return evidence_of((name, knowledge, estimator), members, others, confidence, policy, bound, float)
+
+
+def evidence_of(
+    words: tuple[str, str, str],
+    members: ArrayLike,
+    others: ArrayLike,
+    confidence: float,
+    policy: Policy | None,
+    bound: BoundOfCounts,
+    epsilon: Callable[[float], float],
+) -> Evidence:
+    """Return a bound of counts under a policy as evidence, with the largest that perfect scores would have given.
+
+    ``words`` are the name, what the attacker knows, and the estimator; ``epsilon`` turns the bound into an epsilon.
+    """
+    members, others, policy = check_scores("members", members), check_scores("others", others), policy or Bonferroni()
+    name, knowledge, estimator = words
     perfect = np.full(len(members), np.inf), np.full(len(others), -np.inf)
-    return Evidence(
-        name,
-        knowledge,
-        certified(members, others, policy, bound),
-        confidence,
-        len(members) + len(others),
-        f"Clopper-Pearson on both error rates, {policy}",
-        members,
-        others,
-        certified(*perfect, policy, bound),
-    )
+    found, reach = (epsilon(certified(a, b, policy, bound)) for a, b in ((members, others), perfect))
+    trials = len(members) + len(others)
+    return Evidence(name, knowledge, found, confidence, trials, f"{estimator}, {policy}", members, others, reach)

@@ -67,31 +67,15 @@ def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:
     return kept(arcs, (train[arcs.sources] | ~train[targets]) & (arcs.sources != targets))
 
 
-def to_receivers(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], sends: NDArray[np.bool_], receives: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Keep, in each owner's list, the arcs of senders that lead to receivers other than themselves.
+def receiving(lists: Arcs, sends: NDArray[np.bool_], receives: NDArray[np.bool_]) -> Arcs:
+    """Keep, in each owner's list, the arcs of senders that lead to receivers other than themselves, with their weights.
 
     **Formal guarantee.** What is left of a list depends on that list alone, if both sets are public.
 
     Args:
-        indptr: arcs grouped by owner, int64 [num_nodes + 1].
-        indices: targets, int32 [num_arcs].
+        lists: arcs grouped by owner.
         sends: which nodes send, bool [num_nodes], public.
         receives: which nodes receive, bool [num_nodes], public.
-
-    >>> both = np.array([True, True, False])
-    >>> [part.tolist() for part in to_receivers(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32), both, ~both)]
-    [[0, 1, 1, 1], [2]]
-    """
-    left = receiving(Arcs(indptr, indices), sends, receives)
-    return left.offsets, left.sources
-
-
-def receiving(lists: Arcs, sends: NDArray[np.bool_], receives: NDArray[np.bool_]) -> Arcs:
-    """Keep what :func:`to_receivers` keeps of ``lists``, arcs grouped by owner, with their weights.
-
-    ``sends`` and ``receives`` are those of :func:`to_receivers`, with the same guarantee.
 
     >>> both = np.array([True, True, False])
     >>> receiving(Arcs(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32)), both, ~both).sources.tolist()
