@@ -9,8 +9,8 @@
   in a function it names a parameter.
 * The docstring of a command is what ``--help`` prints, to users who pass options and see exit codes. So it has neither
   Args nor Raises: each option is explained by its help text, which is there and has three words or more.
-* A method that a base class in the same package also has keeps to the contract that stands there: only its first line is
-  checked. A name is public if no part of its dotted name begins with an underscore, or if a package exports it.
+* A method that a base class also has keeps to the contract that stands there: only its first line is checked. A name is
+  public if no part of its dotted name begins with an underscore, or if a package exports it.
 """
 
 import ast
@@ -169,17 +169,23 @@ def _raised(node: ast.AST) -> set[str]:
 
 
 def _methods_of_bases(package: Path) -> dict[str, set[str]]:
-    """Methods that the bases of a class define, bases of bases included, by ``package.Class``."""
+    """Methods that the bases of a class define, bases of bases included, by ``package.Class``.
+
+    A base is looked for in its own package first, and then in those that are imported.
+    """
     classes: dict[str, ast.ClassDef] = {}
     for path in package.rglob("*.py"):
         nodes = [node for node in _tree(path.read_text()).body if isinstance(node, ast.ClassDef)]
         classes |= {f"{path.relative_to(package).parts[0]}.{node.name}": node for node in nodes}
+    elsewhere = {name.partition(".")[2]: name for name in classes}
 
     def above(name: str) -> set[str]:
         found = set()
         for base in classes[name].bases:
-            parent = f"{name.partition('.')[0]}.{ast.unparse(base).partition('[')[0]}"
-            if parent in classes:
+            called = ast.unparse(base).partition("[")[0]
+            parent = f"{name.partition('.')[0]}.{called}"
+            parent = parent if parent in classes else elsewhere.get(called, "")
+            if parent in classes and parent != name:
                 found |= {inner.name for inner in classes[parent].body if isinstance(inner, Function)} | above(parent)
         return found
 

@@ -70,10 +70,7 @@ class Attributes(Attack):
         check_int(low=20, most=self.most)
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
-        """Score nodes by the predicted feature.
-
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-        """
+        """Score nodes by the predicted feature."""
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         if graph.num_features < 2:
             raise InputError(

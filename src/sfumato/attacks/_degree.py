@@ -68,10 +68,7 @@ class Degree(Attack):
         check_int(low=10, most=self.most)
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
-        """Score nodes by their predicted degrees.
-
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-        """
+        """Score nodes by their predicted degrees."""
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         nodes = np.flatnonzero(graph.train_mask) if self.role == "train" else np.arange(graph.num_nodes)
         degrees = degrees_of(graph, nodes if self.within else None)

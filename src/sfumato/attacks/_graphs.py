@@ -60,10 +60,7 @@ class WholeGraph(Attack):
         check_int(low=3, most=self.most)
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
-        """Score all pairs by their similarity.
-
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-        """
+        """Score all pairs by their similarity."""
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         nodes = np.sort(coins.permutation(graph.num_nodes)[: self.most])
         pairs = nodes[np.stack(np.triu_indices(len(nodes), 1), axis=1)]

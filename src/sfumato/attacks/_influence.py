@@ -79,10 +79,7 @@ class Influence(Attack):
         check_int(low=2, most=self.most)
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
-        """Score pairs by influence.
-
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-        """
+        """Score pairs by influence."""
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         if graph.x is None:
             raise InputError(

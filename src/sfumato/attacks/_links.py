@@ -74,10 +74,7 @@ class Links(Attack):
             raise fail("features", True, "to be False where no pair is known", "Give known, such as 0.5.")
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
-        """Score pairs by predictions, and by features alone.
-
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-        """
+        """Score pairs by predictions, and by features alone."""
         coins = np.random.default_rng(check_int(low=0, high=2**32 - 1, seed=seed))
         drawn, posteriors = candidates(graph, coins, self.most), fitted.predict_proba(graph)
         if self.features and graph.x is None:

@@ -46,10 +46,7 @@ class Confidence(Attack):
     citations: ClassVar[tuple[str, ...]] = ("yeom2018privacy",)
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
-        """Score every candidate by the confidence of the model.
-
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-        """
+        """Score every candidate by the confidence of the model."""
         check_int(low=0, high=2**32 - 1, seed=seed)
         scores = Candidates.of(graph).scores(confidence(fitted.predict_proba(graph), labels(graph)))
         baselines = {BASELINE: without_target(graph, seed)}
@@ -108,7 +105,6 @@ class ShadowMembership(Attack):
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Train the shadow model and the attack network, and score every candidate.
 
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
         ``measures`` holds the number of nodes that the shadow model was drawn from.
         """
         seed = check_int(low=0, high=2**32 - 1, seed=seed)

@@ -81,10 +81,7 @@ class LiRA(Attack):
         _check_flags(online=self.online, fixed_variance=self.fixed_variance)
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
-        """Train the shadow models and score every candidate.
-
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-        """
+        """Train the shadow models and score every candidate."""
         seed = check_int(low=0, high=2**32 - 1, seed=seed)
         return self.judged(fitted, graph, shadows(fitted, graph, self.num_shadows, seed, progress), seed)
 
@@ -174,19 +171,13 @@ class RMIA(Attack):
         check_real(low=1, gamma=self.gamma)
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
-        """Train the shadow models and score every candidate.
-
-        ``fitted``, ``graph``, ``seed`` and ``progress`` are those of :meth:`~sfumato.attacks._attack.Attack.run`.
-        """
+        """Train the shadow models and score every candidate."""
         seed = check_int(low=0, high=2**32 - 1, seed=seed)
         population(graph)
         return self.judged(fitted, graph, shadows(fitted, graph, self.num_shadows, seed, progress), seed)
 
     def judged(self, fitted: Fitted, graph: Graph, models: Shadows, seed: int) -> Attacked:
-        """Score every candidate by shadow models that are trained already.
-
-        ``fitted``, ``graph``, ``models`` and ``seed`` are those of :meth:`LiRA.judged`.
-        """
+        """Score every candidate by shadow models that are trained already."""
         asked, y = Candidates.of(graph), labels(graph)
         rows, others = np.concatenate(asked), population(graph)
         target = fitted.predict_proba(graph)[np.arange(len(y)), np.maximum(y, 0)].astype(np.float64)

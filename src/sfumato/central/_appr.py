@@ -59,11 +59,7 @@ class Rows:
     clip: float
 
     def releases(self, noise_multiplier: float, arc_change: float | None = None) -> tuple[Release, ...]:
-        r"""List what the rows release, with :math:`\mu = 1 / z` for all of it.
-
-        Args:
-            noise_multiplier: z of all rows together.
-        """
+        r"""List what the rows release, with :math:`\mu = 1 / z` for all of it."""
         shape, rows = (self.num_rows, self.top_k), math.sqrt(self.num_rows)
         if self.mechanism == "gaussian":
             return (
@@ -89,7 +85,6 @@ class Rows:
 
         Args:
             graph: the private graph, with roles; arcs between training nodes are read, both ways.
-            session: ledger and secret key.
 
         Shapes: int64 [num_rows, top_k]: ``appr/columns`` are numbers among the training nodes, and ``appr/values`` steps of
         clip / STEPS.

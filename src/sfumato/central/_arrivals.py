@@ -98,16 +98,13 @@ class LabelInference(Inference):
     **Formal guarantee.** Edge level: one Laplace release of L1 sensitivity 1. Node level, owned arcs: one Gaussian release of
     sensitivity 1 (2 if records are replaced). Both are about the *new* graph, planned and charged like any other.
 
-    ``base`` and ``model`` are those of :class:`~sfumato.method._inference.Inference`; ``head`` is the method again.
+    ``head`` is the method again.
     """
 
     head: LabelHead
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise for a budget before any data is seen.
-
-        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
-        """
+        """Find the noise for a budget before any data is seen."""
         if not public.num_train:
             raise InputError(
                 "Expected another graph with labels, of which label messages are made, got none. Predict from features alone, "
@@ -116,18 +113,12 @@ class LabelInference(Inference):
         return super().calibrate(budget, unit, public)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the counts or the hop; there is no head to train.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List the counts or the hop; there is no head to train."""
         trained = self.base.releases(unit, public, noise_multiplier)
         return tuple(release for release in trained if release.name == "aggregate/1")
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Release the noisy counts or sums.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Release the noisy counts or sums."""
         heard = self._heard(plan, graph)
         return (self._edges if "labels" in plan.unit.public else self._nodes)(plan, graph, session, heard)
 
@@ -170,8 +161,6 @@ class ArrivalInference(LabelInference):
     Args:
         runs: the trained run, then earlier arrivals in order.
         nodes: marks of the ids that arrive (:func:`~sfumato.record._arrivals.marks`).
-
-    ``base``, ``model`` and ``head`` are those of :class:`LabelInference`.
     """
 
     runs: tuple[Fitted, ...]
@@ -202,10 +191,7 @@ class ArrivalInference(LabelInference):
             )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Take the noise of the trained run (edge level), or find one for a budget (node level).
-
-        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
-        """
+        """Take the noise of the trained run (edge level), or find one for a budget (node level)."""
         trained = self.runs[0]
         if not unit.private or "labels" not in unit.public:
             return super(LabelInference, self).calibrate(budget, unit, public)

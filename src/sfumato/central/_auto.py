@@ -78,10 +78,7 @@ class Auto(Listed):
     card: ClassVar[Card] = Card(name="auto", summary="label messages or features, as the budget allows (recommended)")
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Make a plan for a run of the chosen method within ``budget``; no data is seen.
-
-        ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
-        """
+        """Make a plan for a run of the chosen method within ``budget`` under ``unit``, by ``public`` facts; no data is seen."""
         check_asked(budget, unit, public)
         return self.choose(budget, unit, public).calibrate(budget, unit, public)
 

@@ -61,10 +61,7 @@ class MLP(NetworkMethod):
     )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List nothing where features and labels are public, and one DP-SGD run otherwise.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List nothing where features and labels are public, and one DP-SGD run otherwise."""
         if {"features", "labels"} <= set(unit.public):
             return ()
         with torch.device("meta"):
@@ -73,20 +70,14 @@ class MLP(NetworkMethod):
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train on feature rows.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Train on feature rows."""
         with seeded(session.seed):
             network = self._network(plan.public, plan.unit)
         train(self, plan, session, "network", network, graph, Features(graph).rows)
         return Outcome(network_arrays("network", network), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to the nodes' own features.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the network to the nodes' own features."""
         network = self._network(plan.public, plan.unit)
         load_weights(network, weights, "network")
         return of_all(network, Features(graph).rows, graph.num_nodes)
@@ -138,8 +129,6 @@ class SAGE(CuratorMethod):
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List no release, since there is none under privacy: training reads every arc at every step.
 
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-
         Raises:
             UnsupportedUnitError: always. Nothing is asked for under unit none.
         """
@@ -150,10 +139,7 @@ class SAGE(CuratorMethod):
         )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train full-batch on all nodes.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Train full-batch on all nodes."""
         with seeded(session.seed):
             network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         x, adjacency = Features(graph).rows(None), mean_adjacency(graph)
@@ -173,10 +159,7 @@ class SAGE(CuratorMethod):
         return Outcome(network_arrays("network", network), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to features and arcs.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the network to features and arcs."""
         network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         load_weights(network, weights, "network")
         with torch.no_grad():

@@ -154,7 +154,6 @@ def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.flo
 
     Args:
         sums: rows of mean 0, [n, C].
-        noise_stddev: standard deviation of their noise.
 
     >>> directions(np.array([[3.0, -3.0]]), 0.0).round(3).tolist(), directions(np.zeros((1, 2)), 0.0).tolist()
     ([[0.707, -0.707]], [[0.0, 0.0]])

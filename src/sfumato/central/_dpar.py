@@ -166,10 +166,7 @@ class DPAR(CuratorMethod):
         return (DECLARED,) if self.public_test_graph else ()
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Choose the mechanism, if it is "auto", by public facts; then find the noise.
-
-        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
-        """
+        """Choose the mechanism, if it is "auto", by public facts; then find the noise."""
         if self.mechanism != "auto":
             return super().calibrate(budget, unit, public)
         worth = budget is None or worth_releasing(budget, self.rows(public), self.appr_share)
@@ -197,10 +194,7 @@ class DPAR(CuratorMethod):
         return Rows(kind, min(self.num_roots or nodes, nodes), nodes, min(self.top_k, nodes), clip)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the rows, if they have noise, and one DP-SGD run over roots.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List the rows, if they have noise, and one DP-SGD run over roots."""
         check_occurrences(unit)
         rows, size = self.rows(public), num_weights(public, self.width)
         noisy: tuple[Release, ...] = ()
@@ -223,10 +217,7 @@ class DPAR(CuratorMethod):
         return 1 if self.mechanism in ("auto", "none") else self.occurrences
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Release the rows, trim them, and train on roots.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Release the rows, trim them, and train on roots."""
         start = first_weights(plan.public, self.width, session.seed)
         roots = self.roots(plan.public)
         matrix, released = self._matrix(plan, graph, roots, session)
@@ -267,10 +258,7 @@ class DPAR(CuratorMethod):
         return SplitNetwork(root_examples(graph, of_all, train[roots]), self.width, graph.num_classes)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to each node's own features; average them outside the training role if that is declared public.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the network to each node's own features; average them outside the training role if that is declared public."""
         own = own_scores(weights, graph)
         return power_iteration(graph, own, self.alpha, self.power_steps) if self.public_test_graph else own
 

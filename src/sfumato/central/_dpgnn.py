@@ -120,10 +120,7 @@ class DPGNN(NetworkMethod):
             raise fail("num_layers", self.num_layers, "to be 1 with noised inference", "Or predict by own features.")
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List one DP-SGD run on sub-graphs and, with noised inference, one noisy sum.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List one DP-SGD run on sub-graphs and, with noised inference, one noisy sum."""
         terms = occurrences(unit, self._kept(unit), self.num_layers)
         rows = max(public.num_train, 1)
         batch = min(self.batch_size, rows)
@@ -140,10 +137,7 @@ class DPGNN(NetworkMethod):
         return network, Release("aggregate/1", noise, (public.num_nodes, self.width + 1), touched, arc_change=change)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Sample sub-graphs and train on them; then release the noisy sum.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Sample sub-graphs and train on them; then release the noisy sum."""
         with seeded(session.seed):
             network = self._network(plan.public, plan.unit)
 
@@ -158,10 +152,7 @@ class DPGNN(NetworkMethod):
         return Outcome(network_arrays("network", network), released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to the node's own features and to the noisy sum, if there is one.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the network to the node's own features and to the noisy sum, if there is one."""
         if not plan.unit.private:
             return self.clear_scores(plan, weights, graph)
         network = self._network(plan.public, plan.unit)

@@ -58,7 +58,6 @@ def forecast(
 
     Args:
         rows: released rows of a pilot, each with mean 0, [n, C] for C >= 2 classes.
-        stddev: standard deviation of their noise.
         later_stddev: standard deviation of the noise to come.
 
     >>> coins = np.random.default_rng(0)

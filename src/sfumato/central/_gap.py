@@ -138,10 +138,7 @@ class GAP(NetworkMethod):
         return public.num_features
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List K aggregations at edge level; at node level the encoder (if there is one), K aggregations and the classifier.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List K aggregations at edge level; at node level the encoder (if there is one), K aggregations and the classifier."""
         hops = aggregation_releases(unit, public, self.hops(unit), self.message_width(public), noise_multiplier)
         if "labels" in unit.public:
             return hops
@@ -158,10 +155,7 @@ class GAP(NetworkMethod):
         return (*encoder, *hops, classifier)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Run algorithm 6, encoder, aggregation, classifier.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Run algorithm 6, encoder, aggregation, classifier."""
         features = Features(graph)
         with seeded(session.seed):
             encoder, classifier = self._networks(
@@ -177,10 +171,7 @@ class GAP(NetworkMethod):
         return Outcome({**weights, **network_arrays("classifier", classifier)}, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Run algorithm 7, the classifier on stored aggregates and the nodes' own features.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Run algorithm 7, the classifier on stored aggregates and the nodes' own features."""
         encoder, classifier = self.trained(weights, plan.public)
         hops = stack_hops(encode(encoder, Features(graph)), released)
         return of_all(classifier, lambda ids: hops[ids], len(hops))
@@ -220,18 +211,12 @@ class GAPInference(Inference):
     base: GAP
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List K aggregations of the new graph.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List K aggregations of the new graph."""
         num_hops = len(self.base.trained(self.model.weights, public)[1].base) - 1
         return aggregation_releases(unit, public, num_hops, self.base.message_width(public), noise_multiplier)
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Encode and aggregate the new graph.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Encode and aggregate the new graph."""
         encoder, classifier = self.base.trained(self.model.weights, plan.public)
         return aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
 

@@ -92,8 +92,6 @@ class GraphFree(CuratorMethod):
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List nothing: where features and labels are public, nothing that is read is private.
 
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-
         Raises:
             UnsupportedUnitError: features or labels are private under the unit.
         """
@@ -105,27 +103,18 @@ class GraphFree(CuratorMethod):
         return ()
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train the models and keep the one with the least validation log-loss.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Train the models and keep the one with the least validation log-loss."""
         public = plan.public
         return Outcome(
             self.best(public, graph, [*self.trained(public, graph, session), *grown(public, graph, session)]), {}
         )
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the model that was kept to the nodes' own features.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the model that was kept to the nodes' own features."""
         return self.apply(plan.public, weights, graph)
 
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
-        """Say where features say nothing.
-
-        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Say where features say nothing."""
         return unused_features(plan.public, weights)
 
     def trained(self, public: PublicFacts, graph: Graph, session: Session) -> tuple[Arrays, Arrays]:

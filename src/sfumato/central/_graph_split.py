@@ -127,10 +127,7 @@ class GraphSplit(CuratorMethod):
             raise InputError("Expected a graph with features, got no column. Give features, or use label-messages.")
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List one DP-SGD run over groups.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List one DP-SGD run over groups."""
         check_groups(unit)
         relation = "replace" if unit.relation == "replace" else "add-remove"
         prob = min(self.batch_size, self.num_groups) / self.num_groups
@@ -139,10 +136,7 @@ class GraphSplit(CuratorMethod):
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Split the graph, then train on groups.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Split the graph, then train on groups."""
         start = first_weights(plan.public, self.width, session.seed)
         optimizer = _OPTIMIZERS[self.optimizer]
         if not plan.unit.private:
@@ -164,10 +158,7 @@ class GraphSplit(CuratorMethod):
         return Outcome(weight_arrays(plan.public, self.width, flat), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to each node's own features.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the network to each node's own features."""
         return own_scores(weights, graph) if plan.unit.private else self.group_scores(weights, graph)
 
     def predicts_alone(self, unit: Unit) -> bool:

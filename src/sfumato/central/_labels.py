@@ -169,10 +169,7 @@ class LabelMessages(CuratorMethod):
         return self.num_hops or (2 if "features" in unit.public else 1)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the counts, or at node level the hop and the head.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List the counts, or at node level the hop and the head."""
         hops = self.hops(unit)
         if "labels" in unit.public:
             return (counts_release(unit, public, hops, noise_multiplier),)
@@ -190,10 +187,7 @@ class LabelMessages(CuratorMethod):
         return hop, Release("head", parts[1].at(noise), (size,), size, arc_change=unit.no_arc_change)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Release messages and train the head.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Release messages and train the head."""
         return (self._run_edge if "labels" in plan.unit.public else self._run_node)(plan, graph, session)
 
     def _run_edge(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
@@ -262,17 +256,11 @@ class LabelMessages(CuratorMethod):
         return shared_labels(plan, graph, session, receives)
 
     def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
-        """Return whether a graph-free model was kept (edge level).
-
-        ``plan`` and ``weights`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Return whether a graph-free model was kept (edge level)."""
         return "labels" in plan.unit.public and not any(name.startswith("head.") for name in weights)
 
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
-        """Say where messages were not kept, and where features say nothing (edge level).
-
-        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Say where messages were not kept, and where features say nothing (edge level)."""
         if "labels" not in plan.unit.public:
             return ()
         return (
@@ -306,10 +294,7 @@ class LabelMessages(CuratorMethod):
         return sends & (rank >= count - np.ceil(self.shared(unit) * count))
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the head to released rows and the nodes' own features, or the graph-free model if messages were not kept.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the head to released rows and the nodes' own features, or the graph-free model if messages were not kept."""
         if "labels" not in plan.unit.public:
             inputs = share_inputs(plan, released, centered_rows(graph, {}))
         elif not self.drops_messages(plan, weights):

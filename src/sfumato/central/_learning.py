@@ -127,11 +127,7 @@ def train(
     *,
     block: int = MOST_ROWS,
 ) -> None:
-    """Train a network in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not.
-
-    Args:
-        session: ledger, secret key and public seed of the fit.
-    """
+    """Train a network in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not."""
     told = session.watch.stage(stage)
     if session.watch.accuracies is not None:
         told = _measuring(session.watch.accuracies.setdefault(stage, {}), network, graph, rows, told)

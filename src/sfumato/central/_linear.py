@@ -90,10 +90,7 @@ class Linear(CuratorMethod):
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List nothing where features and labels are public; the center, one DP-SGD run and the scale otherwise.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List nothing where features and labels are public; the center, one DP-SGD run and the scale otherwise."""
         if {"features", "labels"} <= set(unit.public):
             return ()
         centers = center_release(unit, public, _CENTER_SHARE, noise_multiplier)
@@ -109,10 +106,7 @@ class Linear(CuratorMethod):
         )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Find the center, then train the head.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Find the center, then train the head."""
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         center = find_center(plan, graph, session)
         inputs = centered_rows(graph, center)
@@ -131,10 +125,7 @@ class Linear(CuratorMethod):
         return Outcome({**weights, "scale": scale}, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the head to the nodes' own features.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the head to the nodes' own features."""
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         load_weights(head, weights, "head")
         scores = apply(head, centered_rows(graph, weights))
@@ -143,9 +134,6 @@ class Linear(CuratorMethod):
 
 def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) -> PoissonGaussianEvent:
     r"""Describe DP-SGD over all training nodes with a share of the :math:`\mu^2` of one Gaussian release.
-
-    Args:
-        noise_multiplier: z of the whole.
 
     >>> from sfumato.privacy.units import NodeLevel
     >>> full_batch(NodeLevel(), 0.25, 100, 1.0).noise_multiplier
@@ -168,11 +156,7 @@ def is_centered(public: PublicFacts) -> bool:
 
 
 def center_release(unit: Unit, public: PublicFacts, share: float, noise_multiplier: float) -> tuple[Release, ...]:
-    r"""List the release of the center, or nothing if rows are not centered.
-
-    Args:
-        noise_multiplier: z of the whole.
-    """
+    r"""List the release of the center, or nothing if rows are not centered."""
     group_sensitivity(unit)
     if not is_centered(public):
         return ()
@@ -185,10 +169,6 @@ def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
     """Charge and release the mean of the training nodes' normalized features, shrunk by the part that noise explains.
 
     Nothing is charged where features are public. The result is empty if rows are not centered.
-
-    Args:
-        graph: the private data.
-        session: ledger, secret key and public seed of the fit.
     """
     if not is_centered(plan.public):
         return {}

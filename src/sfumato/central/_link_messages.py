@@ -91,19 +91,13 @@ class LinkMessages(CuratorMethod):
         check_real(low=0, high=1, open_low=True, open_high=True, learner_share=self.learner_share)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the one release: counts and sums.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List the one release: counts and sums."""
         pair_sensitivity(unit)
         shape = (public.num_nodes * public.num_classes + _SUMS,)
         return (Release(NAME, PureEvent(1 / noise_multiplier), shape, 0),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Count, sum over the learners, and find the weights.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Count, sum over the learners, and find the weights."""
         scale, key = _scale(plan), session.charge(NAME) if plan.unit.private else new_key()
         ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
         learns = public_draws(ends, graph.num_nodes, "learners") < self.learner_share
@@ -126,8 +120,6 @@ class LinkMessages(CuratorMethod):
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Refuse to classify nodes.
 
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-
         Raises:
             InputError: always.
         """
@@ -137,9 +129,6 @@ class LinkMessages(CuratorMethod):
         self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
     ) -> NDArray[np.float64]:
         """Compute the score of each pair; a higher one is more likely to be a link. No edge is read.
-
-        ``plan``, ``weights``, ``released``, ``graph`` and ``pairs`` are those of
-        :meth:`~sfumato.method.contract.Method.pair_scores`.
 
         Raises:
             InputError: the graph has no labels, or other classes than in training.
@@ -151,10 +140,7 @@ class LinkMessages(CuratorMethod):
         return found
 
     def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
-        """Return the noisy counts of neighbors by class, float32 [num_nodes, num_classes].
-
-        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.released_rows`.
-        """
+        """Return the noisy counts of neighbors by class, float32 [num_nodes, num_classes]."""
         return (self._counts(plan, released) / INT16_ONE).astype(np.float32)
 
     @staticmethod

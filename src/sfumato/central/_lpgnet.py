@@ -87,19 +87,13 @@ class LPGNet(NetworkMethod):
         check_int(low=1, high=1000, num_hops=self.num_hops)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the counts of each stage.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List the counts of each stage."""
         unrouted_sensitivity(unit)
         event, shape = PureEvent(1 / (self.num_hops * noise_multiplier)), (public.num_nodes, public.num_classes)
         return tuple(Release(f"aggregate/{k}", event, shape, 0) for k in range(1, self.num_hops + 1))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train a network, release counts of what it predicts, and go on with the next.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Train a network, release counts of what it predicts, and go on with the next."""
         arcs, weights, released = Arcs(*graph.transpose()), {}, {}
 
         def stage(k: int, network: MLP, inputs: Tensor) -> None:
@@ -117,10 +111,7 @@ class LPGNet(NetworkMethod):
         return Outcome(weights, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply all networks to public features and released counts.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply all networks to public features and released counts."""
         return self.replay(plan, weights, graph, lambda k, _: released[f"aggregate/{k}"])
 
     def replay(

@@ -91,17 +91,10 @@ class PerturbedTopology(CuratorMethod):
     def drawn(
         self, plan: Planned, pairs: Pairs, present: NDArray[np.int64], wanted: int, source: SecretWords
     ) -> NDArray[np.int64]:
-        """Draw the released pairs.
-
-        Args:
-            source: secret coins of this release.
-        """
+        """Draw the released pairs."""
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the number of edges, if it is not public, and the released pairs; their epsilons add up to 1 / z.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List the number of edges, if it is not public, and the released pairs; their epsilons add up to 1 / z."""
         pairs_of(unit, public.num_nodes)
         if not self.counts_edges:
             return (self.pairs_release(noise_multiplier),)
@@ -109,10 +102,7 @@ class PerturbedTopology(CuratorMethod):
         return count, self.pairs_release(noise_multiplier / (1 - self.count_share))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Release the topology and train on it.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Release the topology and train on it."""
         released = self._released(plan, graph, session)
         with seeded(session.seed):
             network = self._network(plan.public)
@@ -132,10 +122,7 @@ class PerturbedTopology(CuratorMethod):
         return Outcome(network_arrays("network", network), released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to the released topology and public features.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the network to the released topology and public features."""
         network = self._network(plan.public)
         load_weights(network, weights, "network")
         with torch.no_grad():
@@ -169,10 +156,7 @@ class PerturbedTopology(CuratorMethod):
         return int(np.clip(arcs if pairs.directed else arcs / 2, 1, max(pairs.total, 1)))
 
     def chance(self, plan: Planned, released: Arrays) -> Fraction:
-        """Return the probability with which a pair without an edge comes out; 0 where it is not known.
-
-        ``plan`` and ``released`` are those of :meth:`scores`.
-        """
+        """Return the probability with which a pair without an edge comes out; 0 where it is not known."""
         return Fraction(0)
 
     def _network(self, public: PublicFacts) -> nn.Module:

@@ -128,10 +128,7 @@ class PilotedMessages(LabelMessages):
     )
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List center, head, pilot hop and test, the rest under the name of the second hop, and the last stage.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List center, head, pilot hop and test, the rest under the name of the second hop, and the last stage."""
         routed_sensitivity(unit)
         group_sensitivity(unit)
         self.hops(unit)
@@ -152,10 +149,7 @@ class PilotedMessages(LabelMessages):
         )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise for a budget, as every method does.
-
-        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
-        """
+        """Find the noise for a budget, as every method does."""
         plan = super().calibrate(budget, unit, public)
         if unit.private and self._more_steps(plan).noise_multiplier > MOST_SGD_NOISE:
             expected = f"to leave the last steps a noise multiplier of at most {MOST_SGD_NOISE:g}"
@@ -167,10 +161,7 @@ class PilotedMessages(LabelMessages):
         return full_batch(plan.unit, 1.0, self.epochs, _noise(plan, "aggregate/2"))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Run features, pilot, test and the rest; without privacy run label messages.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Run features, pilot, test and the rest; without privacy run label messages."""
         if not plan.unit.private:
             return super().run(plan, graph, session)
         center, head = find_center(plan, graph, session), _head(plan)
@@ -204,10 +195,7 @@ class PilotedMessages(LabelMessages):
         return Outcome({**weights, **last}, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Weigh what the head says of the nodes' own features, and released rows.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Weigh what the head says of the nodes' own features, and released rows."""
         if not plan.unit.private:
             return super().scores(plan, weights, released, graph)
         if "last.weight" in weights:
@@ -216,19 +204,13 @@ class PilotedMessages(LabelMessages):
         return head_scores(weights, inputs)
 
     def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
-        """Return whether the charged test chose features; heads of early runs read the pilot all the same.
-
-        ``plan`` and ``weights`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Return whether the charged test chose features; heads of early runs read the pilot all the same."""
         if not plan.unit.private:
             return super().drops_messages(plan, weights)
         return "last.weight" in weights and not weights["last.weight"][1:].any()
 
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
-        """Say where the charged test chose features.
-
-        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Say where the charged test chose features."""
         if not plan.unit.private or "aggregate/2" not in released:
             return super().unused(plan, weights, released)
         return () if released["aggregate/2"].any() else (FEATURES_CHOSEN,)

@@ -123,10 +123,7 @@ class ProGAP(NetworkMethod):
         return self.depth or (5 if "labels" in unit.public else 4)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List K aggregations; at node level each follows its stage, and the last stage ends the list.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List K aggregations; at node level each follows its stage, and the last stage ends the list."""
         hops = aggregation_releases(unit, public, self.hops(unit), self.width, noise_multiplier)
         if "labels" in unit.public:
             return hops
@@ -144,10 +141,7 @@ class ProGAP(NetworkMethod):
         return (first, *(release for pair in zip(hops, later, strict=True) for release in pair))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Run algorithm 10: train a stage, aggregate what it learned, and so on.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Run algorithm 10: train a stage, aggregate what it learned, and so on."""
         cache, aggregation = Cache(self, graph), Aggregation(plan, graph, session)
         private = "labels" not in plan.unit.public
         settings = replace(self, epochs=self.epochs or _PRIVATE_EPOCHS) if private else self
@@ -166,10 +160,7 @@ class ProGAP(NetworkMethod):
         return Outcome(weights, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Run algorithm 9 on stored aggregates: the last stage predicts.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Run algorithm 9 on stored aggregates: the last stage predicts."""
         cache, networks = Cache(self, graph), self.trained(weights, plan.unit, plan.public)
         for stage, network in enumerate(networks):
             if stage:
@@ -256,17 +247,11 @@ class ProGAPInference(Inference):
     base: ProGAP
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List K aggregations of the new graph.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List K aggregations of the new graph."""
         return aggregation_releases(unit, public, self.base.hops(unit), self.base.width, noise_multiplier)
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Aggregate the new graph, stage after stage.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Aggregate the new graph, stage after stage."""
         cache, aggregation, released = Cache(self.base, graph), Aggregation(plan, graph, session), {}
         for hop, network in enumerate(self.base.trained(self.model.weights, plan.unit, plan.public)[:-1], start=1):
             released[f"aggregate/{hop}"] = aggregation(hop, cache.messages(network))

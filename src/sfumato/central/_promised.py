@@ -137,10 +137,7 @@ class PromisedMessages(CuratorMethod):
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List center, head, pairs, and the rest under the name of the hop.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List center, head, pairs, and the rest under the name of the hop."""
         promised_sensitivity(unit)
         check_promised(public)
         with torch.device("meta"):
@@ -158,10 +155,7 @@ class PromisedMessages(CuratorMethod):
         )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise for a budget, as every method does.
-
-        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.contract.Method.calibrate`.
-        """
+        """Find the noise for a budget, as every method does."""
         plan = super().calibrate(budget, unit, public)
         if unit.private:
             noise = GRID * max(noise_of(plan, "pairs"), code_norm(public) * noise_of(plan, HOP))
@@ -175,10 +169,7 @@ class PromisedMessages(CuratorMethod):
             rounding_slack(bounds_of(graph))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train on features, release pairs, and spend the rest on the hop or on features.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Train on features, release pairs, and spend the rest on the hop or on features."""
         head, center = zero_head(plan.public.num_features, plan.public.num_classes), find_center(plan, graph, session)
         inputs = centered_rows(graph, center)
         bounds = bounds_of(graph) if plan.unit.private else most_arcs(graph.indptr, graph.indices)
@@ -202,10 +193,7 @@ class PromisedMessages(CuratorMethod):
         return Outcome(weights, {"pairs": pairs, "test": test, HOP: hop})
 
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
-        """Say where the charged test chose features; nothing if the nodes' own rows are not there.
-
-        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Say where the charged test chose features; nothing if the nodes' own rows are not there."""
         dropped = plan.unit.private and HOP in released and not released[HOP].any()
         return (FEATURES_CHOSEN,) * dropped
 
@@ -228,10 +216,7 @@ class PromisedMessages(CuratorMethod):
         return [*answers, apply(head, inputs).argmax(axis=1)]
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Add the log probabilities of the head and, where the hop was released, the log-likelihood of rows.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Add the log probabilities of the head and, where the hop was released, the log-likelihood of rows."""
         if HOP not in released:
             raise InputError(
                 "Expected the folder own/ beside release/, which holds each node's row, got none. Put it there."

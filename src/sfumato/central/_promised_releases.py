@@ -41,9 +41,6 @@ def check_promised(public: PublicFacts) -> None:
 def features_share(public: PublicFacts, noise_multiplier: float) -> float:
     r"""Return the share of :math:`\mu^2` that features have: more of it, the more noise moves the head.
 
-    Args:
-        noise_multiplier: z of the whole budget.
-
     >>> from sfumato.graph._graph import PublicFacts
     >>> features_share(PublicFacts(20000, 15000, 400, 6, directed=False), 1.0)
     0.1
@@ -67,8 +64,6 @@ def release_pairs(
     """Charge the pairs of classes, then compute them, int64 [C, C].
 
     Args:
-        graph: the private data.
-        session: ledger and secret key.
         bounds: public bounds on degrees, int64 [num_nodes].
     """
     key = session.charge("pairs") if plan.unit.private else new_key()
@@ -84,8 +79,6 @@ def release_hop(
     """Charge the hop, then compute it, int64 [num_nodes, C]; rows of senders are not released, and zero.
 
     Args:
-        graph: the private data.
-        session: ledger and secret key.
         bounds: public bounds on degrees, int64 [num_nodes].
     """
     key, receives = session.charge(HOP) if plan.unit.private else new_key(), ~graph.train_mask
@@ -99,12 +92,7 @@ def release_hop(
 
 
 def release_test(plan: Planned, graph: Graph, session: Session, answers: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Release how many training and validation nodes each of two answers has right, int64 [1, 2].
-
-    Args:
-        graph: the private data.
-        session: ledger and secret key.
-    """
+    """Release how many training and validation nodes each of two answers has right, int64 [1, 2]."""
     assert graph.y is not None
     key, nodes = session.charge("test"), np.flatnonzero((graph.train_mask | graph.val_mask) & (graph.y >= 0))
     right = np.stack([answer[nodes] == graph.y[nodes] for answer in answers], axis=1)

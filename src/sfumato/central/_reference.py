@@ -93,8 +93,6 @@ class Reference(CuratorMethod):
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List no release, since there is none under privacy.
 
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-
         Raises:
             UnsupportedUnitError: always. Nothing is asked for under unit none.
         """
@@ -104,10 +102,7 @@ class Reference(CuratorMethod):
         )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train the networks and keep the best scores.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Train the networks and keep the best scores."""
         hops, x, found = directions(graph), _unit_rows(graph), []
         if x.shape[1]:
             steps = int(min(_MOST_STEPS, max(2, _WORK // max(len(graph.indices) * graph.num_classes, 1))))
@@ -132,10 +127,7 @@ class Reference(CuratorMethod):
         return Outcome({"scores": best.numpy()}, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Return the stored scores.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Return the stored scores."""
         return np.asarray(weights["scores"], np.float32)
 
     def _fit_blocks(self, stage: str, blocks: list[Any], graph: Graph, session: Session) -> Tensor:

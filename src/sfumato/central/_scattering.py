@@ -95,10 +95,7 @@ class Scattering(CuratorMethod):
         check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List one DP-SGD run.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List one DP-SGD run."""
         event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
         with torch.device("meta"):
             size = num_parameters(zero_head(num_coefficients(public.image_shape), public.num_classes))
@@ -111,10 +108,7 @@ class Scattering(CuratorMethod):
             raise InputError(f"Expected the pixels of {graph.name!r} as a dense array, got a sparse one. Convert them.")
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Compute the coefficients, then train the head.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Compute the coefficients, then train the head."""
         head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
         found = coefficients(graph, session.watch.stage("coefficients"))
         rows = found.plain if "labels" in plan.unit.public else found.whole
@@ -122,10 +116,7 @@ class Scattering(CuratorMethod):
         return Outcome(network_arrays("head", head), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the head to the coefficients of each image.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the head to the coefficients of each image."""
         head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
         load_weights(head, weights, "head")
         found, nodes = coefficients(graph), np.arange(graph.num_nodes)

@@ -85,10 +85,7 @@ class SetCalibration(CuratorMethod):
         return by_ids(graph, graph.roles, facts.split or self.trained.plan.unit.split or DEFAULT_FRACTIONS)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the histogram, the only release.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List the histogram, the only release."""
         if any(one.visible_to == OWN for one in self.trained.plan.releases) or self.trained.plan.method.limits:
             raise UnsupportedUnitError(
                 f"Prediction sets of a run of {self.trained.plan.method.name!r} have no proof under unit {unit.name}: its "
@@ -110,10 +107,7 @@ class SetCalibration(CuratorMethod):
             )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Charge the histogram, then count and add noise.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Charge the histogram, then count and add noise."""
         event, key = plan.event(NAME), session.charge(NAME)
         assert isinstance(event, PureEvent)
         counts = self.counted(graph)
@@ -138,10 +132,7 @@ class SetCalibration(CuratorMethod):
         return NoisyCounts(released[NAME], float(l1_sensitivity(self.trained.plan.unit)) / epsilon)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Refuse the call: the trained run predicts.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Refuse the call: the trained run predicts."""
         raise InputError("Expected a run that predicts, got counts that calibrate sets. Predict with the trained run.")
 
 

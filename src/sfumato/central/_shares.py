@@ -64,11 +64,7 @@ def shared_labels(plan: Planned, graph: Graph, session: Session, receives: NDArr
 
 
 def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.int64]:
-    """Charge the hop, then compute it; rows of nodes that do not receive are not released, and zero.
-
-    Args:
-        session: ledger and secret key.
-    """
+    """Charge the hop, then compute it; rows of nodes that do not receive are not released, and zero."""
     if not plan.unit.private:
         return sum_hop(routed, 0.0, new_key())
     key = session.charge(NAME)

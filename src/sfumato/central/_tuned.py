@@ -161,8 +161,6 @@ class Tuned(CuratorMethod):
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List one release, the selection.
 
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-
         Its draws are those of the longest trial, and one for all secret choices.
         """
         trials = self.trials(unit, public, noise_multiplier)
@@ -231,8 +229,6 @@ class Tuned(CuratorMethod):
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Charge the selection, then run all trials and show nothing of them.
 
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-
         Raises:
             SfumatoError: no trial was drawn, as the rule ``poisson`` may do. Nothing is released, and the charge stays.
         """
@@ -262,8 +258,6 @@ class Tuned(CuratorMethod):
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Any:
         """Refuse the call: a finished run belongs to the chosen candidate, which computes scores.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
 
         Raises:
             NotImplementedError: always.

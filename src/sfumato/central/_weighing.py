@@ -48,7 +48,6 @@ def evidence(
     Args:
         scores: those of the head, [num_nodes, C].
         rows: released rows of mean 0, [num_nodes, C]; zero where nothing was released.
-        noise_stddev: standard deviation of their noise.
 
     >>> told, rows = np.zeros((1, 2), np.float32), np.array([[3.0, -3.0]])
     >>> [part.round(1).tolist() for part in evidence(told, rows, 0.0, np.ones(1, bool))]

@@ -48,7 +48,6 @@ def cells_of(
     """Return the cell of every training record, -1 for none, and the public centroids, if there are any.
 
     Args:
-        graph: the private data.
         kmeans: whether declared cells are clusters of the private images.
 
     Shapes: the cells are int64 [num_nodes].
@@ -78,8 +77,7 @@ def cells_of(
 def cells_key(unit: Unit, graph: Graph, public_rows: int = 0, *, kmeans: bool = False) -> str:
     """Return a digest of the public values that decide cells; empty where there are none.
 
-    Two runs have the same cells if digests, records and units agree. Nothing of a feature or a label is read. ``unit``,
-    ``graph``, ``public_rows`` and ``kmeans`` are those of :func:`cells_of`.
+    Two runs have the same cells if digests, records and units agree. Nothing of a feature or a label is read.
 
     >>> from sfumato.graph._graph import Graph
     >>> from sfumato.privacy.units import ClassLevel

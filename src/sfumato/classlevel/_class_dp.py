@@ -73,18 +73,12 @@ class CellMethod(ImageMethod):
     def cells(self, unit: Unit, graph: Graph) -> tuple[NDArray[np.int64], Arrays]:
         """Return the cell of every training record, -1 for none, and public arrays that say how cells are found.
 
-        Args:
-            graph: the private data.
-
         Shapes: the cells are int64 [num_nodes].
         """
         return cells_of(unit, graph)
 
     def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
-        """Describe all steps as one event: q, sigma and T are settings.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """Describe all steps as one event: q, sigma and T are settings."""
         check_cells(unit)
         relation = "replace" if unit.relation == "replace" else "add-remove"
         return PoissonGaussianEvent(self.sampling_prob, noise_multiplier, self.steps, relation)
@@ -226,8 +220,6 @@ class SubclassDP(CellMethod):
     def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
         """Describe all steps as one event, if the settings fit the partition of the unit.
 
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-
         Raises:
             InputError: public images or clusters are missing, or without use, or no other image is left.
             UnsupportedUnitError: a record of the unit is not one cell.
@@ -242,15 +234,9 @@ class SubclassDP(CellMethod):
         return super().event(unit, public, noise_multiplier)
 
     def cells(self, unit: Unit, graph: Graph) -> tuple[NDArray[np.int64], Arrays]:
-        """Return the cell of every training record, -1 for none, and the centroids, if there are any.
-
-        ``unit`` and ``graph`` are those of :meth:`CellMethod.cells`.
-        """
+        """Return the cell of every training record, -1 for none, and the centroids, if there are any."""
         return cells_of(unit, graph, self.public_rows, kmeans=self.kmeans)
 
     def cells_key(self, unit: Unit, graph: Graph) -> str:
-        """Return a digest of the public values that decide cells.
-
-        ``unit`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.cells_key`.
-        """
+        """Return a digest of the public values that decide cells."""
         return cells_key(unit, graph, self.public_rows, kmeans=self.kmeans)

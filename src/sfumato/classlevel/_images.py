@@ -77,34 +77,24 @@ class ImageMethod(CuratorMethod):
 
     @abstractmethod
     def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
-        """Describe the noisy steps as an event, from public facts alone.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """Describe the noisy steps as an event, from public facts alone."""
 
     @abstractmethod
     def train(self, plan: Planned, graph: Graph, session: Session, head: nn.Module, data: Training) -> Arrays:
         """Train layers in place by the noisy steps of the plan. Return public arrays that are kept beside the weights.
 
         Args:
-            graph: the private data.
             session: the ledger, the secret key and the public seed of this fit.
         """
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the trained network.
-
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-        """
+        """List the trained network."""
         event = self.event(unit, public, noise_multiplier)
         size = num_parameters(self._learning(self._build(public))[1])
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train on the images of the training role.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Train on the images of the training role."""
         with seeded(session.seed):
             network = self._build(plan.public)
         if not plan.unit.private:
@@ -116,10 +106,7 @@ class ImageMethod(CuratorMethod):
         return Outcome(network_arrays("network" if head is network else _HEAD, head) | public, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to each image.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Apply the network to each image."""
         network = self.pixel_network(plan, weights)
         x = _pixels(graph)
         with torch.no_grad():

@@ -90,8 +90,6 @@ class CNN(ImageMethod):
     def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
         """Describe all steps as one event: the sampling probability follows from the public number of images.
 
-        ``unit``, ``public`` and ``noise_multiplier`` are those of :meth:`~sfumato.method.contract.Method.releases`.
-
         Raises:
             UnsupportedUnitError: a record of the unit is not one image.
         """

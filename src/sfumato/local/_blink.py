@@ -165,10 +165,7 @@ class Blink(AskingMethod):
         self._labeled(graph)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, unless devices were asked already, then learn from what was received.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Ask every user, unless devices were asked already, then learn from what was received."""
         for release in plan.releases:
             session.charge(release.name)
         if session.reports is None:
@@ -181,10 +178,7 @@ class Blink(AskingMethod):
         return Outcome({fit.chosen: fit.scores[fit.chosen]}, sent)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Return log-probabilities [n, C] of the learner that was chosen.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Return log-probabilities [n, C] of the learner that was chosen."""
         (found,) = weights.values()
         return np.asarray(found)
 

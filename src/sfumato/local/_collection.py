@@ -99,7 +99,6 @@ def encode(asked: Questions, graph: Graph, public: PublicFacts, source: SecretWo
 
     Args:
         graph: the private values.
-        source: secret randomness of the users.
     """
     found: dict[str, NDArray[Any]] = {}
     features, labels = asked.features(public), asked.labels(public)

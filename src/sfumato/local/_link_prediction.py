@@ -144,10 +144,7 @@ class LinkPrediction(ReportingMethod):
         split_edges(graph, test_share=0.0)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, unless devices were asked already, then learn a code of each from what was received.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Ask every user, unless devices were asked already, then learn a code of each from what was received."""
         for release in plan.releases:
             session.charge(release.name)
         reports = encode(self, graph, plan.public, coins(session)) if session.reports is None else dict(session.reports)
@@ -159,8 +156,6 @@ class LinkPrediction(ReportingMethod):
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Refuse to classify nodes.
 
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-
         Raises:
             InputError: always.
         """
@@ -169,11 +164,7 @@ class LinkPrediction(ReportingMethod):
     def pair_scores(
         self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
     ) -> NDArray[np.float64]:
-        """Compute the score of each pair from released codes; of the graph nothing is read.
-
-        ``plan``, ``weights``, ``released``, ``graph`` and ``pairs`` are those of
-        :meth:`~sfumato.method.contract.Method.pair_scores`.
-        """
+        """Compute the score of each pair from released codes; of the graph nothing is read."""
         codes = weights[CODES].astype(np.float64)
         return np.einsum("mk,mk->m", codes[pairs[0]], codes[pairs[1]])
 
@@ -191,10 +182,7 @@ class LinkPrediction(ReportingMethod):
         return auc(*((codes[pairs[0]] * codes[pairs[1]]).sum(1) for pairs in (split.validation, others)))
 
     def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
-        """Return the code of each node, float32 [num_nodes, 16].
-
-        ``plan``, ``weights`` and ``released`` are those of :meth:`~sfumato.method.contract.Method.released_rows`.
-        """
+        """Return the code of each node, float32 [num_nodes, 16]."""
         return weights[CODES]
 
 

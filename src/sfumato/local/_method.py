@@ -163,10 +163,7 @@ class LocalMethod(ReportingMethod):
                 )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Ask every user, unless devices were asked already, then learn from what was received.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Ask every user, unless devices were asked already, then learn from what was received."""
         for release in plan.releases:
             session.charge(release.name)
         reports = encode(self, graph, plan.public, coins(session)) if session.reports is None else dict(session.reports)
@@ -174,10 +171,7 @@ class LocalMethod(ReportingMethod):
         return Outcome(self.learn(collection, plan.public.num_classes, session), reports)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Compute log-probabilities [n, C] from released reports, topology and roles.
-
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`.
-        """
+        """Compute log-probabilities [n, C] from released reports, topology and roles."""
         return self.predict(weights, received(self, graph, plan.public, released))
 
     def held_out(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:

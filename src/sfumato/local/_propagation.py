@@ -81,8 +81,7 @@ def best_propagation(
 ) -> Floats:
     """Return scores [n, C] of the one of ``PROPAGATIONS`` that best predicts the reports of a held-out third.
 
-    ``adjacency``, ``noisy_labels``, ``known_mask`` and ``transition`` are those of :func:`propagate_labels`; ``seed`` draws the
-    third.
+    ``seed`` draws the third.
 
     Each is tried on two thirds of the known nodes, drawn by ``seed``; the one whose predictions most often are of the
     classes that make the other reports likeliest then uses all. Post-processing.

@@ -54,10 +54,7 @@ class Inference(CuratorMethod):
 
     @abstractmethod
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Release the aggregates of a graph that has the columns of training.
-
-        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
-        """
+        """Release the aggregates of a graph that has the columns of training."""
 
     def view(self, graph: Graph) -> Graph:
         """Return what the trained method is given of a graph, with named columns in the order of training."""
