@@ -40,7 +40,4 @@ class Attack(ABC):
 
         The run and the graph are read and never changed. The same seed gives the same scores, except where shadow models are
         trained under privacy, whose noise nobody can repeat.
-
-        Args:
-            seed: of all that the attack draws.
         """

@@ -102,11 +102,7 @@ class HopScores:
 def hop_scores(
     fitted: Fitted, canaries: Canaries, hop: Hop, empty: Hop, *, pure: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    r"""Score every canary on one hop.
-
-    Args:
-        pure: whether the noise is Laplace.
-    """
+    r"""Score every canary on one hop."""
     change = hop.sums - empty.sums
     residual = fitted.released[hop.name][:, hop.columns] - empty.sums
     rows = np.flatnonzero(change.any(axis=1))

@@ -56,8 +56,6 @@ class Counter:
 
     Args:
         plan: has the release, unless there is no privacy.
-        session: ledger and secret key.
-        arcs: routed arcs by destination.
         known: which nodes send in the first part, bool [num_nodes], public.
     """
 

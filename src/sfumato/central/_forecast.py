@@ -58,7 +58,6 @@ def forecast(
 
     Args:
         rows: released rows of a pilot, each with mean 0, [n, C] for C >= 2 classes.
-        later_stddev: standard deviation of the noise to come.
 
     >>> coins = np.random.default_rng(0)
     >>> y, codes = coins.integers(0, 3, 4000), (np.eye(3) - 1 / 3) / np.sqrt(2 / 3)

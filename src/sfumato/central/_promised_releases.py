@@ -160,9 +160,5 @@ def row_stddev(plan: Planned) -> float:
 
 
 def part_of(part: float, noise_multiplier: float) -> GaussianEvent:
-    """Return one Gaussian release with a part of the mu^2 of another.
-
-    Args:
-        noise_multiplier: that of the other release.
-    """
+    """Return one Gaussian release with a part of the mu^2 of another."""
     return GaussianEvent(float(noise_multiplier / np.sqrt(part)))

@@ -151,9 +151,6 @@ class Training:
     is a function of the image, its public place and the public filters.
 
     Args:
-        graph: holds pixels, labels and roles.
-        public: the form of images.
-        copies: changed copies of each image.
         describe: the fixed layers; None for none.
 
     ``rows`` are the numbers of the nodes in the training role.

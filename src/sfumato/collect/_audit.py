@@ -37,10 +37,7 @@ class Listed(NamedTuple):
 
     Args:
         user: the public id.
-        generation: how often the code was revoked.
         enrolled_at: when the device enrolled, in seconds since 1970; None if none is enrolled.
-        reported: whether a report is stored.
-        withdrawn: whether it was withdrawn.
 
     >>> Listed("ada", 0, None, False, False).user
     'ada'

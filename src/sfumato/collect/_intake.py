@@ -40,8 +40,6 @@ class Intake:
     enrolled, and so is the work: keys of nobody are checked then, the store is read, and keys are checked once more.
 
     Args:
-        schema: the schema of the collection.
-        store: knows who is enrolled.
         server_key: the secret key whose public part stands in the schema.
     """
 

@@ -24,7 +24,6 @@ class RefusalError(Exception):
     """What the server answers instead of doing what it was asked.
 
     Args:
-        status: the HTTP status.
         detail: a sentence and its remedy; it holds no part of a report.
         retry_after: after how many seconds the same request may do better; None if it will not.
         user: the id of the user that the request is about, if it is known.
@@ -39,8 +38,6 @@ class Refusals:
     """The answers to what goes wrong.
 
     Args:
-        schema: the schema of the collection.
-        metrics: where refusals are counted.
         log: where they are written, with the start of a hash instead of the user.
     """
 

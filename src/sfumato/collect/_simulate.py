@@ -73,7 +73,6 @@ class Devices:
 
     Args:
         path: the state file; made if it does not exist.
-        schema: what all of them answer.
     """
 
     def __init__(self, path: Path, schema: Schema) -> None:

@@ -23,7 +23,6 @@ class Writer(Generic[T]):
 
     Args:
         commit: stores items in one transaction and answers each; called in a thread of the writer.
-        most: how many items may wait.
     """
 
     def __init__(self, commit: Callable[[Sequence[T]], list[Answer]], most: int = 20_000) -> None:

@@ -95,11 +95,7 @@ class Collection:
 
 
 def encode(asked: Questions, graph: Graph, public: PublicFacts, source: SecretWords) -> dict[str, NDArray[Any]]:
-    """Ask every user once: the only function of this family that reads a graph's features and labels privately.
-
-    Args:
-        graph: the private values.
-    """
+    """Ask every user once: the only function of this family that reads a graph's features and labels privately."""
     found: dict[str, NDArray[Any]] = {}
     features, labels = asked.features(public), asked.labels(public)
     if features is not None:

@@ -81,9 +81,7 @@ class Objective:
     """An objective is one of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C].
 
     Args:
-        loss: the name of the loss.
         collection: gives the reports, who is in training, and the randomizer of labels.
-        topology: the links over which Drop propagates predictions.
         steps: the number of hops of Drop; with 0 hops it is the forward loss.
     """
 

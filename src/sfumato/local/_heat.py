@@ -59,8 +59,6 @@ class Kernel:
     """A kernel is ``D H H D`` for a symmetric map H on columns [n, k], scaled to a diagonal near 1: nothing is dense.
 
     Args:
-        half: H, a linear map.
-        num_nodes: n.
         seed: of the random signs that estimate the diagonal.
     """
 

@@ -119,11 +119,7 @@ class Spending:
         terms: Mapping[str, Any],
         data: Mapping[str, bytes],
     ) -> Spending:
-        """Build the spending of a run that can be repeated, and bind the run's state to plan, terms and data first.
-
-        Args:
-            state: private, with the key of the noise.
-        """
+        """Build the spending of a run that can be repeated, and bind the run's state to plan, terms and data first."""
         resumed = state.bound("plan")
         state.bind_plan({"plan": planned.head, "method": planned.method, **terms})
         for name, mac in data.items():

@@ -20,9 +20,6 @@ class Copies:
     image.
 
     Args:
-        num_images: how many rows there are.
-        copies: changed copies of each image.
-        shape: channels, height and width.
         seed: public seed of the changes.
 
     >>> Copies(5, 2, (1, 4, 4), seed=0).of(torch.ones(1, 16), np.array([3])).shape

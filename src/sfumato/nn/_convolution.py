@@ -45,7 +45,6 @@ class ConvNet(nn.Module):
     Args:
         shape: channels, height and width of an image, at least 12 x 12.
         width: number of units of the dense layer between.
-        num_classes: number of scores.
 
     >>> ConvNet((1, 28, 28), 64, 10)(torch.zeros(2, 784)).shape
     torch.Size([2, 10])

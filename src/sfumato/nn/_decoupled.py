@@ -23,10 +23,6 @@ class Smoothed(nn.Module):
     :math:`Z^{(k)} = (1 - \alpha) S Z^{(k-1)} + \alpha H`.
 
     Args:
-        num_features: columns of the input.
-        width: units of the hidden layer.
-        num_classes: columns of the scores.
-        steps: the largest k.
         restart: alpha, the share of its own scores that a node keeps.
         dropout: share of inputs and of hidden units that are dropped in training.
 
@@ -67,9 +63,6 @@ class Blocks(nn.Module):
     """A network on blocks maps each block of columns by a linear map of its own, and adds them up in one hidden layer.
 
     Args:
-        widths: columns of each block.
-        width: units of the hidden layer.
-        num_classes: columns of the scores.
         dropout: share of the columns of a block and of hidden units that are dropped in training.
 
     Shapes: blocks [n, widths[k]], sparse or dense, to scores [n, num_classes].

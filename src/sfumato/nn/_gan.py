@@ -29,7 +29,6 @@ class Discriminator(nn.Module):
         widths: for "cnn" the channels after a 5 x 5 and a 3 x 3 convolution, both of stride 2; for "deep" the channels of the
             first three convolutions and of the last four. Then, as for all others, the hidden widths, the last being the
             features.
-        num_classes: K, the number of classes.
         network: "cnn"; "deep", the seven convolutions of the published teachers, which are (96, 192, 192, 192) wide, without
             noise; "mlp"; or "edges", the same with less noise on its input.
 
@@ -83,10 +82,6 @@ class Generator(nn.Module):
     """The generator makes rows in 0 to 1 from uniform noise.
 
     It has three linear layers, with batch norm and softplus between them.
-
-    Args:
-        shape: the shape of one row.
-        width: number of units in both hidden layers.
 
     Shapes: a number of rows to [rows, *shape].
 

@@ -111,9 +111,6 @@ class GNN(nn.Module):
 
     Args:
         backbone: "sage", "gcn", "gat" or "mlp".
-        num_features: columns of the input.
-        width: hidden width, of each head for "gat".
-        num_classes: columns of the scores.
         dropout: share of hidden units that are dropped in training.
         activation: "selu" or "relu".
 

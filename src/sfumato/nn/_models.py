@@ -131,7 +131,6 @@ class MLP(nn.Module):
     """A multilayer perceptron has linear layers with SELU between them, and batch norm before each SELU if wanted.
 
     Args:
-        widths: input width, hidden widths, output width.
         batch_norm: normalize hidden layers over the batch (never in per-example private training).
         plain_last: leave the last layer without batch norm and SELU.
 
@@ -161,10 +160,6 @@ class Encoder(nn.Module):
     """GAP's encoder is an MLP: its normalized last hidden layer is the encoding, and its head serves pre-training alone.
 
     Args:
-        num_features: columns of the input.
-        width: hidden width, and columns of the encoding.
-        num_classes: columns of the scores.
-        num_layers: number of hidden layers.
         batch_norm: normalize hidden layers over the batch.
 
     Shapes: scores [batch, num_classes]; :meth:`encode` gives rows of norm 1, [batch, width].
@@ -197,11 +192,8 @@ class MultiHopClassifier(nn.Module):
 
     Args:
         num_hops: K; there is one map for each of the hops 0 to K.
-        width: columns after each map.
-        num_classes: columns of the scores.
         batch_norm: normalize over the batch.
         input_width: columns of each hop; None means ``width``.
-        combine: one of :data:`COMBINE`.
 
     Shapes: a tensor [batch, num_hops + 1, input_width] (default ``width``) to scores [batch, num_classes].
 
@@ -241,11 +233,6 @@ class MultiHopClassifier(nn.Module):
 
 class GraphSAGE(nn.Module):
     """GraphSAGE has two layers that average over neighbors; projecting first and propagating then is the same, and cheaper.
-
-    Args:
-        num_features: columns of the input.
-        width: units of the hidden layer.
-        num_classes: columns of the scores.
 
     Shapes: features [num_nodes, num_features] and a row-normalized adjacency to scores [num_nodes, num_classes].
 

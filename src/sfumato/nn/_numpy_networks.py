@@ -30,8 +30,6 @@ class Logistic:
     r"""Multinomial logistic regression has the scores :math:`W x + b`.
 
     Args:
-        num_inputs: columns of the rows.
-        num_classes: columns of the scores.
         coins: draws the start; None starts at zero.
 
     Shapes: rows [n, num_inputs] to scores float32 [n, num_classes].
@@ -63,9 +61,6 @@ class Hidden:
     """A network with one hidden layer has batch norm and ReLU in it, and drops half of its weights and of its units in training.
 
     Args:
-        num_inputs: columns of the rows.
-        width: units of the hidden layer.
-        num_classes: columns of the scores.
         coins: draws the start; None starts at zero, for a state to come.
 
     Shapes: rows [n, num_inputs] to scores float32 [n, num_classes].

@@ -22,10 +22,6 @@ class StageNetwork(nn.Module):
     time: it may stand in per-example private training.
 
     Args:
-        input_widths: columns of each input.
-        width: hidden and output columns of each base.
-        num_classes: columns of the scores.
-        num_layers: linear layers of a base.
         frozen: columns of a further, last input that is concatenated as it is (bases trained before).
         batch_norm: normalize over the batch; without it, group norm with one group a base.
 

@@ -18,10 +18,6 @@ class SumSAGE(nn.Module):
     A message-passing layer maps a node's own row and the sum over its neighbors, adds both and scales rows to norm 1.
 
     Args:
-        num_features: columns of the input.
-        width: units of all hidden layers.
-        num_classes: columns of the scores.
-        num_layers: number of message-passing layers.
         jumping: whether the last layer reads all message-passing layers side by side (jumping knowledge), or the last one alone.
 
     Shapes: features [num_nodes, num_features] and an adjacency to scores [num_nodes, num_classes].
@@ -61,12 +57,6 @@ def _bounded_gradient(hidden: Tensor) -> Tensor:
 
 class BesideCounts(nn.Module):
     """A network reads a node's own features and, beside them, a few columns that count its neighbors.
-
-    Args:
-        num_features: columns of the features.
-        num_columns: columns of the counts.
-        width: units of the hidden layer.
-        num_classes: columns of the scores.
 
     Shapes: features [n, num_features] and counts [n, num_columns] to scores [n, num_classes].
 

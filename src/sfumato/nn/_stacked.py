@@ -29,8 +29,6 @@ class StackedLinear(nn.Module):
     """A stacked linear layer holds one linear layer a member, and computes them as one batched product.
 
     Args:
-        width_in: columns of the input.
-        width: columns of the output.
         draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, width_in] or, the same rows for all, [batch, width_in], to [members, batch, width].
@@ -53,12 +51,7 @@ class StackedConv(nn.Module):
     """A stacked convolution holds one convolution for each member, and computes them as one convolution in groups of channels.
 
     Args:
-        channels_in: channels of one member's input.
-        channels: channels of one member's output.
-        kernel: side of the kernel in pixels.
         draw: one generator for each member, for its initial weights.
-        stride: step of the kernel in pixels.
-        padding: zeros added on each side, in pixels.
 
     Shapes: [batch, members x channels_in, height, width] or, the same images for all, [batch, channels_in, height, width],
     to [batch, members x channels, ...].
@@ -85,7 +78,6 @@ class StackedMLP(nn.Module):
     """A stacked MLP has linear layers with ReLU between them, one stack for each member.
 
     Args:
-        widths: input width, hidden widths, number of classes.
         draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, ...] or [batch, ...], flattened to widths[0], to scores [members, batch, widths[-1]].
@@ -119,9 +111,6 @@ class StackedCNN(nn.Module):
     For images of 28 x 28; a member of widths 16 and 32 has 16,586 parameters with ten classes.
 
     Args:
-        channels: number of channels of the images.
-        widths: channels after each convolution.
-        num_classes: columns of the scores.
         draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, channels, 28, 28] to scores [members, batch, num_classes].

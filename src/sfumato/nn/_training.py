@@ -32,9 +32,7 @@ class Adam:
 
     Args:
         parameters: those of the network; they become views of the vector.
-        learning_rate: eta, the step size.
         weight_decay: multiple of the parameters that is added to the gradient.
-        momentum: beta, the decay of the mean gradient.
 
     >>> weight = nn.Parameter(torch.tensor([1.0]))
     >>> optimizer = Adam([weight], learning_rate=0.1)
@@ -95,8 +93,6 @@ class Momentum(Adam):
 
     Args:
         parameters: those of the network; they become views of the vector.
-        learning_rate: the step size at the start.
-        total: the number of steps.
 
     >>> weight = nn.Parameter(torch.tensor([1.0]))
     >>> optimizer = Momentum([weight], learning_rate=0.1, total=2)

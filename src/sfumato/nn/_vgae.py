@@ -27,11 +27,6 @@ class VGAE(nn.Module):
 
     Source: Kipf and Welling (2016), Variational graph auto-encoders.
 
-    Args:
-        num_features: columns of the features.
-        hidden: units of the hidden layer.
-        width: columns of a code.
-
     >>> model = VGAE(3, hidden=4, width=2).eval()
     >>> import scipy.sparse
     >>> adjacency = SparseRows(scipy.sparse.eye(5, format="csr"))

@@ -101,7 +101,6 @@ class Disputes:
     """The table T counts the epochs in which each labeled row was disputed; old counts decay.
 
     Args:
-        rows: number of labeled rows.
         decay: alpha, what one more epoch leaves of a count.
 
     >>> import torch

@@ -27,7 +27,6 @@ class EdgeRidge:
     Args:
         x: answered images [n, channels, side, side].
         y: their answers [n].
-        num_classes: K, the number of classes.
         slanted: set images upright first, as the students do with handwriting.
 
     >>> x = np.zeros((4, 1, 28, 28), np.float32)
