@@ -12,8 +12,8 @@ import pytest
 from sfumato.cli import invoke
 from sfumato.errors import InputError
 from sfumato.experiments import _pate as pate
-from sfumato.experiments import _pate_settings as pate_settings
 from sfumato.experiments import _pate_votes as pate_votes
+from sfumato.experiments._pate_settings import PateCell
 from sfumato.experiments._results import belonging, read, summarize
 from sfumato.experiments._runner import run
 from sfumato.experiments._spec import SPECS, Spec, find
@@ -26,6 +26,7 @@ from sfumato.pate._images import Images
 from sfumato.pate._votes import read_votes
 from sfumato.report import experiment_markdown
 
+FEW = {"teachers": 3, "queries": 20}
 TINY = """
 name = "tiny"
 title = "Tiny images"
@@ -158,11 +159,10 @@ def test_students_of_a_seed_learn_from_the_same_answers(path, trained, tmp_path,
 
 
 def test_a_second_process_waits_for_the_first(path, trained, tmp_path):
-    settings = pate_settings.PateCell(teachers=3, queries=20).plan_settings(4.0, 1e-5)
     images = pate._images("mnist", "")
 
     def bank(_):
-        return pate_votes.banked(pate_settings.PateCell(), settings, images, tmp_path, tmp_path / "out")
+        return pate_votes.banked(PateCell.read(FEW, 4.0), images, tmp_path, tmp_path / "out")
 
     with ThreadPoolExecutor(2) as pool:
         (first, key), (second, same) = pool.map(bank, range(2))
@@ -172,11 +172,10 @@ def test_a_second_process_waits_for_the_first(path, trained, tmp_path):
 
 
 def test_other_images_of_the_same_name_get_votes_of_their_own(trained, tmp_path):
-    chosen, images = pate_settings.PateCell(teachers=3, queries=20), pate._images("mnist", "")
-    settings = chosen.plan_settings(4.0, 1e-5)
+    images = pate._images("mnist", "")
 
     def banked(one):
-        return pate_votes.banked(chosen, settings, one, tmp_path, tmp_path / "out")
+        return pate_votes.banked(PateCell.read(FEW, 4.0), one, tmp_path, tmp_path / "out")
 
     _, key = banked(images)
     others = [
@@ -196,8 +195,8 @@ def test_official_votes_are_read_whatever_the_images(trained, tmp_path):
     (tmp_path / "data" / "pate_votes").mkdir()
     stored = np.tile([200.0, 50.0], (60, 1))
     np.save(tmp_path / "data" / "pate_votes" / "mnist_250_teachers.npy", stored)
-    chosen, images = pate_settings.PateCell(votes="official", queries=20), pate._images("mnist", "")
-    given = chosen, chosen.plan_settings(4.0, 1e-5), images, tmp_path / "data", tmp_path / "out"
+    chosen = PateCell.read({"votes": "official", "queries": 20}, 4.0)
+    given = chosen, pate._images("mnist", ""), tmp_path / "data", tmp_path / "out"
     votes, key = pate_votes.banked(*given)
     assert (votes == stored).all()
     assert pate_votes.banked(*given)[1] == key
@@ -205,8 +204,7 @@ def test_official_votes_are_read_whatever_the_images(trained, tmp_path):
 
 
 def test_damaged_votes_are_named(path, trained, tmp_path):
-    settings = pate_settings.PateCell(teachers=3, queries=20).plan_settings(4.0, 1e-5)
-    given = pate_settings.PateCell(), settings, pate._images("mnist", ""), tmp_path, tmp_path / "out"
+    given = PateCell.read(FEW, 4.0), pate._images("mnist", ""), tmp_path, tmp_path / "out"
     pate_votes.banked(*given)
     (file,) = (tmp_path / "out" / "teachers").glob("*.npy")
     np.save(file, np.load(file)[:50])
@@ -262,18 +260,15 @@ def test_settings_become_those_of_the_plan():
         "max_answers": 640,
         "student": "pate-plus",
     }
-    chosen = pate_settings.PateCell.read({**flat, "student_noise_rate": 0.3, "student_widths": "8,16,32"})
-    settings = chosen.plan_settings(4.0, 1e-5, seed=3, device="cuda")
+    flat |= {"student_noise_rate": 0.3, "student_widths": "8,16,32"}
+    settings = PateCell.read(flat, 4.0, 1e-5, 3, "cuda").plan
     assert settings.mechanism == ConfidentGNMax(200.0, 150.0, 40.0)
     assert (settings.num_queries, settings.answers, settings.seed) == (640, 640, 3)
     assert settings.student_settings == {"widths": (8, 16, 32), "noise_rate": 0.3, "device": "cuda"}
-    assert (
-        replace(chosen, student="consistency", student_settings={}).plan_settings(4.0, 1e-5, 3, "cuda").student_settings
-        == {}
-    )
-    small = replace(chosen, quick=True).plan_settings(4.0, 1e-5)
+    assert PateCell.read({}, 4.0, 1e-5, 3, "cuda").plan.student_settings == {}  # this student takes no device
+    small = PateCell.read({**flat, "quick": True}, 4.0).plan
     assert (small.mechanism, small.num_queries, small.answers) == ("confident-gnmax", 100, 50)
-    stored = replace(chosen, quick=True, votes="official").plan_settings(4.0, 1e-5)
+    stored = PateCell.read({**flat, "quick": True, "votes": "official"}, 4.0).plan
     assert (stored.num_teachers, stored.num_queries, stored.student_settings["epochs"]) == (250, 100, 3)
 
 
@@ -355,9 +350,9 @@ def test_noise_of_the_svhn_tables_costs_at_most_what_is_printed(data_dir):
     for name in ("pate-table-3-4", "pate-evaluation-svhn"):
         for cell in find(name).cells():
             if cell.epsilon and cell.seed == 0:
-                chosen = pate_settings.PateCell.read(dict(cell.settings))
-                key = cell.epsilon, chosen.queries, chosen.with_noise()
-                votes = read_votes(data_dir / "pate_votes" / "svhn_250_teachers.npy", chosen.queries)
+                asked = PateCell.read(dict(cell.settings), cell.epsilon, cell.delta).plan
+                key = cell.epsilon, asked.num_queries, asked.mechanism
+                votes = read_votes(data_dir / "pate_votes" / "svhn_250_teachers.npy", asked.num_queries)
                 costs[key] = (
                     analyze(votes, key[2], cell.delta, as_published=True).epsilon if key not in costs else costs[key]
                 )

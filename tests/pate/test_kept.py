@@ -55,7 +55,7 @@ def contents(out):
 
 def forbid(monkeypatch):
     """From here on nobody is asked, nothing is drawn or told, and no ledger is written."""
-    for name in ("_ask", "_answered", "answer", "told"):
+    for name in ("_ask", "answered", "answer", "told"):
         monkeypatch.setattr(module, name, stop)
     monkeypatch.setattr("sfumato.record.ledger.append_line", stop)
     monkeypatch.setattr("sfumato.record._ledger_file.append_line", stop)

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
     from sfumato.pate._aggregation import Mechanism
 
-NOISE = {
-    "lnmax": ("--scale",),
-    "gnmax": ("--sigma2",),
-    "confident-gnmax": ("--threshold", "--sigma1", "--sigma2"),
-}
-
 _row = partial(option, commands="pate-run")
 _same = partial(same, Options, command="pate-run")
 
@@ -118,12 +112,12 @@ def named_by_options() -> Iterator[None]:
 
 def mechanism_of(name: str, given: dict[str, float | None]) -> Mechanism:
     """Return the mechanism of a ``name``, with the noise in ``given``: a number in votes, or None, for each option."""
-    from sfumato.pate._plan import MECHANISMS
+    from sfumato.pate._plan import MECHANISMS, NOISE
 
     check_choice(tuple(NOISE), mechanism=name)
     if name == "gnmax" and given["--sigma2"] is None:  # one noise only: either name will do
         given = {**given, "--sigma2": given["--sigma1"], "--sigma1": None}
-    needed = NOISE[name]
+    needed = [f"--{one}" for one in NOISE[name]]
     for flag, value in given.items():
         if (value is None) == (flag in needed):
             raise InputError(

@@ -20,8 +20,12 @@ from sfumato.privacy.units import class_for
 from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.graph._graph import Graph
-    from sfumato.method.contract import Accuracies
+    from sfumato.method._engine import PlanEntry
+    from sfumato.method.contract import Accuracies, Planned
+    from sfumato.privacy.units import Unit
 
 Row = dict[str, Any]
 STORE = "graph:"
@@ -170,6 +174,16 @@ def _budget(cell: Cell) -> Budget | None:
 @lru_cache(maxsize=1)
 def _load(source: Source) -> Graph:
     return source.load()
+
+
+def stated(unit: Unit, plan: PlanEntry | Planned, assumed: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what a line holds of a certificate, where a cell writes none: what is protected, claimed and assumed."""
+    return {
+        "protects": unit.describe(),
+        "claim": {"epsilon": plan.epsilon, "delta": plan.delta},
+        "releases": [release.to_dict() for release in plan.releases],
+        "assumed_public": list(assumed),
+    }
 
 
 def empty_row(status: str) -> Row:

@@ -79,10 +79,7 @@ def _stated(task: LinkPrediction, graph: Graph) -> dict[str, Any]:
     public = graph.public_facts(task.unit)
     plan = task.calibrate(None, task.unit, public)
     return {
-        "protects": task.unit.describe(),
-        "claim": {"epsilon": plan.epsilon, "delta": plan.delta},
-        "releases": [release.to_dict() for release in plan.releases],
-        "assumed_public": list(public.assumed),
+        **cells.stated(task.unit, plan, public.assumed),
         "assumptions": LOCAL["assumptions"],
         "caveats": [
             *each_feature(task.settings, {"num_features": graph.num_features}),

@@ -29,13 +29,10 @@ if TYPE_CHECKING:
     from sfumato.pate._ensemble import Ensemble
     from sfumato.pate._images import Images
     from sfumato.pate._kernel import KernelEnsemble
-    from sfumato.pate._plan import Settings
     from sfumato.pate._votes import Votes
 
 
-def banked(
-    chosen: PateCell, settings: Settings, images: Images, data_dir: str | Path, results: str | Path
-) -> tuple[Votes, Key]:
+def banked(chosen: PateCell, images: Images, data_dir: str | Path, results: str | Path) -> tuple[Votes, Key]:
     """Return counts [pool, classes] on the public pool, and the key of their noise. Teachers are trained only once.
 
     One process trains at a time; another process that needs the same teachers waits for it.
@@ -44,13 +41,12 @@ def banked(
     from sfumato.pate._run import make_ensemble
     from sfumato.pate._votes import read_votes
 
-    ensemble, pool = make_ensemble(settings, images.name, images.num_classes), pool_of(images.name)
-    official = chosen.votes == "official"
-    place = Path(results) / "teachers" / votes_digest(images, ensemble, official=official)
+    ensemble, pool = make_ensemble(chosen.plan, images.name, images.num_classes), pool_of(images.name)
+    place = Path(results) / "teachers" / votes_digest(images, ensemble, official=not chosen.own)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(place.with_suffix(".lock")):
         path, held = place.with_suffix(".npy"), place.with_suffix(".key")
-        if official:
+        if not chosen.own:
             path = Path(data_dir) / "pate_votes" / f"{images.name}_{OFFICIAL_TEACHERS}_teachers.npy"
         elif not path.exists():
             teachers = ensemble.fit(images.train_x, images.train_y, range(len(images.train_y)))

@@ -32,8 +32,7 @@ from sfumato._threads import set_threads
 from sfumato._validate import check_int, fail
 from sfumato.bounded.engine import LOCAL, engine
 from sfumato.errors import InputError, SfumatoError, SfumatoWarning
-from sfumato.evaluation._memory import peak_mb, reset_peak
-from sfumato.experiments._cells import Cell, Row, empty_row, parts_of, run_cell, skipped_row, store_of
+from sfumato.experiments._cells import Cell, Row, parts_of, run_cell, skipped_row, store_of
 from sfumato.experiments._links import run_links
 from sfumato.experiments._pate import DATASETS as PATE_DATASETS
 from sfumato.experiments._pate import run_pate
@@ -144,10 +143,8 @@ def _row(cell: Cell, data_dir: str | None, results: str) -> Row:
     if cell.method != PATE:
         return run_cell(cell, data_dir)
     assert data_dir is not None
-    reset_peak()
     with _writing(Path(results)):
-        found = run_pate(cell, data_dir, results)
-    return {**empty_row("done"), **found, "peak_mb": peak_mb()}
+        return run_pate(cell, data_dir, results)
 
 
 def _skipped(cells: Sequence[Cell], reason: str) -> Iterator[tuple[Cell, _Result]]:

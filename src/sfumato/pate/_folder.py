@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,7 +29,7 @@ from sfumato._validate import fail
 from sfumato._version import __version__
 from sfumato.errors import DataError, SfumatoError
 from sfumato.pate._aggregation import LNMax
-from sfumato.pate._plan import STUDENTS, UNIT, Settings, VotePlan
+from sfumato.pate._plan import UNIT, Settings, VotePlan, student_class
 from sfumato.privacy.units import unit_to_dict
 from sfumato.record._certificate import Certificate, Statement, certify
 from sfumato.record._release_folder import Arrays, read_release, write_release
@@ -198,9 +197,8 @@ def _rebuilt(chosen: dict[str, Any], public: dict[str, Any], weights: Arrays) ->
     from sfumato.students._gan import TrainedStudent
     from sfumato.students._histograms import EDGES
 
-    module, name = STUDENTS[chosen["name"]]
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items() if key != "name"}
-    settings = getattr(import_module(f"sfumato.students._{module}"), name)(num_classes=public["num_classes"], **values)
+    settings = student_class(chosen["name"])(num_classes=public["num_classes"], **values)
     if chosen["name"] == "consistency":
         student: Any = NetworkStudent(edge_network(settings.width, settings.num_classes), settings.slanted)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,8 @@ POOL = 9000
 """Rows of the test file before this one are the public pool; this one and later ones measure."""
 _POOLS = {"svhn": 10_000}
 MECHANISMS = {kind.name: kind for kind in (ConfidentGNMax, GNMax, LNMax)}
+NOISE = {"lnmax": ("scale",), "gnmax": ("sigma2",), "confident-gnmax": ("threshold", "sigma1", "sigma2")}
+"""What options and specifications call the arguments of each mechanism, in their order."""
 ACCOUNTING = ("data-independent", "released", "as-published")
 TEACHERS = ("kernel", "cnn")
 STUDENTS = {
@@ -222,6 +225,12 @@ def told(votes: Votes, mechanism: Mechanism, settings: Settings) -> Released:
     return release_epsilon(votes, mechanism, settings.delta, order=order, beta=beta, noise=noise)
 
 
+def student_class(name: str) -> Any:
+    """Import the class of a student of ``STUDENTS``."""
+    module, kind = STUDENTS[name]
+    return getattr(import_module(f"sfumato.students._{module}"), kind)
+
+
 def _left(settings: Settings, most: float, draws: int) -> float:
     """What of delta the noise sampler leaves to events that cost at most ``most``."""
     largest = math.log(settings.delta / (2 * SAMPLER_TAU * draws))  # at which half of delta is the sampler's
@@ -255,9 +264,5 @@ def _calibrated(name: str, teachers: int, caps: tuple[int, int], epsilon: float,
 
 
 def _published(name: str, teachers: int) -> Mechanism:
-    noise = {key: share * teachers for key, share in _PUBLISHED_NOISE.items()}
-    if name == LNMax.name:
-        return LNMax(noise["scale"])
-    if name == GNMax.name:
-        return GNMax(noise["sigma2"])
-    return ConfidentGNMax(noise["threshold"], noise["sigma1"], noise["sigma2"])
+    made: Mechanism = MECHANISMS[name](*(_PUBLISHED_NOISE[one] * teachers for one in NOISE[name]))
+    return made

@@ -21,7 +21,6 @@ import json
 import shutil
 import time
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +38,23 @@ from sfumato.pate._ensemble import IMAGE_SETTINGS, Ensemble
 from sfumato.pate._folder import spec_of, write_folder
 from sfumato.pate._kept import Kept, forget, keep, noted, reserve, take_up, terms_of
 from sfumato.pate._kernel import KernelEnsemble
-from sfumato.pate._plan import POOL, STUDENTS, UNIT, Settings, VotePlan, choose_queries, make_plan, pool_of, told
+from sfumato.pate._plan import (
+    POOL,
+    STUDENTS,
+    UNIT,
+    Settings,
+    VotePlan,
+    choose_queries,
+    make_plan,
+    pool_of,
+    student_class,
+    told,
+)
 from sfumato.record._release_folder import LEDGER, read_sign_key
 from sfumato.students._consistency import STUDENT_SETTINGS
 from sfumato.students._edge_ridge import EdgeRidge
 
 if TYPE_CHECKING:
-    from sfumato.method._engine import Spending
     from sfumato.noise.keys import Key
     from sfumato.pate._images import Images
     from sfumato.pate._votes import Votes
@@ -99,7 +108,9 @@ def run(
         spending.spend()  # before the ledger: a folder that has one goes on from kept answers alone
         ledger = spending.open(out / LEDGER).charge_all()
         forget(out)
-        kept = _answered(settings, plan, counts, images.test_y[rows], seconds, spending)
+        answers, scores = answered(plan.mechanism, counts, images.test_y[rows], settings)
+        claim = () if dataset_ledger is None else (spending.run, spending.mark)
+        kept = Kept(answers, _privacy(settings, plan, counts), scores, seconds, claim)
         keep(out, terms, kept)
     else:
         ledger = spending.open(out / LEDGER).charge_all()
@@ -156,38 +167,30 @@ def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
     >>> make_student(Settings(250, 100, 2.0), "mnist", 10).slanted
     True
     """
-    module, name = STUDENTS[settings.student]
     chosen: dict[str, Any] = {"num_classes": num_classes, "seed": settings.seed}
     if settings.student == "consistency":
         chosen |= STUDENT_SETTINGS.get(dataset, {})
     if settings.quick:
         chosen |= QUICK[settings.student]
-    return getattr(import_module(f"sfumato.students._{module}"), name)(**{**chosen, **settings.student_settings})
+    return student_class(settings.student)(**{**chosen, **settings.student_settings})
 
 
-def _answered(
-    settings: Settings,
-    plan: VotePlan,
-    votes: Votes,
-    truth: NDArray[np.int64],
-    seconds: float,
-    spending: Spending,
-) -> Kept:
-    """Answer, once all is charged, and say what that cost."""
-    answers = answer(plan.mechanism, votes, settings)
+def answered(
+    mechanism: Mechanism, votes: Votes, truth: NDArray[np.int64], settings: Settings, key: Key | None = None
+) -> tuple[Answers, dict[str, float]]:
+    """Answer, once all is charged, and score answers and votes against true labels."""
+    answers = answer(mechanism, votes, settings, key)
     if not answers.answered:
         raise SfumatoError(
             "The teachers answered no query, so no student can learn; the queries stay charged. Take a lower threshold, less "
             "noise or more queries in another run."
         )
     given = answers.labels != REFUSED
-    scores = {
+    return answers, {
         "noisy_label_accuracy": accuracy(truth[given], answers.labels[given]),
         "plurality_accuracy": accuracy(truth, votes.argmax(1)),
         "plurality_accuracy_answered": accuracy(truth[given], votes[given].argmax(1)),
     }
-    claim = () if spending.dataset_ledger is None else (spending.run, spending.mark)
-    return Kept(answers, _privacy(settings, plan, votes), scores, seconds, claim)
 
 
 def _ask(
