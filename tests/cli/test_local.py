@@ -11,9 +11,10 @@ import scipy.sparse as sp
 
 from sfumato.catalog import method_for
 from sfumato.cli import invoke
-from sfumato.cli._local import implied, look, lost
+from sfumato.cli._local import implied, look
 from sfumato.errors import InputError
 from sfumato.evaluation._controls import controls
+from sfumato.evaluation._run import _lost
 from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.local._hybrid import Hybrid
 from sfumato.local._label_only import LabelOnly
@@ -230,8 +231,8 @@ def test_what_numeric_columns_lose_is_told_in_evaluation_alone(
 def test_wide_sparse_features_are_looked_at_where_they_are_stored():
     x = sp.csr_matrix(([1.0, 3.0], ([0, 1], [2, 5])), shape=(4, 90), dtype=np.float32)
     graph = Graph.from_edges([0, 1], [1, 2], 4, directed=False, x=x, y=[0, 1, 0, 1], classes=("a", "b"))
-    assert MEMBERS in lost(Hybrid(epsilon_x=1.0), graph)
-    assert lost(Hybrid(epsilon_x=1.0), replace(graph, x=x.minimum(1))) == ""
+    assert MEMBERS in _lost(Hybrid(epsilon_x=1.0), graph)
+    assert _lost(Hybrid(epsilon_x=1.0), replace(graph, x=x.minimum(1))) == ""
 
 
 @pytest.mark.parametrize(

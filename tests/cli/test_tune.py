@@ -7,6 +7,7 @@ import time
 import pytest
 
 from sfumato.central import _tuned as tuned
+from sfumato.evaluation._source import Source
 
 SETTINGS = "[[candidate]]\nnum_hops = 1\nepochs = 1\n[[candidate]]\nnum_hops = 1\nepochs = 2\n"
 BUDGET = ["--unit", "edge", "--epsilon", "4", "--delta", "1e-5", "--trials", "3"]
@@ -125,6 +126,7 @@ def test_json_is_that_of_train_with_the_tuning(sfumato, tables, settings, tmp_pa
 def test_the_data_sets_ledger_is_charged_once(sfumato, tables, settings, tmp_path):
     ledger = ["--ledger", tmp_path / "people.jsonl", "--total-epsilon", 5]
     assert tune(sfumato, tables, settings, tmp_path / "run", *ledger).code == 0
+    assert Source.ledger_of(tmp_path / "run") == str(tmp_path / "people.jsonl")  # which a later charge asks for
     refused = tune(sfumato, tables, settings, tmp_path / "again", *ledger)
     assert refused.code == 1
     assert "epsilon" in refused.err

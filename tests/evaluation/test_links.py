@@ -10,10 +10,9 @@ from sfumato.evaluation._links import (
     FLOOR,
     NEIGHBORS,
     RUN,
+    PreparedLinks,
     adamic_adar,
-    evaluate_links,
     hold_out,
-    without_held_out,
 )
 from sfumato.evaluation._request import Request, prepare
 from sfumato.evaluation._source import Source
@@ -62,10 +61,10 @@ def test_common_neighbors_by_hand():
 def test_a_run_stands_beside_floor_and_ceiling(controls):
     request = Request(Source("campus"), sf.LinkMessages(), "edge", sf.Budget(2.0, 0.0), seeds=(0, 1), controls=controls)
     small = sf.graph.campus(400, seed=0)
-    prepared = prepare(request, load=lambda _: small)
-    training = without_held_out(prepared)
+    prepared = prepare(request, load=lambda _: small, kind=PreparedLinks)
+    training = prepared.learned
     first = training.plan.fit(training.first)
-    evaluation = evaluate_links(prepared, first)
+    evaluation = prepared.evaluate(first)
     assert evaluation.first is first
     assert list(evaluation.scores) == ([FLOOR, RUN, CEILING, NEIGHBORS] if controls else [RUN])
     result = evaluation.to_dict("edge")

@@ -39,9 +39,9 @@ from sfumato.cli import _store as store
 from sfumato.cli import _text as text
 from sfumato.cli import _train as train
 from sfumato.cli import _tune as tune
-from sfumato.cli._grouped import GroupedCommand
-from sfumato.cli._stopped import StopError, StoppableGroup, notes_of
+from sfumato.cli._grouped import GroupedCommand, StopError, StoppableGroup
 from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
+from sfumato.evaluation._stopped import notes_of
 
 _OF_READERS = (DroppedWarning, TextWarning)
 

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli._data import in_place_of
 from sfumato.cli._output import tell
 from sfumato.errors import DataError, InputError
+from sfumato.evaluation._kept import Kept
 from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:
@@ -221,10 +223,9 @@ def _release(
     tell(plan.caveats)
     _note(asked, f"{plan}{_cost(plan)}")
     with _kept(folder, asked):
-        late = plan.fit(newcomers, ledger=folder / "release" / _LEDGER, dataset_ledger=asked.shared)
         tables = Source(nodes=str(asked.options.new_nodes), edges=str(asked.options.new_edges))
-        replace(tables, id_column=source.id_column, ends=source.ends).write(folder)
-        late.save(folder, sign_key=asked.options.sign_key)
+        tables = replace(tables, id_column=source.id_column, ends=source.ends)
+        late = Kept(folder, asked.shared, asked.options.sign_key).release(partial(plan.fit, newcomers), tables)
         write(out, newcomers, late)
     spent = 0.0 if plan.method.arrival is not None or plan.epsilon is None else plan.epsilon
     return {"out": str(out), "nodes": newcomers.num_nodes, "epsilon_spent": spent, "arrival": number}

@@ -14,10 +14,11 @@ from sfumato._validate import fail, nearest
 from sfumato.catalog import WORDS, method_for
 from sfumato.cli import _local as local
 from sfumato.cli._options import of
-from sfumato.cli._output import stage_bars, write_page
+from sfumato.cli._output import stage_bars
 from sfumato.cli._parse import with_arcs
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import write_page
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, unit_named
 

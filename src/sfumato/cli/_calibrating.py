@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,8 @@ import typer
 
 from sfumato._files import write_json
 from sfumato.cli._output import tell
-from sfumato.cli._scores import write_words
-from sfumato.cli._stopped import leaving
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import Kept, write_words
 from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ def charged_counts(
 ) -> tuple[NoisyCounts, float]:
     """Charge, release and keep the counts of a run; return them, and what they cost."""
     from sfumato.central._set_calibration import SetCalibration, calibrate_sets
-    from sfumato.record._release_folder import LEDGER
 
     named, folder = Source.ledger_of(run), run / FOLDER
     if named is not None and shared is None:
@@ -66,9 +65,9 @@ def charged_counts(
     if not quiet:
         typer.echo(str(plan), err=True)
     free = f"Sets cost nothing more: sfumato predict {run} --coverage 0.9 --out FILE"
-    with leaving(folder, None if shared is None else shared.path, free, check=_check):
-        counts = plan.fit(graph, ledger=folder / "release" / LEDGER, dataset_ledger=shared)
-        counts.save(folder)
+    kept = Kept(folder, shared, finished=free)
+    with kept.held(check=_check):
+        counts = kept.release(partial(plan.fit, graph))
         write_json(folder / _OF, {"manifest": _digest(run)})
         write_words(counts.certificate, folder)
     spent = counts.certificate.epsilon or 0.0

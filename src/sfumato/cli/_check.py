@@ -17,12 +17,13 @@ import typer
 from sfumato._optional import LIGHT, check_installed
 from sfumato.cli import _data as data
 from sfumato.cli._options import Options
-from sfumato.cli._parse import Job, checks, given, parse
+from sfumato.cli._parse import checks, given, parse
 from sfumato.cli._table import takes
 from sfumato.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from sfumato.evaluation._expected import Figure
+    from sfumato.evaluation._kept import Job
     from sfumato.evaluation._look import Look
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Plan
@@ -100,26 +101,26 @@ def _around(found: Look, job: Job, out: Path | None) -> None:
     if out is not None:
         with found.noting():
             check_new_run(out)
-    if job.sign_key is not None:
+    if job.kept.sign_key is not None:
         with found.noting():
-            read_sign_key(job.sign_key)
+            read_sign_key(job.kept.sign_key)
     if job.request.controls:
         with found.noting():
             check_controls()
     if found.prepared is None:
         return
     plan, first = found.prepared.plan, found.prepared.first
-    if job.public_ids:
+    if job.kept.public_ids:
         with found.noting():
             check_ids(id_lines(first), GraphKey.of(first))
-    if job.deployment is not None:
+    if job.kept.deployment is not None:
         with found.noting():
-            job.deployment.check(plan.delta)
-    if job.ledger is not None and plan.epsilon is not None and plan.delta is not None:
+            job.kept.deployment.check(plan.delta)
+    if job.kept.ledger is not None and plan.epsilon is not None and plan.delta is not None:
         entry = plan.entry
         claim = Claim.of(new_run(), entry.method, plan.epsilon, plan.delta, entry.releases, entry.head)
         with found.noting():
-            job.ledger.look(claim, unit=unit_to_dict(plan.unit), dataset=charged_to(plan, first))
+            job.kept.ledger.look(claim, unit=unit_to_dict(plan.unit), dataset=charged_to(plan, first))
 
 
 def _told(found: Look, job: Job | None, options: Options) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from sfumato._threads import set_threads
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.cli._local import LINKS
 from sfumato.cli._output import plain_console, stage_bars, tell
-from sfumato.cli._scores import show_guarantee, write_words
-from sfumato.cli._stopped import leaving
+from sfumato.cli._scores import show_guarantee
 from sfumato.cli._table import spelled
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import Kept, write_words
 from sfumato.record._deployment import Deployment
 
 if TYPE_CHECKING:
@@ -75,16 +75,13 @@ def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
     from sfumato.collect._reading import read_closed
     from sfumato.collect._training import prepare
     from sfumato.evaluation._memory import peak_mb
-    from sfumato.record._release_folder import LEDGER, read_sign_key
 
-    if values["sign_key"] is not None:
-        read_sign_key(values["sign_key"])
     record = None if values["deployment"] is None else Deployment.read(values["deployment"])
     out, places = values["out"], (values[name] for name in ("edges", "nodes", "label", "schema"))
     tables = Tables(*(None if one is None else str(one) for one in places))
-    with leaving(
-        out, None, "", hint="Reports stay in the collection: train again in another folder, which costs nothing."
-    ):
+    hint = "Reports stay in the collection: train again in another folder, which costs nothing."
+    kept = Kept(out, sign_key=values["sign_key"], deployment=record, hint=hint)
+    with kept.held():
         set_threads(values["threads"])
         training = prepare(read_closed(values["collection"]), tables, values["method"], values["preset"])
         caveats = [*training.plan.caveats, *_missing(training)]
@@ -93,10 +90,8 @@ def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
             typer.echo(str(training.plan), err=True)
         loaded = time.perf_counter()
         with stage_bars(values["as_json"]) as report:
-            fitted = training.fit(ledger=out / "release" / LEDGER, progress=report, deployment=record)
+            fitted = kept.release(training.fit, tables, progress=report)
         trained = time.perf_counter()
-        tables.write(out)
-        fitted.save(out, sign_key=values["sign_key"])
         result = _result(training, fitted)
         result["seconds"] = {"load": loaded - start, "train": trained - loaded, "total": time.perf_counter() - start}
         result |= {"caveats": caveats, "peak_mb": peak_mb(), "device": values["device"], "out": str(out)}

@@ -12,9 +12,9 @@ import typer
 
 from sfumato._optional import check_installed
 from sfumato.cli._options import of
-from sfumato.cli._output import write_page
 from sfumato.cli._table import JSON, one_or_more
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import write_page
 from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:

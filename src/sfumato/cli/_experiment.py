@@ -17,8 +17,9 @@ from sfumato.cli._engine import running
 from sfumato.cli._every import cell_progress
 from sfumato.cli._experiment_list import list_sources
 from sfumato.cli._options import of
-from sfumato.cli._output import plain_console, tell, write_page
+from sfumato.cli._output import plain_console, tell
 from sfumato.errors import DataError, InputError
+from sfumato.evaluation._kept import write_page
 
 if TYPE_CHECKING:
     from sfumato.experiments._cells import Row

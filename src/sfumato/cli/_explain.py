@@ -10,10 +10,10 @@ import typer
 
 from sfumato._optional import check_installed
 from sfumato._validate import check_real, fail
-from sfumato.cli._output import write_page
 from sfumato.cli._parse import with_arcs
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import write_page
 from sfumato.privacy.units import UNITS, Declared, class_for, unit_named
 
 _WORDS = ", ".join(word for unit in UNITS if unit.private for word in unit.spelled())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli._output import write_page
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import write_page
 
 RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.")
 

@@ -1,13 +1,14 @@
-"""The help of commands with many options: what is always needed first, the rest by what it decides."""
+"""How commands are grouped: the help of one with many options, by what it decides, and a group that says what a stop costs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from sfumato.cli._options import Options
 from sfumato.cli._table import PANELS, RUNS, rows
+from sfumato.evaluation._stopped import NOTHING, notes_of
 
 _ROWS = rows(Options)
 
@@ -40,3 +41,18 @@ class GroupedCommand(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+class StopError(Exception):
+    """Ctrl-C stopped a command. The text says what is charged and how to go on."""
+
+
+class StoppableGroup(TyperGroup):
+    """A group of commands that say what a stop by Ctrl-C costs. Those of Typer would end in silence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context names."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise StopError(f"Stopped. {notes_of(error) or NOTHING}") from error

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from sfumato.cli._output import tell
-from sfumato.cli._scores import write_words
-from sfumato.cli._stopped import leaving
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import Kept, write_words
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
+    from sfumato.cli._options import Options
     from sfumato.cli._predictions import Writer
     from sfumato.evaluation._source import Source
     from sfumato.graph._graph import Graph
@@ -22,23 +23,19 @@ if TYPE_CHECKING:
 
 
 def infer(
+    asked: Options,
     fitted: Fitted,
     graph: Graph,
-    other: str | None,
     source: Source,
     out: Path,
     writer: Writer,
-    epsilon: float | None,
-    delta: float | None,
-    new_run: Path | None,
     shared: DatasetLedger | None,
-    quiet: bool,
 ) -> Fitted:
     """Charge the release of another graph, keep it, and predict from it."""
     from sfumato.method._inference import SAME_IDS
     from sfumato.method._rows import put_back
-    from sfumato.record._release_folder import LEDGER
 
+    epsilon, delta, new_run, other = asked.epsilon, asked.delta, asked.new_run, fitted.difference(graph)
     if fitted.plan.unit.trust != "curator":
         raise InputError(
             f"This is another graph than that of the run, with {other or 'the same node ids'}: {fitted.plan.method.name!r} is a "
@@ -52,24 +49,25 @@ def infer(
         )
     if not private and (epsilon is not None or delta is not None):
         raise InputError("Expected no --epsilon or --delta for a run without privacy. Drop them.")
-    asked = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
-    plan = fitted.calibrate_inference(asked, fitted.plan.unit, graph.public_facts(fitted.plan.unit, assume_public=True))
+    budget = Budget(epsilon, delta) if epsilon is not None and delta is not None else None
+    plan = fitted.calibrate_inference(
+        budget, fitted.plan.unit, graph.public_facts(fitted.plan.unit, assume_public=True)
+    )
     tell(plan.caveats)
-    if other is None and not quiet:
+    if other is None and not asked.as_json:
         typer.echo(SAME_IDS, err=True)
     if new_run is None:
-        if not quiet:
+        if not asked.as_json:
             typer.echo(str(plan), err=True)
         inferred = plan.fit(graph)
         writer(out, graph, inferred)
         return inferred
     free = f"Its predictions are not, and cost nothing more: sfumato predict {new_run} --out FILE"
-    with leaving(new_run, None if shared is None else shared.path, free, check=_check_new_run):
-        if not quiet:
+    kept = Kept(new_run, shared, finished=free)
+    with kept.held(check=_check_new_run):
+        if not asked.as_json:
             typer.echo(str(plan), err=True)
-        inferred = plan.fit(graph, ledger=new_run / "release" / LEDGER, dataset_ledger=shared)
-        source.write(new_run)
-        inferred.save(new_run)
+        inferred = kept.release(partial(plan.fit, graph), source)
         write_words(inferred.certificate, new_run)
         writer(out, graph, inferred)
     return inferred

@@ -14,9 +14,10 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, fail
 from sfumato.cli import _data as data
 from sfumato.cli._options import of
-from sfumato.cli._output import stage_bars, write_page
+from sfumato.cli._output import stage_bars
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import write_page
 from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:

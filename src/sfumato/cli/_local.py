@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_real
-from sfumato.catalog import PAIR_METHODS, words_under, words_with
+from sfumato.catalog import PAIR_METHODS, words_under
 from sfumato.cli._table import spelled
 from sfumato.errors import DataError, InputError
 from sfumato.privacy.units import class_for
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 OF_VALUES, OF_LINKS = words_under("local"), words_under("link")
 OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS}
 WORDS = (*OF_VALUES, *OF_LINKS)
-_OWN = {option: words_with(option) for option in ("epsilon_x", "epsilon_y", "preset", "mechanism")}
 LINKS = "pgc-links"
 _NOT_OF_LINKS = ("epsilon_y", "split", "preset")
 
@@ -51,17 +50,6 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
     return {**found, "unit": values["unit"] or ("none" if clear else "local")}
 
 
-def refuse(options: Options) -> None:
-    """Refuse options that the method does not take: those of local methods."""
-    for name, words in _OWN.items():
-        if getattr(options, name) is not None:
-            those = words[0] if len(words) == 1 else "one of " + ", ".join(words)
-            raise InputError(
-                f"Expected {spelled(name)} with {those}, got method {options.method!r}, whose budget is --epsilon. Drop it."
-            )
-    _check_task(options)
-
-
 def _refuse_beside_links(values: dict[str, Any]) -> None:
     for name in _NOT_OF_LINKS:
         if values.get(name) is not None:
@@ -70,7 +58,8 @@ def _refuse_beside_links(values: dict[str, Any]) -> None:
             )
 
 
-def _check_task(options: Options) -> None:
+def check_task(options: Options) -> None:
+    """Refuse a task that the method does not have."""
     check_choice(("node", "link"), task=options.task)
     if options.task == "link" and options.method not in PAIR_METHODS:
         words = " or ".join(word if word != LINKS else "pgc" for word in PAIR_METHODS)
@@ -116,7 +105,7 @@ def check(options: Options) -> None:
 
 def _check_links(options: Options) -> None:
     word = options.method
-    refuse(options)
+    check_task(options)
     if class_for(options.unit).trust != "link":
         raise InputError(
             f"Expected --unit link with {word}, got {options.unit}: users trust nobody with their neighbor lists here. Drop "
@@ -142,7 +131,7 @@ def _check_form(options: Options) -> None:
             )
     if options.mechanism is not None and word == "label-only":
         raise InputError("Expected no --mechanism with label-only, which asks for no features. Drop it.")
-    _check_task(options)
+    check_task(options)
 
 
 def _check_range(options: Options) -> None:
@@ -183,29 +172,6 @@ def _check_gaussian(asked: Any, num_features: int) -> None:
             f"{asked.delta:g} and {num_features} features, got {total:g}: too large for its noise sampler. Lower them, or "
             "take multi-bit."
         )
-
-
-def lost(asked: Any, graph: Graph) -> str:
-    """Return in words what the randomizer loses of these features, or an empty text.
-
-    This reads the users' features, which only a simulation can do. So the text belongs under ``evaluation/``.
-    """
-    import numpy as np
-
-    if not asked.epsilon_x or graph.x is None:
-        return ""
-    values: Any = graph.x if isinstance(graph.x, np.ndarray) else graph.x.data
-    if asked.mechanism == "collision" and ((values != 0) & (values != 1)).any():
-        return (
-            "features have entries other than 0 and 1; with mechanism collision entries above 0 count as members; for "
-            "numeric columns declare ranges in a schema and pass --mechanism multi-bit."
-        )
-    if asked.mechanism != "direction" and ((values < asked.low) | (values > asked.high)).any():
-        return (
-            f"features have entries outside [{asked.low:g}, {asked.high:g}], which are clipped; declare ranges in the "
-            "schema, which scales them."
-        )
-    return ""
 
 
 def in_clear(epsilon: float | None) -> bool:

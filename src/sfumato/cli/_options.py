@@ -17,9 +17,8 @@ from sfumato.evaluation._source import Source
 from sfumato.privacy.units import UNITS
 from sfumato.record._deployment import Deployment
 
-HOPS = words_with("hops")
 TUNABLE = {word: CARDS[name].summary for word, name in WORDS.items() if CARDS[name].candidates}
-_HOPS = "; ".join(f"{word} {CARDS[WORDS[word]].defaults['hops']}" for word in HOPS)
+_HOPS = "; ".join(f"{word} {CARDS[WORDS[word]].defaults['hops']}" for word in words_with("hops"))
 _TUNABLE = "; ".join(f"{word}: {summary}" for word, summary in TUNABLE.items())
 _CHOSEN, _IMPLIED = (
     [word for unit in UNITS if (unit.trust == "curator") == chosen for word in unit.spelled()]

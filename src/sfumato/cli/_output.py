@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._files import whole_file
-from sfumato._validate import fail
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import check_outside
 
 _SCORED = re.compile(rb",-?\d+\.\d{6}\r?\n\Z")
 
@@ -32,28 +31,6 @@ def plain_console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False)
-
-
-def write_page(path: Path, text: str) -> None:
-    """Write a text file. It gets its name once it is whole, and nothing else is left behind."""
-    check_outside(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise InputError(
-            f"Cannot write {str(path)!r}: {error.strerror or error}. Make room, or name another file with --out."
-        ) from error
-
-
-def check_outside(path: Path) -> None:
-    """Refuse a file below the folder of a release, whose manifest lists all that may be there."""
-    for folder in path.resolve().parents:
-        if (folder / "manifest.json").is_file() and (folder / "certificate.json").is_file():
-            raise fail(
-                "out", str(path), "to be outside release/", "Only certified files belong there. Give another --out."
-            )
 
 
 def tell(caveats: Iterable[Caveat]) -> None:

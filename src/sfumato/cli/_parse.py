@@ -4,67 +4,26 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_int
-from sfumato.catalog import PAIR_METHODS, WORDS, method_for, words_under
+from sfumato.catalog import PAIR_METHODS, WORDS, method_for, words_under, words_with
 from sfumato.cli import _images as images
 from sfumato.cli import _local as local
-from sfumato.cli._options import HOPS, Options
-from sfumato.cli._stored import again
-from sfumato.cli._table import spelled
+from sfumato.cli._options import Options
+from sfumato.cli._stored import again, to_json
+from sfumato.cli._table import LOCAL, METHOD, RECORD, rows, spelled
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import Job, Kept
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, class_for, unit_named
 from sfumato.record._deployment import Deployment
 
 if TYPE_CHECKING:
-    from sfumato.evaluation._request import Request
-    from sfumato.graph._graph import Graph
     from sfumato.record._dataset_ledger import DatasetLedger
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job is what a command line asks for: the evaluation, and what is kept of it.
-
-    Args:
-        word: the method, as the command line named it.
-        request: what to fit and evaluate.
-        out: the new run folder.
-        ledger: the ledger of the data set, or None.
-        sign_key: the file of the key that signs the release, or None.
-        public_ids: whether the node ids leave with the release.
-        threads: how many threads to use; None uses all.
-        device: where to compute; only "cpu" so far.
-        deployment: the record of who publishes the model, or None.
-        look: refuses a graph that lacks what the method asks for; None accepts every graph.
-        save_floor: the new run folder of the floor, or None.
-        by: the column whose groups are scored apart, or None.
-        again: the words of a command line that name graph, unit and budget once more.
-    """
-
-    word: str
-    request: Request
-    out: Path
-    ledger: DatasetLedger | None
-    sign_key: Path | None
-    public_ids: bool
-    threads: int | None
-    device: str
-    deployment: Deployment | None
-    look: Callable[[Graph], None] | None
-    save_floor: Path | None = None
-    by: str | None = None
-    again: tuple[str, ...] = ()
-
-    @property
-    def dataset(self) -> str:
-        """The name of the graph in results: that of the data set, or the path of the node table."""
-        return self.request.source.place
 
 
 def given(values: dict[str, Any], command: str = "train") -> Options:
@@ -134,8 +93,8 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
     yield partial(check_int, low=1, seeds=options.seeds)
     if options.threads is not None:
         yield partial(check_int, low=1, threads=options.threads)
-    yield partial(_check_hops, options)
-    yield partial(local.check if options.method in local.WORDS else local.refuse, options)
+    yield partial(_check_own, options)
+    yield partial(local.check if options.method in local.WORDS else local.check_task, options)
     yield partial(images.check, options)
     yield partial(_budget, options)
     yield partial(_check_delta, options)
@@ -146,9 +105,14 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
     yield options.source
 
 
-def _check_hops(options: Options) -> None:
-    if options.hops is not None and options.method not in HOPS:
-        raise InputError(f"Expected --hops with one of {', '.join(HOPS)}, got method {options.method!r}. Drop it.")
+def _check_own(options: Options) -> None:
+    """Refuse an option of other methods. Methods that ask users for values say themselves what they take."""
+    for name, row in rows(Options).items():
+        own = options.method in local.OF_VALUES and row.panel == LOCAL
+        words = words_with(name) if row.panel in (RECORD, METHOD, LOCAL) and not own else ()
+        if words and getattr(options, name) is not None and options.method not in words:
+            those = words[0] if len(words) == 1 else f"one of {', '.join(words)}"
+            raise InputError(f"Expected {spelled(name)} with {those}, got method {options.method!r}. Drop it.")
 
 
 def _check_delta(options: Options) -> None:
@@ -213,20 +177,26 @@ def parse(options: Options) -> Job:
         if options.method in local.OF_VALUES
         else None
     )
-    return Job(
-        options.method,
-        request,
+    kept = Kept(
         options.out,
         _ledger(options),
         options.sign_key,
+        options.deployment,
         options.public_ids,
+        finished=f"Its scores are not: sfumato evaluate {options.out}",
+        hint="" if options.method in local.WORDS else "With --resumable it could.",
+    )
+    return Job(
+        options.method,
+        request,
+        kept,
         options.threads,
         options.device,
-        options.deployment,
         look,
         options.save_floor,
         options.by,
         again(options),
+        to_json(options) if options.resumable else None,
     )
 
 

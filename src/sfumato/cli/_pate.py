@@ -14,10 +14,10 @@ from sfumato.cli._output import stage_bars, tell
 from sfumato.cli._parse import shared_ledger
 from sfumato.cli._pate_analyze import analyze
 from sfumato.cli._pate_options import PateOptions, mechanism_of, named_by_options, numbers_of
-from sfumato.cli._stopped import leaving_pate
 from sfumato.cli._table import spelled, takes
 from sfumato.errors import BudgetExceededError
 from sfumato.evaluation._memory import peak_mb
+from sfumato.evaluation._stopped import leaving_pate
 
 _SETTINGS = (
     "epsilon",

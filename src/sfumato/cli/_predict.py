@@ -186,7 +186,7 @@ def _answered(
         writer(out, found, fitted, graph_free(fitted, found))
         return fitted, spent
     writer.check(fitted, elsewhere=True)
-    late = infer(fitted, found, other, source, out, writer, epsilon, delta, new_run, shared, asked.as_json)
+    late = infer(asked, fitted, found, source, out, writer, shared)
     return late, (late.certificate.epsilon or 0.0) if named and new_run else 0.0
 
 

@@ -11,10 +11,10 @@ import typer
 
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import check_choice, fail
-from sfumato.cli._output import check_outside, write_page
 from sfumato.cli._table import JSON
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import check_outside, write_page
 from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli._output import plain_console, write_page
+from sfumato.cli._output import plain_console
 
 _TRACK = 24  # characters from floor to ceiling
 _UNITS = (
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from sfumato.cli._parse import Job
+    from sfumato.evaluation._kept import Job
     from sfumato.evaluation._links import LinkEvaluation
-    from sfumato.evaluation._outcome import Evaluation
+    from sfumato.evaluation._outcome import Evaluation, Scored
     from sfumato.record._certificate import Certificate
     from sfumato.scoring._scores import Summary
 
 
 def note_uncharged(job: Job) -> None:
     """Say that controls and further seeds are not charged, if the job has a ledger and either of them."""
-    if job.ledger is not None and (job.request.controls or len(job.request.seeds) > 1):
+    if job.kept.ledger is not None and (job.request.controls or len(job.request.seeds) > 1):
         print(
             "Note: controls and further seeds read the data outside the guarantee and are not charged to the ledger. "
             "Their scores go to evaluation/, which must not leave.",
@@ -38,15 +38,10 @@ def note_uncharged(job: Job) -> None:
         )
 
 
-def note_left_out(evaluation: Evaluation | LinkEvaluation) -> None:
+def note_left_out(evaluation: Scored) -> None:
     """Say which controls could not be fitted, and why."""
     for note in evaluation.left_out:
         print(f"Note: {note}", file=sys.stderr)
-
-
-def write_words(certificate: Certificate, out: Path) -> None:
-    """Write everything that a certificate says, in words, to guarantee.txt in the run folder."""
-    write_page(out / "guarantee.txt", f"{certificate}\n")
 
 
 def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
@@ -67,6 +62,26 @@ def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:
         )
     console.print()
     show_guarantee(outcome.first.certificate, out, "The scores above read true labels, and must stay.")
+
+
+def show_links(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) -> None:
+    """Print how well held-out links were found, beside the controls, and what is guaranteed."""
+    from rich import box
+    from rich.table import Table
+
+    title = f"{result['dataset']}: held-out links ({result['test_auc']['seeds']} seed(s))"
+    table = Table("", "AUC", "average precision", box=box.SIMPLE_HEAD, title=title)
+    for name, found in evaluation.scores.items():
+        table.add_row(name, str(found.auc), str(found.average_precision))
+    console = plain_console()
+    console.print(table)
+    for line in verdict_lines(result):
+        console.print(line, soft_wrap=True, highlight=False)
+    if len(evaluation.scores) == 1:
+        console.print("What privacy costs: --controls also scores pairs without edges, and without privacy.")
+    console.print()
+    show_guarantee(evaluation.first.certificate, out, "The scores above read held-out links, and must stay.")
+    console.print(f"Score pairs of nodes: sfumato predict {out} --pairs FILE", soft_wrap=True, highlight=False)
 
 
 def _table(result: dict[str, Any], evaluation: Evaluation) -> Table:

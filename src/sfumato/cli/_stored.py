@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli._options import Options
-from sfumato.cli._stopped import PRIVATE
 from sfumato.cli._table import paths, rows, spelled
 from sfumato.errors import InputError
 from sfumato.evaluation._source import Source
+from sfumato.evaluation._stopped import PRIVATE
 from sfumato.record._deployment import Deployment
 
 if TYPE_CHECKING:

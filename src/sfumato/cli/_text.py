@@ -12,9 +12,10 @@ import typer
 from sfumato._encoding import decoded
 from sfumato._optional import check_installed
 from sfumato.cli._options import of
-from sfumato.cli._output import stage_bars, write_page
+from sfumato.cli._output import stage_bars
 from sfumato.cli._table import JSON
 from sfumato.errors import DataError, InputError
+from sfumato.evaluation._kept import write_page
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph

@@ -7,37 +7,33 @@ shows no progress, no learning curves, no seconds and no memory, and all its fil
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
-from sfumato._threads import set_threads
 from sfumato._validate import check_choice
 from sfumato.cli import _data as data
 from sfumato.cli import _describe as describe
-from sfumato.cli import _floor as floor
 from sfumato.cli._engine import running
 from sfumato.cli._options import TUNABLE, Options
 from sfumato.cli._output import stage_bars, tell
-from sfumato.cli._parse import Job, given, parse
-from sfumato.cli._scores import note_left_out, note_uncharged, show, write_words
-from sfumato.cli._stopped import leaving
+from sfumato.cli._parse import given, parse
+from sfumato.cli._scores import note_left_out, note_uncharged, show
 from sfumato.cli._table import takes
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.central._tuned import Tuned
+    from sfumato.evaluation._kept import Job
     from sfumato.evaluation._outcome import Evaluation
-    from sfumato.evaluation._request import Prepared
-    from sfumato.method._plan import Fitted, Plan
+    from sfumato.evaluation._run import Planned
+    from sfumato.method._plan import Plan
 
 
 @takes(Options, "tune")
@@ -56,66 +52,44 @@ def tune(_context: typer.Context, values: dict[str, Any]) -> None:
     from sfumato.experiments._candidates import read_candidates
 
     tuned = Tuned(read_candidates(job.word, values["candidates"]), values["rule"], values["trials"])
-    job = replace(job, request=replace(job.request, method=tuned))
+    job = replace(job, request=replace(job.request, method=tuned), kept=replace(job.kept, hint=""))
     _tune(job, tuned, dry_run, values["as_json"], running(values["engine"], values["ray_address"]))
 
 
 def _tune(job: Job, tuned: Tuned, dry_run: bool, as_json: bool, engine: AbstractContextManager[None]) -> None:
+    from sfumato.evaluation._run import plan, run
     from sfumato.record._release_folder import read_sign_key
 
-    if job.sign_key is not None:
-        read_sign_key(job.sign_key)
     if dry_run:
-        _, cost = _planned(job, tuned)
+        if job.kept.sign_key is not None:
+            read_sign_key(job.kept.sign_key)
+        cost = _tell(tuned, plan(job, nullcontext))
         if as_json:
             typer.echo(json.dumps(cost))
         return
-    start, owner = time.time_ns(), False
-    try:
-        shared = None if job.ledger is None else job.ledger.path
-        with engine, leaving(job.out, shared, f"Its scores are not: sfumato evaluate {job.out}"):
-            owner = True
-            prepared, cost = _planned(job, tuned)
-            note_uncharged(job)
-            fitted = _fit(job, prepared)
-            _date(job.out, start)
-            with stage_bars(as_json) as report:
-                evaluation = prepared.evaluate(fitted, report)
-            note_left_out(evaluation)
-            result = _result(job, evaluation) | prepared.detail(evaluation)
-            result["tuning"] = {**cost["tuning"], "chosen": fitted.certificate.values["settings"]}
-            write_json(job.out / "evaluation" / "metrics.json", result)
-            write_json(job.out / "evaluation" / "curves.json", {})
-            write_words(fitted.certificate, job.out)
-    finally:
-        if owner and job.out.exists():
-            _date(job.out, start)
+    with engine:
+        ran = run(job, partial(_planned, job, tuned), partial(stage_bars, as_json))
+    note_left_out(ran.evaluation)
     if as_json:
-        typer.echo(json.dumps(result))
+        typer.echo(json.dumps(ran.result))
     else:
-        show(result, evaluation, job.out)
+        show(ran.result, cast("Evaluation", ran.evaluation), job.kept.out)
 
 
-def _planned(job: Job, tuned: Tuned) -> tuple[Prepared, dict[str, Any]]:
-    """Make the plan and compute what it costs, which is printed."""
-    from sfumato.evaluation._request import prepare
+def _planned(job: Job, tuned: Tuned, found: Planned) -> None:
+    _tell(tuned, found)
+    note_uncharged(job)
+    print("tuning ...", file=sys.stderr, flush=True)
 
-    threads = set_threads(job.threads)
-    told: list[describe.Columns] = []
-    prepared = prepare(job.request, load=lambda source: source.load(told=describe.kept(told)), look=job.look)
-    set_threads(threads)  # also those of what the method has loaded
-    plan = prepared.plan
-    describe.tell_columns(told, prepared.graph, plan.unit.public)
-    tell((*plan.caveats, *data.unscaled(prepared.graph, plan.unit)))
+
+def _tell(tuned: Tuned, found: Planned) -> dict[str, Any]:
+    """Say what tuning costs, and return it."""
+    plan, graph = found.prepared.plan, found.prepared.graph
+    describe.tell_columns(found.columns, graph, plan.unit.public)
+    tell((*plan.caveats, *data.unscaled(graph, plan.unit)))
     cost = _cost(tuned, plan)
     print(_words(tuned, plan, cost), file=sys.stderr)
-    return prepared, cost
-
-
-def _date(run: Path, moment: int) -> None:
-    """Give everything in a run folder the date of the start, since the time that trials took would tell their number."""
-    for path in (*run.rglob("*"), run):
-        os.utime(path, ns=(moment, moment))
+    return cost
 
 
 def _cost(tuned: Tuned, plan: Plan) -> dict[str, Any]:
@@ -169,26 +143,3 @@ def _words(tuned: Tuned, plan: Plan, cost: dict[str, Any]) -> str:
         else:
             lines.append(f"  {what}: no noise, nothing that it releases depends on what is protected.")
     return "\n".join(lines)
-
-
-def _fit(job: Job, prepared: Prepared) -> Fitted:
-    """Run the selection in silence, and save what it leaves."""
-    from sfumato.record._release_folder import LEDGER
-
-    print("tuning ...", file=sys.stderr, flush=True)
-    fitted = prepared.plan.fit(
-        prepared.first, ledger=job.out / "release" / LEDGER, dataset_ledger=job.ledger, deployment=job.deployment
-    )
-    prepared.request.source.write(job.out)
-    fitted.save(job.out, sign_key=job.sign_key)
-    return fitted
-
-
-def _result(job: Job, evaluation: Evaluation) -> dict[str, Any]:
-    """Return what train prints, without seconds and memory, which would tell the number of trials."""
-    result = evaluation.to_dict(job.request.unit)
-    result["dataset"] = job.dataset
-    result |= floor.released(job, evaluation)
-    result["seconds"] = {"load": None, "train": None, "total": None}
-    result["peak_mb"], result["device"], result["out"] = None, job.device, str(job.out)
-    return result

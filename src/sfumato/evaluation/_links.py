@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.bounded.pairs import public_draws
 from sfumato.central._evidence import cosines, public_rows
-from sfumato.evaluation._request import on_graph
+from sfumato.evaluation._outcome import Scored
+from sfumato.evaluation._request import Prepared, on_graph
 from sfumato.evaluation._verdict import Ranked, verdict_on_pairs
 from sfumato.graph._arcs import owners
 from sfumato.graph._subgraph import adjacency
@@ -26,10 +27,10 @@ from sfumato.privacy.units import NoPrivacy
 from sfumato.scoring._scores import Summary, graph_gain_recovered
 
 if TYPE_CHECKING:
-    from sfumato.evaluation._request import Prepared
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted, Plan
-    from sfumato.method.contract import Method
+    from sfumato.method.contract import Method, Progress
+    from sfumato.scoring._groups import Groups
 
 Pairs = NDArray[np.int64]
 Scorer = Callable[[Pairs], NDArray[np.float64]]
@@ -107,27 +108,24 @@ class LinkScores:
 
 
 @dataclass(frozen=True)
-class LinkEvaluation:
+class LinkEvaluation(Scored):
     """The scores of a plan that learns links, beside its controls.
 
-    ``plan`` was fitted, ``first`` is the fit that is kept, ``scores`` are by title, the run's own under ``RUN``, ``areas`` are
-    those of pairs by title and seed, and ``left_out`` is empty: no control is left out.
+    ``first`` is the fit that is kept, ``scores`` are by title, the run's own under ``RUN``, and ``areas`` are those of pairs by
+    title and seed.
     """
 
-    plan: Plan
     first: Fitted
     scores: dict[str, LinkScores]
     areas: dict[str, list[Ranked]]
-    left_out: tuple[str, ...] = ()
 
     def to_dict(self, unit: str) -> dict[str, Any]:
         """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
-        plan, own = self.plan, self.scores[RUN]
+        own = self.scores[RUN]
         floor, ceiling = (self._end(name) for name in ("floor", "ceiling"))
         low, high = (None if one is None else one.mean for one in (floor, ceiling))
         return {
-            "method": plan.method.name,
-            "unit": unit,
+            **super().to_dict(unit),
             "task": "link",
             "test_auc": own.auc.to_dict(),
             "test_average_precision": own.average_precision.to_dict(),
@@ -141,14 +139,6 @@ class LinkEvaluation:
                 if title != RUN
             },
             "held_out": HELD_OUT,
-            "privacy": {
-                "unit": unit,
-                "relation": plan.unit.relation,
-                "epsilon": plan.epsilon,
-                "delta": plan.delta,
-                **plan.method.shares,
-            },
-            "evaluation_private": False,
         }
 
     def _verdict(self) -> dict[str, Any] | None:
@@ -163,27 +153,36 @@ class LinkEvaluation:
         return next((one.auc for title, one in self.scores.items() if title.startswith(name)), None)
 
 
-def without_held_out(prepared: Prepared) -> Prepared:
-    """Return the prepared request with the graph of its first seed, from which the fit that is kept learns."""
-    graph = hold_out(prepared.graph, prepared.request.seeds[0]).graph
-    return replace(prepared, graph=graph, plan=on_graph(prepared.plan, graph))
+class PreparedLinks(Prepared):
+    """A request for a method that scores pairs of nodes. Each seed holds out other links."""
 
+    @property
+    def learned(self) -> Prepared:
+        """The same with the graph of its first seed, from which the fit that is kept learns."""
+        graph = hold_out(self.graph, self.request.seeds[0]).graph
+        return replace(self, graph=graph, plan=on_graph(self.plan, graph))
 
-def evaluate_links(prepared: Prepared, first: Fitted) -> LinkEvaluation:
-    """Score the first fit, those of further seeds, and the controls. Each seed holds out other links."""
-    request, found, areas = prepared.request, dict[str, list[tuple[float, float]]](), dict[str, list[Ranked]]()
-    for seed in request.seeds:
-        held = hold_out(prepared.graph, seed)
-        graph = request.source.with_roles(held.graph, seed)
-        fitted = first if seed == request.seeds[0] else on_graph(prepared.plan, graph).fit(graph, seed=seed)
-        for title, scorer in _scorers(fitted, graph, seed, controls=request.controls):
-            score, ranked = held.measured(scorer)
-            found.setdefault(title, []).append(score)
-            areas.setdefault(title, []).append(ranked)
-    scores = {
-        title: LinkScores(*(Summary.of(column) for column in zip(*rows, strict=True))) for title, rows in found.items()
-    }
-    return LinkEvaluation(prepared.plan, first, scores, areas)
+    def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> LinkEvaluation:  # type: ignore[override]
+        """Score the first fit, those of further seeds, and the controls; ``report`` is told nothing."""
+        assert first is not None
+        request, found, areas = self.request, dict[str, list[tuple[float, float]]](), dict[str, list[Ranked]]()
+        for seed in request.seeds:
+            held = hold_out(self.graph, seed)
+            graph = request.source.with_roles(held.graph, seed)
+            fitted = first if seed == request.seeds[0] else on_graph(self.plan, graph).fit(graph, seed=seed)
+            for title, scorer in _scorers(fitted, graph, seed, controls=request.controls):
+                score, ranked = held.measured(scorer)
+                found.setdefault(title, []).append(score)
+                areas.setdefault(title, []).append(ranked)
+        scores = {
+            title: LinkScores(*(Summary.of(column) for column in zip(*rows, strict=True)))
+            for title, rows in found.items()
+        }
+        return LinkEvaluation(self.plan, first, scores, areas)
+
+    def detail(self, _evaluation: Any, by: Groups | None = None) -> dict[str, Any]:
+        """Return nothing more: links have no classes."""
+        return {}
 
 
 def _scorers(fitted: Fitted, graph: Graph, seed: int, *, controls: bool) -> list[tuple[str, Scorer]]:

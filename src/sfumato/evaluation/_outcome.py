@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sfumato.evaluation._controls import names
@@ -43,20 +43,31 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """The scores of a plan beside its controls.
-
-    Args:
-        plan: the plan that was fitted.
-        outcome: the fits of the plan.
-        controls: the fits of the best candidate for each control, by its name.
-        left_out: why controls were not fitted, one sentence for each of them.
-    """
+class Scored:
+    """The scores of a ``plan`` on its task; ``left_out`` says why controls were not fitted, a sentence for each of them."""
 
     plan: Plan
+    left_out: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def to_dict(self, unit: str) -> dict[str, Any]:
+        """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
+        plan = self.plan
+        privacy = {"unit": unit, "relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta}
+        told = {"method": plan.method.name, "unit": unit, "privacy": privacy | plan.method.shares}
+        return {**told, "evaluation_private": False}
+
+
+@dataclass(frozen=True)
+class Evaluation(Scored):
+    """The scores of a plan that learns classes, labels or numbers of nodes, beside its controls.
+
+    Args:
+        outcome: the fits of the plan.
+        controls: the fits of the best candidate for each control, by its name.
+    """
+
     outcome: Outcome
     controls: dict[str, Outcome]
-    left_out: tuple[str, ...] = ()
 
     def to_dict(self, unit: str) -> dict[str, Any]:
         """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
@@ -65,8 +76,7 @@ class Evaluation:
         shares, scores = plan.method.shares, {name: one.to_dict() for name, one in outcome.scores.items()}
         low = None if "epsilon_y" in shares else low  # features that tell nothing still have the graph
         return {
-            "method": plan.method.name,
-            "unit": unit,
+            **super().to_dict(unit),
             "task": "node",
             "target": plan.public.target or CLASS,
             "score": next(iter(scores)),
@@ -82,14 +92,6 @@ class Evaluation:
             "graph_gain_recovered": graph_gain_recovered(outcome.score.mean, low, high),
             "unused": [*outcome.first.unused, *self._alike()],
             "verdict": self._verdict(gain=low is not None),
-            "privacy": {
-                "unit": unit,
-                "relation": plan.unit.relation,
-                "epsilon": plan.epsilon,
-                "delta": plan.delta,
-                **shares,
-            },
-            "evaluation_private": False,
         }
 
     def _verdict(self, *, gain: bool) -> dict[str, Any] | None:

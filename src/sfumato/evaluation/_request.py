@@ -123,11 +123,16 @@ class Prepared:
         """The graph from which the fit that is kept learns."""
         return self.split(self.request.seeds[0])
 
+    @property
+    def learned(self) -> Prepared:
+        """The same with the graph that the fit which is kept learns from."""
+        return self
+
     def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> Evaluation:
         """Run the request: score the first fit (made here unless it is given), further seeds, and the controls."""
         outcome = self._repeat(self.plan, first, report)
         beside, left_out = self._beside(outcome, report) if self.request.controls else ({}, ())
-        return Evaluation(self.plan, outcome, beside, left_out)
+        return Evaluation(self.plan, outcome, beside, left_out=left_out)
 
     def detail(self, evaluation: Evaluation, by: Groups | None = None) -> dict[str, Any]:
         """Return what metrics.json holds beyond scores of whole test sets: one answer for all, and of classes the parts."""
@@ -193,10 +198,14 @@ class Prepared:
 def prepare(
     request: Request,
     *,
+    kind: type[Prepared] = Prepared,
     load: Callable[[Source], Graph] | None = None,
     look: Callable[[Graph], None] | None = None,
 ) -> Prepared:
-    """Read the graph of a request, calibrate its method, and refuse what could not be scored. Nothing is charged."""
+    """Read the graph of a request, calibrate its method, and refuse what could not be scored. Nothing is charged.
+
+    ``load`` reads the graph, ``look`` refuses one, and ``kind`` says what is prepared: the task of the method scores it.
+    """
     start = time.perf_counter()
     graph = request.source.load() if load is None else load(request.source)
     graph = request.declared(graph)
@@ -223,7 +232,7 @@ def prepare(
             check_scorable(split)
     if not request.assume_public:
         check_declared(first, plan.unit, request.source.tables)
-    return Prepared(request, graph, plan, seconds)
+    return kind(request, graph, plan, seconds)
 
 
 def on_graph(plan: Plan, graph: Graph) -> Plan:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from sfumato._files import write_json
 from sfumato.catalog import CARDS, method_named
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import write_words
 
 if TYPE_CHECKING:
-    from sfumato.cli._parse import Job
-    from sfumato.evaluation._links import LinkEvaluation
-    from sfumato.evaluation._outcome import Evaluation
+    from sfumato.evaluation._kept import Job
+    from sfumato.evaluation._outcome import Scored
     from sfumato.evaluation._request import Prepared
 
 
-def released(job: Job, evaluation: Evaluation | LinkEvaluation) -> dict[str, Any]:
+def released(job: Job, evaluation: Scored) -> dict[str, Any]:
     """Return what metrics.json says of releasing the floor of a run; nothing if no command names that floor."""
     outcome = getattr(evaluation, "controls", {}).get("floor")
     if outcome is None or outcome.first.plan.epsilon is None:
@@ -30,26 +30,25 @@ def released(job: Job, evaluation: Evaluation | LinkEvaluation) -> dict[str, Any
         CARDS[method.name].spoken[0],
         *job.again,
         "--out",
-        str(job.save_floor or f"{job.out}-floor"),
+        str(job.save_floor or f"{job.kept.out}-floor"),
     )
     told: dict[str, Any] = {"command": shlex.join(words), "epsilon": outcome.first.plan.epsilon}
     return {"floor_release": told if job.save_floor is None else {**told, "saved": str(job.save_floor)}}
 
 
-def save(job: Job, prepared: Prepared, evaluation: Evaluation | LinkEvaluation) -> None:
+def save(job: Job, prepared: Prepared, evaluation: Scored) -> None:
     """Write the run folder of a floor that spends nothing, as its own train command would, if the job asks for it."""
     if job.save_floor is None:
         return
-    from sfumato.cli._scores import write_words
     from sfumato.evaluation._outcome import Evaluation
 
     outcome = getattr(evaluation, "controls", {}).get("floor")
     if outcome is None or outcome.first.plan.epsilon != 0 or outcome.first.plan.releases:
         raise InputError(
-            f"The run is kept in {str(job.out)!r}, but it has no floor that spends nothing. Drop --save-floor."
+            f"The run is kept in {str(job.kept.out)!r}, but it has no floor that spends nothing. Drop --save-floor."
         )
     out, fitted = job.save_floor, outcome.first
-    fitted.save(out, sign_key=job.sign_key, ids_of=prepared.first if job.public_ids else None)
+    fitted.save(out, sign_key=job.kept.sign_key, ids_of=prepared.first if job.kept.public_ids else None)
     prepared.request.source.write(out)
     alone = Evaluation(fitted.plan, outcome, {})
     metrics = alone.to_dict(prepared.request.unit) | prepared.detail(alone)

@@ -1,4 +1,4 @@
-"""Decides what a command that fails or is stopped by Ctrl-C leaves behind, and what it says."""
+"""Decides what a run that fails or is stopped by Ctrl-C leaves behind, and what it says."""
 
 from __future__ import annotations
 
@@ -7,30 +7,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from typer.core import TyperGroup
 
 from sfumato._files import remove_empty
 
 PRIVATE = "private"
 _LEDGER = "ledger.jsonl"
-_NOTHING = "Nothing was charged."
-
-
-class StopError(Exception):
-    """Ctrl-C stopped a command. The text says what is charged and how to go on."""
-
-
-class StoppableGroup(TyperGroup):
-    """A group of commands that say what a stop by Ctrl-C costs. Those of Typer would end in silence."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that the context names."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise StopError(f"Stopped. {notes_of(error) or _NOTHING}") from error
+NOTHING = "Nothing was charged."
 
 
 def notes_of(error: BaseException) -> str:
@@ -80,7 +62,7 @@ def _cleared(out: Path, shared: Path | None, finished: str, resumed: bool, hint:
             error.add_note(note)
         charged = bool(notes_of(error))
         if not charged and isinstance(error, (OSError, KeyboardInterrupt)):
-            error.add_note(_NOTHING)
+            error.add_note(NOTHING)
         if (release / "manifest.json").exists():
             error.add_note(f"The run is saved in {out}. {finished}")
         elif charged or resumed:
@@ -129,7 +111,7 @@ def _cleared_pate(out: Path, shared: Path | None) -> Iterator[None]:
         elif new:
             forget(out)
             if isinstance(error, (OSError, KeyboardInterrupt)):
-                error.add_note(_NOTHING)
+                error.add_note(NOTHING)
         remove_empty([out / PRIVATE])
         raise
 
@@ -155,7 +137,8 @@ def _claimed(out: Path) -> str | None:
     """Return the name of the claim that a stopped run of PATE keeps, or None."""
     for path in (out / PRIVATE / "run.json", out / PRIVATE / "answers.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return json.loads(path.read_bytes())["run"]
+            run: str = json.loads(path.read_bytes())["run"]
+            return run
     return None
 
 

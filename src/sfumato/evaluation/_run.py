@@ -1,0 +1,169 @@
+"""The one trunk, from a request to a run on disk: load, split, calibrate, charge, fit, score, controls, save.
+
+Whoever asks is told on the way, and prints: nothing here writes to a screen.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sfumato._files import write_json
+from sfumato._threads import set_threads
+from sfumato.catalog import PAIR_METHODS
+from sfumato.evaluation import _floor as floor
+from sfumato.evaluation._groups import groups_of
+from sfumato.evaluation._kept import write_words
+from sfumato.evaluation._links import PreparedLinks
+from sfumato.evaluation._memory import peak_mb
+from sfumato.evaluation._request import Prepared, prepare
+from sfumato.evaluation._stopped import PRIVATE
+
+if TYPE_CHECKING:
+    from sfumato.evaluation._kept import Job
+    from sfumato.evaluation._outcome import Scored
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+    from sfumato.method.contract import Progress
+    from sfumato.record._resume import FitState
+    from sfumato.tables._cells import ReadColumn
+
+Columns = tuple[str, "Sequence[ReadColumn]"]
+Bars = Callable[[], AbstractContextManager["Progress | None"]]
+
+
+class Planned(NamedTuple):
+    """A plan before anything is charged, what columns of tables were taken for, and the number of threads."""
+
+    prepared: Prepared
+    columns: list[Columns]
+    threads: int
+
+
+class Ran(NamedTuple):
+    """A run: what metrics.json holds of it, its scores beside those of its controls, and the fit that was saved."""
+
+    result: dict[str, Any]
+    evaluation: Scored
+    fitted: Fitted
+
+
+def plan(job: Job, bars: Bars) -> Planned:
+    """Read the graph of a job and calibrate its method. Nothing is charged."""
+    threads, columns = set_threads(job.threads), list[Columns]()
+    with bars() as report:
+        prepared = prepare(
+            job.request,
+            load=lambda source: source.load(report, lambda place, found: columns.append((place, found))),
+            look=job.look,
+            kind=PreparedLinks if job.request.method.name in PAIR_METHODS else Prepared,
+        )
+    set_threads(threads)  # also those of what the method has loaded
+    return Planned(prepared, columns, threads)
+
+
+def run(job: Job, planned: Callable[[Planned], None], bars: Bars, state: FitState | None = None) -> Ran:
+    """Make the run that is asked for, in its folder; ``planned`` is told what is planned before anything is charged.
+
+    ``bars`` show the progress of a stage, and ``state`` is the private state of a run that goes on. All files of a selection
+    among trials carry the date of its start, since the time that trials took would tell their number.
+    """
+    moment, owner = time.time_ns(), False
+    try:
+        with job.kept.held(resumed=state is not None):
+            owner = True
+            return _made(job, planned, bars, state, moment)
+    finally:
+        if owner and job.tuned is not None and job.kept.out.exists():
+            _date(job.kept.out, moment)
+
+
+def _made(job: Job, planned: Callable[[Planned], None], bars: Bars, state: FitState | None, moment: int) -> Ran:
+    found = plan(job, bars)
+    planned(found)
+    prepared, out = found.prepared, job.kept.out
+    groups = None if job.by is None else groups_of(job.request.source, prepared.graph, job.by)
+    with bars() as report:
+        fitted, seconds = _fit(job, prepared.learned, found.threads, report, state)
+        if job.tuned is not None:
+            _date(out, moment)
+        evaluation = prepared.evaluate(fitted, report)
+    result = evaluation.to_dict(job.request.unit) | prepared.detail(evaluation, groups)
+    result |= _told(job, prepared, fitted, seconds) | floor.released(job, evaluation)
+    beside = {"outside_schema": prepared.graph.outside, "features_lost": _lost(job.request.method, prepared.graph)}
+    write_json(out / "evaluation" / "metrics.json", result | {name: value for name, value in beside.items() if value})
+    write_json(out / "evaluation" / "curves.json", {} if job.tuned else dict(fitted.curves))
+    write_words(fitted.certificate, out)
+    floor.save(job, prepared, evaluation)
+    return Ran(result, evaluation, fitted)
+
+
+def _told(job: Job, prepared: Prepared, fitted: Fitted, seconds: float) -> dict[str, Any]:
+    """What metrics.json holds beside scores. Of a selection neither seconds nor memory are told."""
+    told = {"load": prepared.load_seconds, "train": seconds, "total": time.perf_counter() - job.began}
+    found: dict[str, Any] = {"dataset": job.dataset, "seconds": told, "peak_mb": peak_mb()}
+    if job.tuned is not None:
+        tuning = {**job.tuned, "chosen": fitted.certificate.values["settings"]}
+        found |= {"seconds": dict.fromkeys(told), "peak_mb": None, "tuning": tuning}
+    return {**found, "device": job.device, "out": str(job.kept.out)}
+
+
+def _fit(
+    job: Job, prepared: Prepared, threads: int, report: Progress | None, state: FitState | None
+) -> tuple[Fitted, float]:
+    """Fit what is kept: charge it, save it, and delete its key. Return it and its seconds."""
+    from sfumato.method._checks import check_ids
+    from sfumato.method._graph_key import GraphKey, id_lines
+    from sfumato.record._resume import FitState
+
+    graph, seconds = prepared.first, 0.0
+    if job.kept.public_ids:  # refused before anything is spent
+        check_ids(id_lines(graph), GraphKey.of(graph))
+    if job.stored is not None and state is None:  # as many threads decide the bits of a resumed fit
+        state = FitState.create(job.kept.out / PRIVATE, {**job.stored, "threads": threads})
+
+    def fit(**how: Any) -> Fitted:
+        nonlocal seconds
+        start = time.perf_counter()
+        fitted = prepared.plan.fit(graph, **how)
+        seconds = time.perf_counter() - start
+        if job.kept.ledger is not None:
+            source.write_ledger(job.kept.out, job.kept.ledger.path)
+        return fitted
+
+    source, shown = prepared.request.source, None if job.tuned else report
+    fitted: Fitted = job.kept.release(fit, source, graph=graph, progress=shown, state=state)
+    return fitted, seconds
+
+
+def _date(folder: Path, moment: int) -> None:
+    """Give everything in a run folder the date of a moment."""
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, ns=(moment, moment))
+
+
+def _lost(asked: Any, graph: Graph) -> str:
+    """Return in words what the randomizer loses of these features, or an empty text.
+
+    This reads the users' features, which only a simulation can do. So the text belongs under ``evaluation/``.
+    """
+    if not getattr(asked, "epsilon_x", None) or graph.x is None:
+        return ""
+    values: Any = graph.x if isinstance(graph.x, np.ndarray) else graph.x.data
+    if asked.mechanism == "collision" and ((values != 0) & (values != 1)).any():
+        return (
+            "features have entries other than 0 and 1; with mechanism collision entries above 0 count as members; for "
+            "numeric columns declare ranges in a schema and pass --mechanism multi-bit."
+        )
+    if asked.mechanism != "direction" and ((values < asked.low) | (values > asked.high)).any():
+        return (
+            f"features have entries outside [{asked.low:g}, {asked.high:g}], which are clipped; declare ranges in the "
+            "schema, which scales them."
+        )
+    return ""
