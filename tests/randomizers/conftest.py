@@ -5,22 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.randomizers import (
-    PGC,
-    Collision,
-    Direction,
-    Gaussian,
-    Laplace,
-    LocalHashing,
-    MultiBit,
-    OneBit,
-    Piecewise,
-    PrivUnit,
-    RandomizedResponse,
-    Sketch,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from sfumato import randomizers as rz
 
 
 def grid(*levels, width):
@@ -35,28 +20,28 @@ VECTORS = [np.array(row, float) for row in ([0, 0, 0], [1, 0, 0], [-1, 0, 0], [0
 def finite_at(epsilon):
     """Randomizers with finitely many reports, and values to compare pairwise."""
     return [
-        (MultiBit(3, epsilon), BOX),
-        (MultiBit(3, epsilon, sampled=2), BOX),
-        (MultiBit(3, epsilon, rule="paper", low=(0.0, -1.0, 0.2), high=(1.0, 1.0, 0.5)), BOX),
-        (OneBit(3, epsilon), BOX),
-        (PGC(2, epsilon), grid(0.0, 0.3, 1.0, width=2)),
-        (Piecewise(2, epsilon, sampled=1, cells=8), grid(0.0, 0.3, 0.7, 1.0, width=2)),
-        (Piecewise(1, epsilon, cells=64), grid(-1.0, 0.0, 0.51, 1.0, width=1)),
-        (RandomizedResponse(4, epsilon), list(range(4))),
-        (SubsetSelection(5, epsilon), list(range(5))),
-        (SubsetSelection(4, epsilon, size=3), list(range(4))),
-        (UnaryEncoding(4, epsilon), list(range(4))),
-        (LocalHashing(8, epsilon), list(range(8))),
-        (Collision(6, epsilon, cap=2), SETS),
-        (Collision(6, epsilon, cap=3, buckets=4), SETS),
-        (Direction(3, epsilon, norm=1.0), VECTORS),
-        (PrivUnit(3, epsilon, norm=1.0, candidates=9), VECTORS),
-        (Sketch(3, MultiBit(2, epsilon, low=-0.5, high=0.5)), grid(-3.0, 0.1, 3.0, width=3)),
+        (rz.MultiBit(3, epsilon), BOX),
+        (rz.MultiBit(3, epsilon, sampled=2), BOX),
+        (rz.MultiBit(3, epsilon, rule="paper", low=(0.0, -1.0, 0.2), high=(1.0, 1.0, 0.5)), BOX),
+        (rz.OneBit(3, epsilon), BOX),
+        (rz.PGC(2, epsilon), grid(0.0, 0.3, 1.0, width=2)),
+        (rz.Piecewise(2, epsilon, sampled=1, cells=8), grid(0.0, 0.3, 0.7, 1.0, width=2)),
+        (rz.Piecewise(1, epsilon, cells=64), grid(-1.0, 0.0, 0.51, 1.0, width=1)),
+        (rz.RandomizedResponse(4, epsilon), list(range(4))),
+        (rz.SubsetSelection(5, epsilon), list(range(5))),
+        (rz.SubsetSelection(4, epsilon, size=3), list(range(4))),
+        (rz.UnaryEncoding(4, epsilon), list(range(4))),
+        (rz.LocalHashing(8, epsilon), list(range(8))),
+        (rz.Collision(6, epsilon, cap=2), SETS),
+        (rz.Collision(6, epsilon, cap=3, buckets=4), SETS),
+        (rz.Direction(3, epsilon, norm=1.0), VECTORS),
+        (rz.PrivUnit(3, epsilon, norm=1.0, candidates=9), VECTORS),
+        (rz.Sketch(3, rz.MultiBit(2, epsilon, low=-0.5, high=0.5)), grid(-3.0, 0.1, 3.0, width=3)),
     ]
 
 
 def infinite_at(epsilon):
-    return [(Laplace(3, epsilon), BOX), (Gaussian(3, epsilon, delta=1e-6), BOX)]
+    return [(rz.Laplace(3, epsilon), BOX), (rz.Gaussian(3, epsilon, delta=1e-6), BOX)]
 
 
 def pytest_generate_tests(metafunc):
@@ -64,7 +49,7 @@ def pytest_generate_tests(metafunc):
 
     ``column_case`` are those whose reports do not depend on a public hash or direction of the user.
     """
-    columns = MultiBit, OneBit, PGC, Piecewise
+    columns = rz.MultiBit, rz.OneBit, rz.PGC, rz.Piecewise
     lists = {
         "case": finite_at(2.0) + infinite_at(2.0),
         "finite_case": finite_at(1.5),

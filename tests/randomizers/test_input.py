@@ -4,47 +4,33 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from sfumato import randomizers as rz
 from sfumato.errors import InputError
 from sfumato.noise.coins import PublicWords, SecretWords, scaled_down
-from sfumato.randomizers import (
-    Collision,
-    Direction,
-    Gaussian,
-    Laplace,
-    LocalHashing,
-    MultiBit,
-    OneBit,
-    Piecewise,
-    PrivUnit,
-    RandomizedResponse,
-    Sketch,
-    SubsetSelection,
-    UnaryEncoding,
-)
 from sfumato.randomizers._randomized_response import Labels
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: MultiBit(0, 1.0), "num_features"),
-        (lambda: MultiBit(3, 0.0), "epsilon"),
-        (lambda: MultiBit(3, float("nan")), "epsilon"),
-        (lambda: MultiBit(3, 1.0, low=1.0), "high.*Drop constant columns"),
-        (lambda: MultiBit(3, 1.0, low=(0.0, 0.0)), "low.*hold 3"),
-        (lambda: MultiBit(3, 1.0, high=(1.0, float("inf"), 1.0)), "high.*finite"),
-        (lambda: MultiBit(3, 1.0, rule="floor"), "rule.*best, paper"),
-        (lambda: MultiBit(3, 1.0, sampled=4), "sampled"),
-        (lambda: OneBit(10**6, 1e-16), "epsilon.*grid"),
-        (lambda: Piecewise(3, 1.0, cells=1), "cells"),
-        (lambda: Gaussian(3, 1.0, delta=0.0), "delta"),
-        (lambda: Gaussian(3, 1.0, delta=1e-31), "delta.*sampler"),
-        (lambda: RandomizedResponse(1, 1.0), "num_classes"),
-        (lambda: Collision(5, 1.0, cap=6), "cap"),
-        (lambda: Collision(5, 1.0, cap=3, buckets=3), "buckets"),
-        (lambda: Direction(5, 1.0, norm=0.0), "norm"),
-        (lambda: PrivUnit(5, 1.0, norm=1.0, candidates=1), "candidates"),
-        (lambda: Sketch(5, RandomizedResponse(3, 1.0)), "inner"),
+        (lambda: rz.MultiBit(0, 1.0), "num_features"),
+        (lambda: rz.MultiBit(3, 0.0), "epsilon"),
+        (lambda: rz.MultiBit(3, float("nan")), "epsilon"),
+        (lambda: rz.MultiBit(3, 1.0, low=1.0), "high.*Drop constant columns"),
+        (lambda: rz.MultiBit(3, 1.0, low=(0.0, 0.0)), "low.*hold 3"),
+        (lambda: rz.MultiBit(3, 1.0, high=(1.0, float("inf"), 1.0)), "high.*finite"),
+        (lambda: rz.MultiBit(3, 1.0, rule="floor"), "rule.*best, paper"),
+        (lambda: rz.MultiBit(3, 1.0, sampled=4), "sampled"),
+        (lambda: rz.OneBit(10**6, 1e-16), "epsilon.*grid"),
+        (lambda: rz.Piecewise(3, 1.0, cells=1), "cells"),
+        (lambda: rz.Gaussian(3, 1.0, delta=0.0), "delta"),
+        (lambda: rz.Gaussian(3, 1.0, delta=1e-31), "delta.*sampler"),
+        (lambda: rz.RandomizedResponse(1, 1.0), "num_classes"),
+        (lambda: rz.Collision(5, 1.0, cap=6), "cap"),
+        (lambda: rz.Collision(5, 1.0, cap=3, buckets=3), "buckets"),
+        (lambda: rz.Direction(5, 1.0, norm=0.0), "norm"),
+        (lambda: rz.PrivUnit(5, 1.0, norm=1.0, candidates=1), "candidates"),
+        (lambda: rz.Sketch(5, rz.RandomizedResponse(3, 1.0)), "inner"),
         (lambda: SecretWords(b"short"), "key"),
     ],
 )
@@ -55,14 +41,14 @@ def test_wrong_settings_are_refused(build, message):
 
 
 FEATURES = [
-    MultiBit(3, 1.0),
-    OneBit(3, 1.0),
-    Laplace(3, 1.0),
-    Piecewise(3, 1.0),
-    Collision(3, 1.0, cap=2),
-    Direction(3, 1.0, norm=1.0),
-    PrivUnit(3, 1.0, norm=1.0, candidates=4),
-    Sketch(3, MultiBit(2, 1.0)),
+    rz.MultiBit(3, 1.0),
+    rz.OneBit(3, 1.0),
+    rz.Laplace(3, 1.0),
+    rz.Piecewise(3, 1.0),
+    rz.Collision(3, 1.0, cap=2),
+    rz.Direction(3, 1.0, norm=1.0),
+    rz.PrivUnit(3, 1.0, norm=1.0, candidates=4),
+    rz.Sketch(3, rz.MultiBit(2, 1.0)),
 ]
 
 
@@ -72,7 +58,7 @@ def test_values_of_a_wrong_shape_or_kind_are_refused(randomizer):
         with pytest.raises(InputError, match=r"values to be numbers of shape \[users, 3\]"):
             randomizer.encode(wrong, SecretWords())
     with pytest.raises(InputError, match="users"):
-        Direction(3, 1.0, norm=1.0).encode(np.ones((2, 3)), SecretWords(), np.array([-1, 2]))
+        rz.Direction(3, 1.0, norm=1.0).encode(np.ones((2, 3)), SecretWords(), np.array([-1, 2]))
     assert len(randomizer.encode(np.ones((0, 3)), SecretWords())) == 0
 
 
@@ -82,7 +68,7 @@ def below(kind):
 
 def test_labels_outside_the_classes_count_as_the_first():
     kinds = {kind for kind in below(Labels) if kind is not Labels and kind.__module__.startswith("sfumato.")}
-    assert {RandomizedResponse, UnaryEncoding, LocalHashing, SubsetSelection} <= kinds
+    assert {rz.RandomizedResponse, rz.UnaryEncoding, rz.LocalHashing, rz.SubsetSelection} <= kinds
     for randomizer in (kind(3, 1.0) for kind in kinds):
         asked = {
             name: np.full(50, label) for name, label in (("first", 0), ("below", -1), ("above", 3), ("far", 2**62))
@@ -100,22 +86,26 @@ def test_values_outside_the_range_are_clipped():
     low, high = (0.0, -1.0), (1.0, 3.0)
     inside, outside = np.array([[0.0, 3.0]]), np.array([[-np.inf, 1e300]])
     middle, missing = np.array([[0.5, 3.0]]), np.array([[np.nan, np.inf]])
-    for randomizer in (MultiBit(2, 1.0, low, high), OneBit(2, 1.0, low, high), Piecewise(2, 1.0, low, high, sampled=1)):
+    for randomizer in (
+        rz.MultiBit(2, 1.0, low, high),
+        rz.OneBit(2, 1.0, low, high),
+        rz.Piecewise(2, 1.0, low, high, sampled=1),
+    ):
         assert randomizer.pmf(inside[0]) == randomizer.pmf(outside[0])
         assert randomizer.pmf(middle[0]) == randomizer.pmf(missing[0])
-    laplace = Laplace(2, 1.0, low, high)
+    laplace = rz.Laplace(2, 1.0, low, high)
     one, two = (laplace.encode(values, SecretWords(bytes(32))).values for values in (inside, outside))
     assert (one == two).all()
 
 
 def test_reports_are_new_unless_the_key_is_given():
     values = np.full((200, 5), 0.5)
-    one, two = (OneBit(5, 1.0).encode(values, SecretWords()).values for _ in range(2))
+    one, two = (rz.OneBit(5, 1.0).encode(values, SecretWords()).values for _ in range(2))
     assert (one != two).any()
-    three, four = (OneBit(5, 1.0).encode(values, SecretWords(bytes(32))).values for _ in range(2))
+    three, four = (rz.OneBit(5, 1.0).encode(values, SecretWords(bytes(32))).values for _ in range(2))
     assert (three == four).all()
     source = SecretWords(bytes(32))
-    assert (OneBit(5, 1.0).encode(values, source).values != OneBit(5, 1.0).encode(values, source).values).any()
+    assert (rz.OneBit(5, 1.0).encode(values, source).values != rz.OneBit(5, 1.0).encode(values, source).values).any()
 
 
 def test_subsets_are_uniform_and_distinct():

@@ -8,52 +8,35 @@ import pytest
 from mpmath import mp, mpf
 from scipy import sparse
 
+from sfumato import randomizers as rz
 from sfumato.collect._questions import Links
 from sfumato.noise.coins import SecretWords
-from sfumato.randomizers import (
-    PGC,
-    Collision,
-    Direction,
-    Gaussian,
-    Laplace,
-    LocalHashing,
-    MultiBit,
-    NeighborLists,
-    OneBit,
-    Piecewise,
-    PrivUnit,
-    RandomizedResponse,
-    Reports,
-    Sketch,
-    SubsetSelection,
-    UnaryEncoding,
-)
 from sfumato.randomizers._randomizer import Layout
 
 WORDS = 2**64
 
 # Bits of a report, by hand: values of ceil(log2 N) bits, drawn features of ceil(log2 d) bits or d bits in all.
 BITS = [
-    (MultiBit(1433, 1.0), 1 * (1 + 11)),
-    (MultiBit(1433, 4.0), 2 * (1 + 11)),
-    (MultiBit(1433, 8.0, sampled=130), 130 * (1 + 11)),
-    (MultiBit(1433, 8.0, sampled=131), 131 + 1433),
-    (MultiBit(3, 8.0, sampled=3), 3),
-    (OneBit(1433, 1.0), 1433),
-    (PGC(1433, 1.0), 1433),
-    (Piecewise(1433, 1.0), 1 * (10 + 11)),
-    (Piecewise(2, 5.0, sampled=2, cells=8), 2 * 3),
-    (Laplace(2, 1.0), 2 * 28),
-    (Gaussian(2, 1.0, delta=1e-6), 2 * 28),
-    (Collision(1433, 1.0, cap=30, buckets=64), 6),
-    (Collision(1433, 1.0, cap=30, buckets=65), 7),
-    (Direction(1433, 1.0, norm=5.0), 1),
-    (PrivUnit(64, 1.0, norm=1.0, candidates=256), 8),
-    (Sketch(1433, Direction(64, 1.0, norm=5.0)), 1),
-    (RandomizedResponse(7, 1.0), 3),
-    (SubsetSelection(7, 0.5, size=3), 6),
-    (UnaryEncoding(100, 1.0), 100),
-    (LocalHashing(1000, 1.0), 2),
+    (rz.MultiBit(1433, 1.0), 1 * (1 + 11)),
+    (rz.MultiBit(1433, 4.0), 2 * (1 + 11)),
+    (rz.MultiBit(1433, 8.0, sampled=130), 130 * (1 + 11)),
+    (rz.MultiBit(1433, 8.0, sampled=131), 131 + 1433),
+    (rz.MultiBit(3, 8.0, sampled=3), 3),
+    (rz.OneBit(1433, 1.0), 1433),
+    (rz.PGC(1433, 1.0), 1433),
+    (rz.Piecewise(1433, 1.0), 1 * (10 + 11)),
+    (rz.Piecewise(2, 5.0, sampled=2, cells=8), 2 * 3),
+    (rz.Laplace(2, 1.0), 2 * 28),
+    (rz.Gaussian(2, 1.0, delta=1e-6), 2 * 28),
+    (rz.Collision(1433, 1.0, cap=30, buckets=64), 6),
+    (rz.Collision(1433, 1.0, cap=30, buckets=65), 7),
+    (rz.Direction(1433, 1.0, norm=5.0), 1),
+    (rz.PrivUnit(64, 1.0, norm=1.0, candidates=256), 8),
+    (rz.Sketch(1433, rz.Direction(64, 1.0, norm=5.0)), 1),
+    (rz.RandomizedResponse(7, 1.0), 3),
+    (rz.SubsetSelection(7, 0.5, size=3), 6),
+    (rz.UnaryEncoding(100, 1.0), 100),
+    (rz.LocalHashing(1000, 1.0), 2),
 ]
 
 
@@ -101,7 +84,7 @@ def test_the_ends_of_the_layout_are_decoded(case, many):
     layout, like = randomizer.layout, many(randomizer, values[0], 1, SecretWords(bytes(32)))
     for value, first in product((layout.low, layout.high), (0, layout.of - layout.count)):
         indices = None if like.indices is None else (first + np.arange(layout.count, dtype=like.indices.dtype))[None]
-        report = Reports(np.full_like(like.values, value), indices, like.users)
+        report = rz.Reports(np.full_like(like.values, value), indices, like.users)
         assert report.values.min() == value
         assert np.isfinite(randomizer.estimate(report).toarray()).all()
 
@@ -114,8 +97,8 @@ def loss(thresholds, more=0):
 
 
 def requested(randomizer):
-    """What a user was to spend at most: for PGC on every feature."""
-    return randomizer.epsilon * (randomizer.num_features if isinstance(randomizer, PGC) else 1)
+    """What a user was to spend at most: for rz.PGC on every feature."""
+    return randomizer.epsilon * (randomizer.num_features if isinstance(randomizer, rz.PGC) else 1)
 
 
 def test_epsilon_follows_from_the_thresholds(budgeted_case):
@@ -131,7 +114,7 @@ def test_epsilon_follows_from_the_thresholds(budgeted_case):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 7.3])
 @pytest.mark.parametrize("num_features", [1, 3, 1433])
 def test_laplace_follows_from_its_thresholds(epsilon, num_features):
-    laplace = Laplace(num_features, epsilon)
+    laplace = rz.Laplace(num_features, epsilon)
     steps, scale, parts = (laplace.thresholds[name] for name in ("steps", "scale", "parts"))
     assert (type(steps), type(scale), parts) == (int, int, num_features)
     assert Fraction(parts * steps, scale) <= Fraction(laplace.total_epsilon)
@@ -141,7 +124,7 @@ def test_laplace_follows_from_its_thresholds(epsilon, num_features):
 
 
 def failure(noise_multiplier, epsilon):
-    """The exact delta of Gaussian noise."""
+    """The exact delta of rz.Gaussian noise."""
     with mp.workdps(60):
         z, e = mpf(noise_multiplier), mpf(epsilon)
         return mp.ncdf(1 / (2 * z) - e * z) - mp.exp(e) * mp.ncdf(-1 / (2 * z) - e * z)
@@ -150,7 +133,7 @@ def failure(noise_multiplier, epsilon):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 7.3])
 @pytest.mark.parametrize(("num_features", "delta"), [(1, 1e-6), (3, 1e-10), (1433, 1e-10)])
 def test_gaussian_follows_from_its_thresholds(epsilon, num_features, delta):
-    gaussian = Gaussian(num_features, epsilon, delta=delta)
+    gaussian = rz.Gaussian(num_features, epsilon, delta=delta)
     steps, stddev, parts, stated = (
         gaussian.thresholds[name] for name in ("steps", "stddev", "parts", "noise_multiplier")
     )
@@ -169,7 +152,7 @@ def test_gaussian_follows_from_its_thresholds(epsilon, num_features, delta):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_lists_follow_from_their_thresholds(epsilon, share):
-    lists = NeighborLists(epsilon, share)
+    lists = rz.NeighborLists(epsilon, share)
     degree = Fraction(lists.thresholds["degree_steps"], 2**20)
     assert degree <= Fraction(epsilon) * Fraction(share) < degree + Fraction(1, 2**20)
     with mp.workdps(50):
@@ -185,10 +168,10 @@ def test_lists_follow_from_their_thresholds(epsilon, share):
 @pytest.mark.parametrize("num_users", [2, 8, 9, 33])
 def test_lists_lie_in_the_layout_of_a_schema(num_users):
     degree, bits = Links(num_users, "00" * 32, 0.5).layouts
-    reports = NeighborLists(0.5).encode(sparse.csr_matrix(np.ones((num_users, num_users))), SecretWords(bytes(32)))
+    reports = rz.NeighborLists(0.5).encode(sparse.csr_matrix(np.ones((num_users, num_users))), SecretWords(bytes(32)))
     assert degree == Layout(1, -num_users, 2 * num_users)
     assert bits == Layout(num_users - 1, 0, 1)
-    assert degree.bits + bits.bits == NeighborLists(0.5).bits(num_users)
+    assert degree.bits + bits.bits == rz.NeighborLists(0.5).bits(num_users)
     assert degree.low <= reports.degrees.min() <= reports.degrees.max() <= degree.high
     assert np.unpackbits(reports.bits, axis=1, bitorder="little")[:, num_users:].sum() == 0
 
