@@ -27,7 +27,10 @@ for name in {halted}:
     sys.modules[name] = None
 """
 COMMANDS = """
+from functools import partial
 from sfumato.cli import invoke
+from sfumato.datasets import _loading
+_loading.campus = partial(_loading.campus, 300)
 results = []
 for command in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()

@@ -77,6 +77,7 @@ def test_the_pilot_gives_the_rest_to_features_where_links_are_noise():
     assert accuracy > fit(Linear(), NODE, graph, 8.0)[1] - 0.04
 
 
+@pytest.mark.soak
 def test_links_that_say_nothing_do_not_win_by_chance():
     """Rows of links that are noise have a correlation with labels too, by chance: about twice its spread is no signal.
 

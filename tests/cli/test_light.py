@@ -37,15 +37,9 @@ def test_the_default_at_edge_level_trains_verifies_and_predicts_without_torch(tm
     run, unit = tmp_path / "run", ("--unit", "edge", "--epsilon", 1, "--delta", 1e-6)
     train = ("train", "auto", "--dataset", "campus", *unit, "--no-controls", *threads, "--out", run)
     predict = ("predict", run, "--out", tmp_path / "predictions.csv")
-    found = loaded(HEAVY, train, ("verify", run), predict, ("evaluate", run), ("cite", run))
+    found = loaded(HEAVY, train, ("verify", run), predict, ("evaluate", run), ("cite", run), nodes=300)
     assert found == {"train": [], "verify": [], "predict": [], "evaluate": [], "cite": []}
     assert json.loads((run / "release" / "certificate.json").read_text())["method"] == "label-messages"
-
-
-def test_its_report_is_written_without_torch(tmp_path):
-    run, unit = tmp_path / "run", ("--unit", "edge", "--epsilon", 1, "--delta", 1e-6)
-    train = ("train", "auto", "--dataset", "campus", *unit, "--no-controls", "--out", run)
-    assert loaded(HEAVY[:2], train, ("report", run), nodes=300) == {"train": [], "report": []}
 
 
 def test_what_needs_torch_loads_it_with_the_number_of_threads_that_was_asked_for():

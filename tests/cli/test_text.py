@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6", "--threads", "1", "--json", "--assume-public")
-NODE = (
+NODE = [
     "--unit",
     "node",
     "--max-degree",
@@ -21,7 +21,7 @@ NODE = (
     "1",
     "--json",
     "--assume-public",
-)
+]
 WORDS = (("graph", "edge", "node"), ("noise", "budget", "ledger"))
 
 
@@ -213,6 +213,7 @@ def test_an_absent_encoder_package_is_told_before_anything_is_charged(refused, p
 
 
 @pytest.mark.data
+@pytest.mark.soak
 def test_published_papers_end_to_end(sfumato, data_dir, tmp_path):
     papers = ["--dataset", "text/citeseer_text", "--data-dir", data_dir]
     options = [*papers, "--text-features", "hashing:512", *EDGE, "--no-controls", "--out", tmp_path / "run"]

@@ -8,47 +8,29 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import sfumato.randomizers
+from sfumato import randomizers as rz
 from sfumato.errors import InputError
 from sfumato.noise.coins import SecretWords
-from sfumato.randomizers import (
-    PGC,
-    Collision,
-    Direction,
-    Gaussian,
-    Laplace,
-    LocalHashing,
-    MultiBit,
-    NeighborLists,
-    OneBit,
-    Piecewise,
-    PrivUnit,
-    RandomizedResponse,
-    Reports,
-    Sketch,
-    SubsetSelection,
-    UnaryEncoding,
-)
 from sfumato.randomizers._randomized_response import Labels
 from sfumato.randomizers._randomizer import Randomizer
 from sfumato.randomizers._values import dense
 
 RANGE = {"low": -1.0, "high": 3.0}
 SETTINGS = {
-    MultiBit: [MultiBit(4, 1.0, **RANGE), MultiBit(4, 1.0, sampled=3, **RANGE)],
-    OneBit: [OneBit(4, 1.0, **RANGE)],
-    PGC: [PGC(4, 1.0, **RANGE)],
-    Piecewise: [Piecewise(4, 1.0, sampled=2, **RANGE), Piecewise(4, 1.0, sampled=4, **RANGE)],
-    Laplace: [Laplace(4, 1.0, **RANGE)],
-    Gaussian: [Gaussian(4, 1.0, **RANGE)],
-    Collision: [Collision(4, 1.0, cap=2)],
-    Direction: [Direction(4, 1.0, norm=2.0)],
-    PrivUnit: [PrivUnit(4, 1.0, norm=2.0, candidates=8)],
-    Sketch: [Sketch(4, MultiBit(2, 1.0, **RANGE)), Sketch(4, Direction(2, 1.0, norm=2.0))],
-    RandomizedResponse: [RandomizedResponse(5, 1.0)],
-    SubsetSelection: [SubsetSelection(5, 1.0)],
-    UnaryEncoding: [UnaryEncoding(5, 1.0)],
-    LocalHashing: [LocalHashing(5, 1.0)],
+    rz.MultiBit: [rz.MultiBit(4, 1.0, **RANGE), rz.MultiBit(4, 1.0, sampled=3, **RANGE)],
+    rz.OneBit: [rz.OneBit(4, 1.0, **RANGE)],
+    rz.PGC: [rz.PGC(4, 1.0, **RANGE)],
+    rz.Piecewise: [rz.Piecewise(4, 1.0, sampled=2, **RANGE), rz.Piecewise(4, 1.0, sampled=4, **RANGE)],
+    rz.Laplace: [rz.Laplace(4, 1.0, **RANGE)],
+    rz.Gaussian: [rz.Gaussian(4, 1.0, **RANGE)],
+    rz.Collision: [rz.Collision(4, 1.0, cap=2)],
+    rz.Direction: [rz.Direction(4, 1.0, norm=2.0)],
+    rz.PrivUnit: [rz.PrivUnit(4, 1.0, norm=2.0, candidates=8)],
+    rz.Sketch: [rz.Sketch(4, rz.MultiBit(2, 1.0, **RANGE)), rz.Sketch(4, rz.Direction(2, 1.0, norm=2.0))],
+    rz.RandomizedResponse: [rz.RandomizedResponse(5, 1.0)],
+    rz.SubsetSelection: [rz.SubsetSelection(5, 1.0)],
+    rz.UnaryEncoding: [rz.UnaryEncoding(5, 1.0)],
+    rz.LocalHashing: [rz.LocalHashing(5, 1.0)],
 }
 ALL = [randomizer for several in SETTINGS.values() for randomizer in several]
 NUMBERS = np.nan, np.inf, -np.inf, -5.0, 7.0, 1e39, -1e300, 5e-324, np.finfo(np.float64).max
@@ -113,7 +95,7 @@ def check(randomizer):
     """Every wrong value gets, coin for coin, the report of the allowed value that it counts as."""
     usual = np.array([0, 3, 4]) if isinstance(randomizer, Labels) else VALID
     valid, words = report(randomizer, usual)
-    drawn_again = isinstance(randomizer, Collision | LocalHashing)  # a bucket that is hit already is drawn again
+    drawn_again = isinstance(randomizer, rz.Collision | rz.LocalHashing)  # a bucket that is hit already is drawn again
     for values in wrong_values(randomizer):
         found = report(randomizer, values)
         same(found, report(randomizer, randomizer.clipped(values)))
@@ -127,7 +109,7 @@ def test_every_value_has_a_report(randomizer):
 
 
 def test_no_randomizer_is_left_out():
-    exported = {getattr(sfumato.randomizers, name) for name in sfumato.randomizers.__all__}
+    exported = {getattr(rz, name) for name in rz.__all__}
     found = {
         one for one in subclasses(Randomizer) if one.__module__.startswith("sfumato.") and not inspect.isabstract(one)
     }
@@ -159,7 +141,7 @@ def test_what_is_refused_is_public_and_refused_before_a_coin(randomizer):
             randomizer.encode(wrong, source)
         assert source.given == 0
         assert "\n" not in str(caught.value)
-    if isinstance(randomizer, Direction | PrivUnit | Collision):
+    if isinstance(randomizer, rz.Direction | rz.PrivUnit | rz.Collision):
         source = Counted()
         with pytest.raises(InputError, match="users"):
             randomizer.encode(good, source, np.array([0, 1, -1]))
@@ -170,14 +152,14 @@ def test_links_that_are_no_numbers_are_no_links():
     source, other = Counted(), Counted()
     lists = np.array([[0.0, np.nan, 1.0], [np.inf, 0.0, -1.0], [0.0, 0.0, np.nan]])
     clean = np.array([[0, 0, 1], [1, 0, 1], [0, 0, 0]])
-    one = NeighborLists(2.0).encode(sparse.csr_matrix(lists), source)
-    two = NeighborLists(2.0).encode(sparse.csr_matrix(clean), other)
+    one = rz.NeighborLists(2.0).encode(sparse.csr_matrix(lists), source)
+    two = rz.NeighborLists(2.0).encode(sparse.csr_matrix(clean), other)
     assert np.array_equal(one.bits, two.bits)
     assert source.given == other.given
 
 
 @dataclass(frozen=True)
-class RefusesWhatItDraws(MultiBit):
+class RefusesWhatItDraws(rz.MultiBit):
     def encode(self, values, source, users=None):
         reports = super().encode(values, source)
         if np.isnan(dense(values)[np.arange(len(reports))[:, None], reports.indices]).any():
@@ -186,7 +168,7 @@ class RefusesWhatItDraws(MultiBit):
 
 
 @dataclass(frozen=True)
-class DrawsAgain(OneBit):
+class DrawsAgain(rz.OneBit):
     def encode(self, values, source, users=None):
         if np.isnan(dense(values)).any():
             source.bytes(8)
@@ -194,14 +176,14 @@ class DrawsAgain(OneBit):
 
 
 @dataclass(frozen=True)
-class LeavesOut(OneBit):
+class LeavesOut(rz.OneBit):
     def encode(self, values, source, users=None):
         reports = super().encode(values, source)
-        return Reports(reports.values[np.isfinite(dense(values)).all(axis=1)])
+        return rz.Reports(reports.values[np.isfinite(dense(values)).all(axis=1)])
 
 
 @dataclass(frozen=True)
-class WarnsOf(OneBit):
+class WarnsOf(rz.OneBit):
     def encode(self, values, source, users=None):
         if sparse.issparse(values) and np.isinf(values.data).any():
             warnings.warn("an entry is infinite", stacklevel=2)
@@ -209,10 +191,10 @@ class WarnsOf(OneBit):
 
 
 @dataclass(frozen=True)
-class CountsWrongLabels(UnaryEncoding):
+class CountsWrongLabels(rz.UnaryEncoding):
     def encode(self, values, source, users=None):
         reports = super().encode(values, source)
-        return Reports(np.where((values >= 0)[:, None], reports.values, 0).astype(np.uint8))
+        return rz.Reports(np.where((values >= 0)[:, None], reports.values, 0).astype(np.uint8))
 
 
 PLANTED = {

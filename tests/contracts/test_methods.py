@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from contracts_quick import quick
 
 import sfumato as sf
 from sfumato import verify
@@ -53,7 +54,7 @@ PILOTED = {("piloted-messages", "aggregate/2"), ("promised-messages", "aggregate
 
 def plan_of(name, unit):
     budget = None if unit == "none" else BUDGET
-    return method_named(name).calibrate(budget, UNITS[unit], GRAPH.public_facts(UNITS[unit]))
+    return quick(name).calibrate(budget, UNITS[unit], GRAPH.public_facts(UNITS[unit]))
 
 
 def supports(name, unit):
@@ -159,7 +160,7 @@ class TestEveryPrivatePlan:
 
     def test_depends_on_public_facts_alone(self, name, unit):
         facts = OTHER.public_facts(UNITS[unit])
-        assert method_named(name).calibrate(BUDGET, UNITS[unit], facts) == plan_of(name, unit)
+        assert quick(name).calibrate(BUDGET, UNITS[unit], facts) == plan_of(name, unit)
 
     def test_ledger_and_certificate_say_what_was_planned(self, name, unit):
         fitted = fitted_of(name, unit)

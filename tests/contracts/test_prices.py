@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from contracts_forgery import event, everywhere, problems, release, rewrite
+from contracts_quick import quick
 
 import sfumato as sf
 from sfumato.catalog import METHODS
@@ -29,7 +30,7 @@ def graph_of(seed=0):
 @pytest.mark.parametrize("name", sorted({*OWNED} - NO_PRICE - INCIDENT_ONLY))
 def test_a_run_under_owned_arcs_states_prices_that_verify(name, unit, tmp_path):
     graph = graph_of()
-    fitted = METHODS[name]().calibrate(sf.Budget(1.0, 1e-3), unit, graph.public_facts(unit)).fit(graph)
+    fitted = quick(name).calibrate(sf.Budget(1.0, 1e-3), unit, graph.public_facts(unit)).fit(graph)
     values = fitted.certificate.values
     epsilons = [price["epsilon"] for price in values["prices"]]
     if name in READS_NO_ARCS:
@@ -65,16 +66,14 @@ def cheaper(values):
 
 def test_the_page_of_a_run_shows_them(tmp_path):
     graph = graph_of()
-    fitted = (
-        METHODS["label-messages"]().calibrate(sf.Budget(1.0, 1e-3), UNITS[0], graph.public_facts(UNITS[0])).fit(graph)
-    )
+    fitted = quick("label-messages").calibrate(sf.Budget(1.0, 1e-3), UNITS[0], graph.public_facts(UNITS[0])).fit(graph)
     assert "1 arc, epsilon = " in run_page(read_run(fitted.save(tmp_path / "run")))
 
 
 @pytest.mark.parametrize("name", sorted(NO_PRICE))
 def test_a_run_without_a_proved_price_states_none(name, tmp_path):
     graph = graph_of()
-    fitted = METHODS[name]().calibrate(sf.Budget(1.0, 1e-3), UNITS[0], graph.public_facts(UNITS[0])).fit(graph)
+    fitted = quick(name).calibrate(sf.Budget(1.0, 1e-3), UNITS[0], graph.public_facts(UNITS[0])).fit(graph)
     assert fitted.certificate.values.get("prices") is None
     assert verify(fitted.save(tmp_path / "run")).problems == ()
 
@@ -82,8 +81,8 @@ def test_a_run_without_a_proved_price_states_none(name, tmp_path):
 def test_other_units_state_none(tmp_path):
     graph = graph_of()
     for method, unit in (
-        (sf.GAP(), sf.EdgeLevel(directed=False)),
-        (METHODS["graph-split"](), sf.NodeLevel(arcs="incident")),
+        (quick("gap"), sf.EdgeLevel(directed=False)),
+        (quick("graph-split"), sf.NodeLevel(arcs="incident")),
     ):
         fitted = method.calibrate(sf.Budget(1.0, 1e-3), unit, graph.public_facts(unit)).fit(graph)
         assert "prices" not in fitted.certificate.values

@@ -195,6 +195,7 @@ def test_too_few_edges_are_refused():
 
 
 @pytest.mark.data
+@pytest.mark.soak
 def test_more_budget_finds_more_links_of_cora(data_dir):
     graph = load_dataset("planetoid/cora", data_dir=data_dir)
     low, high = (found_again(LinkPrediction(epsilon), graph).auc for epsilon in (0.5, 9.0))

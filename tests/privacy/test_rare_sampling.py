@@ -66,9 +66,13 @@ RARE = [
     (PoissonGaussianEvent(1e-5, 1.0, 10**6), 1e-8),
     (PoissonGaussianEvent(1e-5, 1.0, 10**6, "replace"), 1e-8),
 ]
+AT_NIGHT = (2, 3, 5, 6)
 
 
-@pytest.mark.parametrize(("event", "delta"), RARE)
+@pytest.mark.parametrize(
+    ("event", "delta"),
+    [pytest.param(*case, marks=[pytest.mark.soak] * (at in AT_NIGHT)) for at, case in enumerate(RARE)],
+)
 def test_rare_sampling_is_exact_to_a_thousandth(event, delta):
     value = epsilon([event], delta)
     claimed, less = exact_delta(event, value, 0.999 * value)
