@@ -149,14 +149,6 @@ def test_a_model_that_found_nothing_in_features_says_so(name):
     assert graph_free.unused_features(public, {"network.weight": np.zeros(3)}) == ()
 
 
-def test_private_labels_are_refused():
-    graph = xor(300)
-    with pytest.raises(sf.errors.UnsupportedUnitError, match="no proof under unit 'node'"):
-        GraphFree().calibrate(
-            sf.Budget(1, 1e-6), sf.NodeLevel(), graph.public_facts(sf.NodeLevel(), assume_public=True)
-        )
-
-
 @pytest.mark.parametrize("kind", ["linear", "network"])
 def test_the_unit_of_a_column_changes_no_prediction(kind, monkeypatch):
     """Ages in years or in days: the models learn on one scale, and read rows as they are."""

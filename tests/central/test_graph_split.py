@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato import verify
 from sfumato.central import _graph_split as module
 from sfumato.central._arrivals import graph_free, reads_features_alone
 from sfumato.central._two_layers import own_scores
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.errors import InputError
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.verify._methods import rules_of
@@ -109,12 +108,6 @@ def test_groups_with_absent_nodes_are_left_out_under_remove_alone(monkeypatch):
     assert told == [True, False]
 
 
-@pytest.mark.parametrize("unit", [sf.EdgeLevel(directed=False), sf.RecordLevel()])
-def test_other_units_are_refused(unit):
-    with pytest.raises(UnsupportedUnitError, match="NodeLevel"):
-        sf.GraphSplit().calibrate(sf.Budget(1.0, 1e-6), unit, GRAPH.public_facts(unit))
-
-
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [("num_groups", 200, "sampling_prob"), ("steps", 20, "steps"), ("width", 9, "shape"), ("dropout", 1.0, "dropout"),
@@ -151,32 +144,3 @@ def test_the_verifier_names_what_the_number_of_groups_decides():
     (planned,), (release,) = rules.releases(certificate), certificate["releases"]
     (problem,) = planned.faults("", release)
     assert problem == "event.sampling_prob: expected 0.25, as settings and public facts say, got 0.5"
-
-
-def test_a_saved_run_verifies_and_predicts_the_same(tmp_path):
-    run = fitted(epsilon=4.0)
-    folder = run.save(tmp_path / "run")
-    assert verify.verify(folder).valid
-    assert np.array_equal(sf.load(folder).predict(GRAPH), run.predict(GRAPH))
-
-
-def test_a_graph_without_features_is_refused_before_anything_is_charged():
-    with pytest.raises(InputError, match="features"):
-        fitted(graph=replace(GRAPH, x=None, feature_names=()))
-
-
-@pytest.mark.parametrize("relation", ["remove", "replace"])
-def test_steps_have_the_noise_the_clip_and_the_sampling_that_are_charged(monkeypatch, relation):
-    seen, real = [], module.split_steps
-
-    def spied(network, start, settings, key, **more):
-        seen.append((settings, more["leave_out"]))
-        return real(network, start, settings, key, **more)
-
-    monkeypatch.setattr(module, "split_steps", spied)
-    run = fitted(sf.NodeLevel(arcs="incident", relation=relation), l2_clip_norm=0.07)
-    ((settings, leave_out),), event = seen, run.plan.event("network")
-    assert settings.noise_multiplier == event.noise_multiplier
-    assert (settings.sampling_prob, settings.steps) == (event.sampling_prob, event.steps)
-    assert settings.l2_clip_norm == 0.07
-    assert leave_out == (relation == "remove")

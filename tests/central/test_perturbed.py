@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import _edgerand as edgerand
-from sfumato.central import _lapgraph as lapgraph
-from sfumato.central import _lpgnet as lpgnet
-from sfumato.central import _perturbed
 from sfumato.central._edgerand import EdgeRand
 from sfumato.central._lapgraph import LapGraph
 from sfumato.central._lpgnet import LPGNet
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.errors import InputError
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.events import LaplaceEvent, PureEvent
 from sfumato.record.ledger import Release
@@ -65,13 +61,6 @@ def test_without_privacy_the_true_topology_is_read(method):
         assert (sources < targets).all()
 
 
-@pytest.mark.parametrize("method", METHODS, ids=name_of)
-@pytest.mark.parametrize("unit", [sf.NodeLevel(max_out_degree=5), sf.NodeLevel(arcs="incident"), sf.RecordLevel()])
-def test_units_without_a_proof_are_refused(method, unit):
-    with pytest.raises(UnsupportedUnitError):
-        method.calibrate(sf.Budget(4.0, 1e-6), unit, graph().public_facts(unit))
-
-
 def test_the_number_of_edges_is_charged_unless_it_is_public_or_not_needed():
     facts = graph().public_facts(EDGE)
 
@@ -100,23 +89,6 @@ def test_learns_from_links_where_there_is_next_to_no_noise(method):
     assert right.mean() > 0.6
 
 
-@pytest.mark.parametrize(
-    ("method", "draw"), [(EdgeRand(epochs=1), "randomized_pairs"), (LapGraph(epochs=1), "largest_pairs")]
-)
-def test_pairs_and_their_number_are_drawn_at_the_epsilon_that_is_charged(monkeypatch, method, draw):
-    """A third less or more noise than the ledger says is seen here; tests/soundness has the laws themselves."""
-    seen = []
-    for module, name in (
-        (_perturbed, "noisy_edge_count"),
-        (edgerand if draw == "randomized_pairs" else lapgraph, draw),
-    ):
-        real = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *told, real=real: seen.append(told[2]) or real(*told))
-    fitted = fit(method, budget=sf.Budget(2.0, 0.0))
-    assert seen == [release.event.epsilon for release in fitted.plan.releases]
-    assert seen == pytest.approx([0.02, 1.98])
-
-
 def test_pure_costs_that_do_not_fall_with_noise_never_exceed_the_budget(monkeypatch):
     fixed = Release("fixed", PureEvent(1.0), (1,), 0)
     real = LPGNet.releases
@@ -132,15 +104,6 @@ def test_noise_whose_sampler_needs_a_delta_is_not_pure(monkeypatch):
     with pytest.raises(InputError, match="to have a delta above 0"):
         LPGNet().calibrate(PURE, EDGE, facts)
     assert LPGNet().calibrate(sf.Budget(4.0, 1e-6), EDGE, facts).delta_sampler > 0
-
-
-@pytest.mark.parametrize(("unit", "scale"), [(EDGE, 2.0), (ARC, 1.0)])
-def test_counts_of_lpgnet_have_noise_for_both_ends(monkeypatch, unit, scale):
-    seen = []
-    real = lpgnet.noisy_counts
-    monkeypatch.setattr(lpgnet, "noisy_counts", lambda *told: seen.append(told[2]) or real(*told))
-    fit(LPGNet(num_hops=2, epochs=1), unit, sf.Budget(2.0, 0.0))
-    assert [float(one) for one in seen] == pytest.approx([scale, scale])
 
 
 @pytest.mark.parametrize(

@@ -73,34 +73,6 @@ def test_what_is_released_moves_by_at_most_one(handed, public):
         assert np.abs(pairs - others[0]).sum() <= (1 if graph.train_mask[record] else 0)
 
 
-@pytest.mark.parametrize("relation", ["remove", "replace"])
-def test_the_noise_of_pairs_rows_and_test_is_what_was_charged(monkeypatch, relation):
-    """Its standard deviation over the largest change of each sum, in steps, is the multiplier of the event."""
-    drawn = {}
-    real, real_sums = promised_releases.noisy, promised_releases.noisy_group_sums
-
-    def watched(sums, stddev, key):
-        drawn[sums.shape] = stddev
-        return real(sums, stddev, key)
-
-    def watched_sums(rows, groups, num_groups, noise, key):
-        drawn["test"] = noise
-        assert np.linalg.norm(rows, axis=1).max() <= 1
-        return real_sums(rows, groups, num_groups, noise, key)
-
-    monkeypatch.setattr(promised_releases, "noisy", watched)
-    monkeypatch.setattr(promised_releases, "noisy_group_sums", watched_sums)
-    monkeypatch.setattr("sfumato.central._promised.hop_pays", lambda *_: True)
-    graph = graph_of(max_degree=60)
-    plan = plan_for(graph, unit=sf.NodeLevel(arcs="incident", relation=relation), epochs=1)
-    plan.fit(graph)
-    apart = 2 if relation == "replace" else 1
-    grid = promised_releases.GRID * apart
-    assert drawn[3, 3] == pytest.approx(grid * plan.event("pairs").noise_multiplier)
-    assert drawn[graph.num_nodes, 3] == pytest.approx(grid * np.sqrt(6) * plan.event("aggregate/1").noise_multiplier)
-    assert drawn["test"] == pytest.approx(apart * plan.event("test").noise_multiplier)
-
-
 def test_senders_have_no_row_and_rows_are_for_their_own_node(tmp_path):
     graph = with_public_degrees(graph_of())
     fitted = plan_for(graph).fit(graph)

@@ -140,12 +140,6 @@ def test_a_plan_is_for_its_own_target_and_range():
         plan.fit(BASE)
 
 
-def test_accuracies_after_every_step_are_refused():
-    graph = GRAPHS["number"]
-    with pytest.raises(InputError, match="They have no accuracy"):
-        sf.MLP().calibrate(BUDGETS["edge"], EDGE, graph.public_facts(EDGE)).fit(graph, measure=True)
-
-
 @pytest.mark.filterwarnings("ignore::sfumato.errors.SfumatoWarning")
 @pytest.mark.parametrize(("unit", "method"), [(EDGE, "gap"), (NoPrivacy(), "gap"), (NODE, "mlp")])
 def test_auto_chooses_among_those_that_learn_the_target(unit, method):

@@ -1,15 +1,6 @@
 """Bad input: one line on standard error, exit code 2, nothing on standard output, nothing written."""
 
-import io
-import os
-import pickle
-import zipfile
-from pathlib import Path
-
-import numpy as np
 import pytest
-import scipy.io
-import scipy.sparse
 
 NODES = "id,age,dorm,year\n" + "".join(
     f"{v},{20 + v},{'north' if v % 2 else 'south'},{2004 + v % 2}\n" for v in range(1, 13)
@@ -53,27 +44,11 @@ def files(tmp_path):
 
 BAD_TABLES = [
     ("text-among-numbers", {"nodes": swap(NODES, ",21,", ",old,")}, "text at node 1."),
-    ("unknown-node-in-edges", {"edges": EDGES + "3,99\n"}, "an unknown node in column 'target'"),
-    ("negative-id-in-edges", {"edges": EDGES + "-3,2\n"}, "an unknown node in column 'source'"),
-    ("missing-end-of-edge", {"edges": EDGES + "3,\n"}, "no node in column 'target'"),
-    ("empty-node-table", {"nodes": "id,age,dorm,year\n", "edges": "source,target\n"}, "at least one row"),
-    ("empty-node-file", {"nodes": ""}, "Add a header row"),
-    ("duplicate-node", {"nodes": NODES + "5,30,north,2004\n"}, "in rows 6 and 14"),
-    ("node-without-id", {"nodes": NODES + ",30,north,2004\n"}, "Expected an id in every row"),
-    ("label-all-missing", {"nodes": column(NODES, 3, lambda i: "")}, "all are missing"),
     ("one-class", {"nodes": column(NODES, 3, lambda i: "2004")}, "at least 2 classes"),
     ("no-labeled-training-node", {"nodes": column(NODES, 3, lambda i: "2004" if i == 11 else "")}, "classes"),
-    ("regression-target", {"nodes": column(NODES, 3, lambda i: f"{i + 0.5}")}, "To learn a number declare"),
-    ("ragged-row", {"nodes": NODES + "13,30\n"}, "row 14 has 2"),
-    ("one-edge-column", {"edges": "source\n1\n"}, "two columns of node ids"),
-    ("no-header", {"edges": "1,2\n2,3\n"}, "to name the columns"),
     ("schema-unknown-key", {"schema": "max_degre = 4"}, "Did you mean 'max_degree'?"),
     ("schema-not-toml", {"schema": "classes = ["}, "schema.toml"),
-    ("schema-degree-broken", {"schema": "max_degree = 1"}, "at most max_degree=1"),
-    ("schema-other-width", {"schema": "num_features = 9"}, "num_features=9"),
     ("schema-misspelled-column", {"schema": "[columns.agge]\nmin = 0"}, "Did you mean 'age'?"),
-    ("schema-absent-column", {"schema": "[columns.height]\nmin = 0"}, "'height'"),
-    ("schema-other-classes", {"schema": "classes = [1999]"}, "some of the classes 1999"),
 ]
 
 
@@ -248,39 +223,6 @@ def test_a_key_of_another_kind_is_refused_before_training(files, refused, tmp_pa
     pem.touch(0o600)
     pem.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     refused("Ed25519", "train", "gap", *files(), *EDGE, "--sign-key", pem, "--out", tmp_path / "run")
-
-
-def test_a_truncated_mat_file_is_refused(refused, tmp_path):
-    folder = tmp_path / "facebook100"
-    folder.mkdir()
-    whole = folder / "Whole1.mat"
-    adjacency = scipy.sparse.csc_matrix(np.ones((40, 40)) - np.eye(40))
-    scipy.io.savemat(whole, {"A": adjacency, "local_info": np.full((40, 7), 3.0)})
-    content = whole.read_bytes()
-    (folder / "Half1.mat").write_bytes(content[: len(content) // 2])
-    arguments = ["train", "gap", "--dataset", "facebook100/Half1", "--data-dir", tmp_path, *EDGE]
-    refused("damaged, truncated", *arguments, "--out", tmp_path / "run")
-
-
-class Attack:
-    """Pickles as a call of ``os.system``."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.path}",)
-
-
-def test_a_malicious_pickle_is_refused_and_not_run(refused, tmp_path):
-    folder = tmp_path / "npz"
-    folder.mkdir()
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "|O", "fortran_order": False, "shape": ()})
-    with zipfile.ZipFile(folder / "evil.npz", "w") as archive:
-        archive.writestr("adj_matrix.npy", header.getvalue() + pickle.dumps(Attack(tmp_path / "owned")))
-    arguments = ["train", "gap", "--dataset", "npz/evil", "--data-dir", tmp_path, *EDGE]
-    refused("nothing was run", *arguments, "--out", tmp_path / "run")
 
 
 def test_a_ledger_of_another_kind_is_refused_and_kept(files, refused, tmp_path):

@@ -72,10 +72,6 @@ def test_runs_share_a_ledger_until_it_refuses(train, sfumato, ledger, tmp_path):
     assert values["left"]["delta"] == 8e-6
 
 
-def test_a_ledger_that_does_not_exist_is_said_to_be_missing(refused, tmp_path):
-    refused("but the file does not exist. Check the path", "ledger", "show", tmp_path / "none.jsonl")
-
-
 def test_a_run_is_named_by_its_plan(train, ledger, tmp_path):
     train("one", "--ledger", ledger, "--total-epsilon", "1")
     plan = json.loads((tmp_path / "one" / "release" / "ledger.jsonl").read_text().splitlines()[0])

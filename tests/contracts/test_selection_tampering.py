@@ -120,6 +120,32 @@ def test_the_events_of_a_losing_candidate_are_those_of_its_settings(honest, tmp_
     assert f"certificate.json: candidates[{honest['node'][1]}]: {named}" in problems(run)
 
 
+def event_of(certificate):
+    return certificate["releases"][0]["event"]
+
+
+SELECTION = {
+    "fewer trials": (lambda c, _: event_of(c).update(mean_trials=40), "claim.epsilon"),
+    "a dearer rule": (lambda c, _: event_of(c).update(rule="geometric"), "claim.epsilon"),
+    "less noise": (lambda c, _: trial(c, 0)[0].update(noise_multiplier=0.1), "claim.epsilon"),
+    "no candidate": (lambda c, _: event_of(c).update(candidates=[]), "candidates"),
+    "more in each candidate": (
+        lambda c, _: [one.extend(3 * [one[0]]) for one in event_of(c)["candidates"]],
+        "candidates",
+    ),
+    "fewer draws": (lambda c, _: c["releases"][0].update(affected_coordinates=3), "affected_coordinates"),
+    "another name": (lambda c, _: c["releases"][0].update(name="aggregate/1"), "named tuned"),
+    "a closed form": (lambda c, _: c["accounting"].update(method="pld"), "accounting.method"),
+    "no caveat": (lambda c, _: c.update(caveats=[]), "caveats"),
+}
+
+
+@pytest.mark.parametrize(("change", "named"), SELECTION.values(), ids=SELECTION)
+@pytest.mark.parametrize("unit", ["node", "edge"])
+def test_the_selection_itself_is_what_was_charged(honest, tmp_path, unit, change, named):
+    assert named in problems(forge(honest, unit, tmp_path, change))
+
+
 def for_the_node_itself(certificate, loser):
     certificate["releases"][0]["visible_to"] = "the node itself"
 
