@@ -4,8 +4,10 @@ import csv
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,8 @@ import pytest
 
 from sfumato.cli import invoke
 from sfumato.graph._synthetic import campus, stochastic_block_model
+
+PATIENCE = 60
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +76,70 @@ def tables(tmp_path_factory):
         "second": write_tables(root / "second", 2, prefix="m"),
         "wider": write_tables(root / "wider", 3, num_features=5, prefix="w"),
     }
+
+
+@pytest.fixture(scope="session")
+def run_of(tables, tmp_path_factory):
+    """The folder of a run by the words of ``train``, on the first graph unless they name a data set; made once a session.
+
+    Tests must not write into its release.
+    """
+    made = {}
+
+    def run(words):
+        if words not in made:
+            made[words] = tmp_path_factory.mktemp("trained") / "run"
+            source = [] if "--dataset" in words else tables["first"]
+            assert invoke(["train", *words.split(), *source, "--no-controls", "--out", str(made[words])]) == 0
+        return made[words]
+
+    return run
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server in a process of its own."""
+
+    process: subprocess.Popen
+    url: str
+    log: Path
+
+    def wait_for(self, words):
+        """Until the log says so."""
+        deadline = time.monotonic() + PATIENCE
+        while words not in self.log.read_text():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def hang_up(self, words):
+        """Send a SIGHUP, and wait for what the log says of it."""
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for(words)
+
+    def stop(self):
+        """End as a user ends it; what it leaves with."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+
+@pytest.fixture
+def serving(tmp_path):
+    """Start ``sfumato`` with these words as a server on a free port; each must end well."""
+    begun = []
+
+    def start(*words, descriptors=1024):
+        log = tmp_path / "server.log"
+        limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", sys.executable, "-m", "sfumato"]
+        with log.open("wb") as file:
+            process = subprocess.Popen([*limited, *map(str, words), "--port", "0"], stderr=file)
+        begun.append(Served(process, "", log))
+        begun[-1].wait_for("Ctrl-C")
+        url = re.search(r" at (https?://[^/]+)/", log.read_text())[1]
+        return Served(process, url, log)
+
+    yield start
+    assert [one.stop() for one in begun] == [0] * len(begun)
 
 
 FORKS = """

@@ -8,14 +8,9 @@ SMALL = ("--size", "0.02", "--fits", "2")
 CLAIM = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6")
 
 
-@pytest.fixture(scope="module")
-def run(small_campus, tmp_path_factory):
-    """A run on the synthetic data set."""
-    from sfumato.cli import invoke
-
-    out = tmp_path_factory.mktemp("audited") / "run"
-    assert invoke(["train", "gap", "--dataset", "campus", *CLAIM, "--no-controls", "--out", str(out)]) == 0
-    return out
+@pytest.fixture
+def run(small_campus, run_of):
+    return run_of("gap --dataset campus --unit edge --epsilon 1 --delta 1e-6")
 
 
 def test_a_method_stands_and_prints_what_scripts_read(sfumato):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.cli import invoke
 from sfumato.record.ledger import canonical_json
 from sfumato.verify import verify
 
@@ -20,12 +19,10 @@ def codes(err):
     return [line.rpartition("[")[2][:-1] for line in err.splitlines() if line.startswith("Warning: ")]
 
 
-@pytest.fixture(scope="module")
-def weak(tables, tmp_path_factory):
-    """A run at delta 0.5 on a graph of 200 nodes; tests must not write into it."""
-    out = tmp_path_factory.mktemp("weak") / "run"
-    assert invoke(["train", "gap", *tables["first"], *WEAK, "--hops", "1", "--out", str(out), "--json"]) == 0
-    return out
+@pytest.fixture
+def weak(run_of):
+    """A run at delta 0.5 on a graph of 200 nodes."""
+    return run_of(f"gap {' '.join(WEAK)} --hops 1")
 
 
 def test_numbers_without_a_declared_range_are_named_where_features_are_protected(sfumato, tmp_path):

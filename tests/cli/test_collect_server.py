@@ -2,13 +2,10 @@
 
 import json
 import os
-import signal
 import socket
 import ssl
 import stat
 import subprocess
-import sys
-import time
 from contextlib import ExitStack
 
 import httpx
@@ -36,42 +33,21 @@ def folder(tmp_path, monkeypatch):
 SERVE = ("collect", "serve", "schema.json")
 
 
-def started(folder, *options, descriptors=1024):
-    """Start a server on a free port; return the process and its address, which it prints."""
-    log = folder / "server.log"
-    with log.open("wb") as file:
-        command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", sys.executable, "-m", "sfumato"]
-        process = subprocess.Popen([*command, *SERVE, "--port", "0", *options], stderr=file)
-    deadline = time.monotonic() + PATIENCE
-    while "Ctrl-C" not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return process, log.read_text().split(" at ")[1].split("/ (")[0]
-
-
-def stopped(process):
-    process.send_signal(signal.SIGTERM)
-    return process.wait(PATIENCE)
-
-
-def test_collection_is_served_closed_and_exported(folder, sfumato):
-    process, url = started(folder)
-    try:
-        token = (folder / "admin.token").read_text().strip()
-        assert stat.S_IMODE((folder / "admin.token").stat().st_mode) == 0o600
-        assert len(bytes.fromhex(token)) == 32
-        assert httpx.post(f"{url}/users", json=ADA.code).status_code == 201
-        assert httpx.post(f"{url}/reports", content=ADA.body(2)).status_code == 201
-        assert httpx.get(url, auth=("any", token)).status_code == 200
-        refused = sfumato("collect", "export", "--store", "reports.sqlite")
-        assert (refused.code, "Close it first" in refused.err) == (2, True)
-        assert not (folder / "closed.sfumato").exists()
-        closed = json.loads(sfumato("collect", "close", "--store", "reports.sqlite", "--yes", "--json").out)
-        assert closed["reports"] == 1
-        assert httpx.post(f"{url}/reports", content=ADA.body(2)).status_code == 410
-    finally:
-        assert stopped(process) == 0
+def test_collection_is_served_closed_and_exported(serving, folder, sfumato):
+    server = serving(*SERVE)
+    token = (folder / "admin.token").read_text().strip()
+    assert stat.S_IMODE((folder / "admin.token").stat().st_mode) == 0o600
+    assert len(bytes.fromhex(token)) == 32
+    assert httpx.post(f"{server.url}/users", json=ADA.code).status_code == 201
+    assert httpx.post(f"{server.url}/reports", content=ADA.body(2)).status_code == 201
+    assert httpx.get(server.url, auth=("any", token)).status_code == 200
+    refused = sfumato("collect", "export", "--store", "reports.sqlite")
+    assert (refused.code, "Close it first" in refused.err) == (2, True)
+    assert not (folder / "closed.sfumato").exists()
+    closed = json.loads(sfumato("collect", "close", "--store", "reports.sqlite", "--yes", "--json").out)
+    assert closed["reports"] == 1
+    assert httpx.post(f"{server.url}/reports", content=ADA.body(2)).status_code == 410
+    assert server.stop() == 0
     assert (
         sfumato("collect", "close", "--store", "reports.sqlite").out == f"Closed with 1 report as {closed['sha256']}.\n"
     )
@@ -83,12 +59,12 @@ def test_collection_is_served_closed_and_exported(folder, sfumato):
     assert (again.code, "new file" in again.err) == (2, True)
 
 
-def test_the_same_store_and_token_are_used_again(folder):
+def test_the_same_store_and_token_are_used_again(serving, folder):
     for expected in (201, 200):
-        process, url = started(folder)
+        server = serving(*SERVE)
         token = (folder / "admin.token").read_text()
-        assert httpx.post(f"{url}/users", json=ADA.code).status_code == expected
-        assert stopped(process) == 0
+        assert httpx.post(f"{server.url}/users", json=ADA.code).status_code == expected
+        assert server.stop() == 0
         assert (folder / "admin.token").read_text() == token
 
 
@@ -107,46 +83,36 @@ def certify():
     subprocess.run([*command.split(), *names], check=True, capture_output=True)
 
 
-def test_silent_connections_beyond_the_descriptors_stop_no_report(folder, tls):
-    process, url = started(folder, *tls, descriptors=200)
+def test_silent_connections_beyond_the_descriptors_stop_no_report(serving, folder, tls):
+    server = serving(*SERVE, *tls, descriptors=200)
     trusted = ssl.create_default_context(cafile="tls.pem")
-    try:
-        assert url.startswith("https://")
-        address = ("127.0.0.1", int(url.rsplit(":", 1)[1]))
-        with ExitStack() as stack:
-            for _ in range(300):
-                stack.enter_context(socket.create_connection(address, PATIENCE))
-            assert httpx.post(f"{url}/users", json=ADA.code, verify=trusted, timeout=5).status_code == 201
-            assert httpx.post(f"{url}/reports", content=ADA.body(2), verify=trusted, timeout=5).status_code == 201
-    finally:
-        assert stopped(process) == 0
+    assert server.url.startswith("https://")
+    address = ("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
+    with ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(address, PATIENCE))
+        assert httpx.post(f"{server.url}/users", json=ADA.code, verify=trusted, timeout=5).status_code == 201
+        assert httpx.post(f"{server.url}/reports", content=ADA.body(2), verify=trusted, timeout=5).status_code == 201
+    assert server.stop() == 0
     lines = [json.loads(line) for line in (folder / "server.log").read_text().splitlines()]
     assert {line["event"].partition(" ")[0] for line in lines} == {"Collection", "connection", "Stopped."}
     assert len(lines) < 100
 
 
-def test_a_hang_up_reads_the_certificate_again_and_ends_nothing(folder, tls):
-    process, url = started(folder, *tls)
-    address = ("127.0.0.1", int(url.rsplit(":", 1)[1]))
-    log = folder / "server.log"
+def test_a_hang_up_reads_the_certificate_again_and_ends_nothing(serving, folder, tls):
+    server = serving(*SERVE, *tls)
+    address = ("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
 
     def hung_up(words):
-        process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + PATIENCE
-        while words not in log.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        server.hang_up(words)
         return ssl.get_server_certificate(address)
 
-    try:
-        first = (folder / "tls.pem").read_text()
-        assert ssl.get_server_certificate(address).strip() == first.strip()
-        (folder / "tls.pem").write_text("no certificate")
-        assert hung_up("could not be read again").strip() == first.strip()
-        certify()
-        assert hung_up("was read again").strip() == (folder / "tls.pem").read_text().strip() != first.strip()
-    finally:
-        assert stopped(process) == 0
+    first = (folder / "tls.pem").read_text()
+    assert ssl.get_server_certificate(address).strip() == first.strip()
+    (folder / "tls.pem").write_text("no certificate")
+    assert hung_up("could not be read again").strip() == first.strip()
+    certify()
+    assert hung_up("was read again").strip() == (folder / "tls.pem").read_text().strip() != first.strip()
 
 
 @pytest.mark.parametrize(

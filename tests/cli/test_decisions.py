@@ -5,17 +5,12 @@ import json
 
 import pytest
 
-from sfumato.cli import invoke
-
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "0", "--json", "--no-controls")
 
 
-@pytest.fixture(scope="module")
-def trained(tables, tmp_path_factory):
-    """A run on the first graph; tests must not write into it."""
-    out = tmp_path_factory.mktemp("trained") / "run"
-    assert invoke(["train", "label-messages", *tables["first"], *EDGE, "--split", "50/25/25", "--out", str(out)]) == 0
-    return out
+@pytest.fixture
+def trained(run_of):
+    return run_of("label-messages --unit edge --epsilon 4 --delta 0 --split 50/25/25")
 
 
 @pytest.fixture

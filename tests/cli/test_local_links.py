@@ -9,13 +9,9 @@ import pytest
 ASKED = ("--task", "link", "--epsilon-x", "1")
 
 
-@pytest.fixture(scope="module")
-def run(tables, tmp_path_factory):
-    from sfumato.cli import invoke
-
-    out = tmp_path_factory.mktemp("links") / "run"
-    assert invoke(["train", "pgc", *tables["first"], *ASKED, "--no-controls", "--out", str(out)]) == 0
-    return out
+@pytest.fixture
+def run(run_of):
+    return run_of("pgc --task link --epsilon-x 1")
 
 
 def read(path):

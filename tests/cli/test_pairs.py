@@ -10,13 +10,9 @@ import pytest
 ASKED = ("--task", "link", "--unit", "edge", "--epsilon", "2", "--delta", "0")
 
 
-@pytest.fixture(scope="module")
-def run(small_campus, tmp_path_factory):
-    from sfumato.cli import invoke
-
-    out = tmp_path_factory.mktemp("links") / "run"
-    assert invoke(["train", "link-messages", "--dataset", "campus", *ASKED, "--no-controls", "--out", str(out)]) == 0
-    return out
+@pytest.fixture
+def run(small_campus, run_of):
+    return run_of("link-messages --dataset campus --task link --unit edge --epsilon 2 --delta 0")
 
 
 def read(path):

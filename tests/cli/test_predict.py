@@ -4,18 +4,14 @@ import json
 
 import pytest
 
-from sfumato.cli import invoke
 from sfumato.record._dataset_ledger import read_account
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-5", "--json")
 
 
-@pytest.fixture(scope="module")
-def trained(tables, tmp_path_factory):
-    """A GAP run on the first graph; tests must not write into it."""
-    out = tmp_path_factory.mktemp("trained") / "run"
-    assert invoke(["train", "gap", *tables["first"], *EDGE, "--out", str(out)]) == 0
-    return out
+@pytest.fixture
+def trained(run_of):
+    return run_of("gap --unit edge --epsilon 4 --delta 1e-5")
 
 
 @pytest.fixture

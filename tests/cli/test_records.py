@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.cli import invoke
 from sfumato.record._deployment import ASKED
 from sfumato.record.ledger import canonical_json
 from sfumato.verify import verify
@@ -100,18 +99,14 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-@pytest.fixture(scope="module")
-def trained(tables, tmp_path_factory):
+@pytest.fixture
+def trained(run_of):
     """Run folders by unit: edge, and none."""
-    root = tmp_path_factory.mktemp("trained")
-    for unit, options in (("edge", EDGE), ("none", ("--unit", "none"))):
-        arguments = ["train", "gap", *tables["first"], *options, "--no-controls", "--out", root / unit]
-        assert invoke([str(argument) for argument in arguments]) == 0
-    return root
+    return {"edge": run_of("gap --unit edge --epsilon 2 --delta 1e-5"), "none": run_of("gap --unit none")}
 
 
 def test_the_registry_gets_yaml_and_json(sfumato, trained, tmp_path):
-    run, out = trained / "edge", tmp_path / "new" / "registry.yaml"
+    run, out = trained["edge"], tmp_path / "new" / "registry.yaml"
     printed = sfumato("export", "registry", run)
     assert printed.code == 0
     assert "    # name: missing. Write the name of what is published (tier 1)." in printed.out
@@ -126,7 +121,7 @@ def test_the_registry_gets_yaml_and_json(sfumato, trained, tmp_path):
 
 @pytest.mark.parametrize("audience", ["reviewer", "public"])
 def test_pages_for_others_stand_beside_the_page_of_the_owner(sfumato, trained, audience):
-    run = trained / "edge"
+    run = trained["edge"]
     result = sfumato("report", run, "--audience", audience)
     assert (result.code, result.err) == (0, "")
     assert "holds no scores, and may leave" in result.out
@@ -140,8 +135,8 @@ def test_pages_for_others_stand_beside_the_page_of_the_owner(sfumato, trained, a
 def test_what_cannot_be_told_is_refused(refused, trained, tmp_path, command):
     words, options = [word for word in command if word in ("report", "export", "registry")], command[len(command) - 2 :]
     options = options if "--audience" in options else ()
-    refused("without a guarantee nothing of it may be published", *words, trained / "none", *options)
-    forged = Path(shutil.copytree(trained / "edge", tmp_path / "forged"))
+    refused("without a guarantee nothing of it may be published", *words, trained["none"], *options)
+    forged = Path(shutil.copytree(trained["edge"], tmp_path / "forged"))
     path = forged / "release" / "certificate.json"
     path.write_text(path.read_text().replace('"trusted curator"', '"a trusted curator"'))
     seal(forged / "release")
@@ -165,7 +160,7 @@ def test_what_cannot_be_told_is_refused(refused, trained, tmp_path, command):
     ids=["flavor", "field", "character", "length", "none", "fine"],
 )
 def test_the_verifier_checks_form_and_flavor_of_a_record(trained, tmp_path, unit, changes, named):
-    run = Path(shutil.copytree(trained / unit, tmp_path / "run"))
+    run = Path(shutil.copytree(trained[unit], tmp_path / "run"))
     values = certificate(run) | {"deployment": RECORD | changes}
     (run / "release" / "certificate.json").write_text(canonical_json(values) + "\n")
     seal(run / "release")
@@ -174,7 +169,7 @@ def test_the_verifier_checks_form_and_flavor_of_a_record(trained, tmp_path, unit
 
 
 def test_an_unknown_audience_is_refused(refused, trained):
-    refused("to be one of owner, reviewer, public, got 'king'", "report", trained / "edge", "--audience", "king")
+    refused("to be one of owner, reviewer, public, got 'king'", "report", trained["edge"], "--audience", "king")
 
 
 def seal(release):

@@ -7,21 +7,14 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="module")
-def trained(tables, tmp_path_factory):
+@pytest.fixture
+def trained(run_of):
     """Run folders by unit: edge, and none."""
-    from sfumato.cli import invoke
-
-    root = tmp_path_factory.mktemp("trained")
-    budget = ("--epsilon", "2", "--delta", "1e-5")
-    for unit, options in (("edge", budget), ("none", ())):
-        arguments = ["train", "gap", *tables["first"], "--unit", unit, *options, "--out", root / unit, "--json"]
-        assert invoke([str(argument) for argument in arguments]) == 0
-    return root
+    return {"edge": run_of("gap --unit edge --epsilon 2 --delta 1e-5"), "none": run_of("gap --unit none")}
 
 
 def test_report_of_an_edge_level_run(sfumato, trained):
-    run = trained / "edge"
+    run = trained["edge"]
     released = {path: path.read_bytes() for path in (run / "release").iterdir()}
     result = sfumato("report", run)
     assert (result.code, result.err) == (0, "")
@@ -41,13 +34,13 @@ def test_report_of_an_edge_level_run(sfumato, trained):
 
 def test_report_without_privacy(sfumato, trained, tmp_path):
     out = tmp_path / "new" / "page.html"
-    result = sfumato("report", trained / "none", "--out", out, "--json")
+    result = sfumato("report", trained["none"], "--out", out, "--json")
     assert json.loads(result.out) == {"out": str(out)}
     assert "without any guarantee" in out.read_text()
 
 
 def test_report_without_its_data(sfumato, trained, tmp_path):
-    run = Path(shutil.copytree(trained / "edge", tmp_path / "run"))
+    run = Path(shutil.copytree(trained["edge"], tmp_path / "run"))
     shutil.rmtree(run / "evaluation")
     assert sfumato("report", run).code == 0
     page = (run / "reports" / "index.html").read_text()
@@ -59,7 +52,7 @@ def test_report_without_its_data(sfumato, trained, tmp_path):
     ("out", "fragment"), [("notes.txt", "to end in .html"), ("{run}/release/page.html", "to be outside release/")]
 )
 def test_wrong_outputs_are_refused(refused, trained, out, fragment):
-    run = trained / "edge"
+    run = trained["edge"]
     before = sorted(run.rglob("*"))
     refused(fragment, "report", run, "--out", out.format(run=run))
     assert sorted(run.rglob("*")) == before
@@ -81,13 +74,13 @@ def test_folders_that_are_no_run_are_refused(refused, tmp_path):
 
 
 def test_broken_evaluation_is_named(refused, trained, tmp_path):
-    run = Path(shutil.copytree(trained / "edge", tmp_path / "run"))
+    run = Path(shutil.copytree(trained["edge"], tmp_path / "run"))
     (run / "evaluation" / "metrics.json").write_text("{")
     refused("metrics.json", "report", run)
 
 
 def test_cite(sfumato, trained):
-    private, bare = sfumato("cite", trained / "edge"), sfumato("cite", trained / "none")
+    private, bare = sfumato("cite", trained["edge"]), sfumato("cite", trained["none"])
     assert private.code == bare.code == 0
     assert "@inproceedings{sajadmanesh2023gap," in private.out
     assert "balle2018improving" in private.out

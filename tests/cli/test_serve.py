@@ -5,11 +5,8 @@ import hashlib
 import json
 import secrets
 import shutil
-import signal
 import socket
 import stat
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,24 +16,20 @@ import httpx
 import pytest
 
 from sfumato.cli import _serve as serve
-from sfumato.cli import invoke
 
 PATIENCE = 60
 
 
 @pytest.fixture(scope="module")
-def trained(tables, tmp_path_factory):
+def trained(run_of):
     """Run folders by unit: edge, node, and none."""
-    root = tmp_path_factory.mktemp("trained")
-    budget = ("--epsilon", "2", "--delta", "1e-5")
-    for method, unit, options in (
-        ("gap", "edge", budget),
-        ("linear", "node", (*budget, "--assume-public")),
-        ("gap", "none", ()),
-    ):
-        arguments = ["train", method, *tables["first"], "--unit", unit, *options, "--out", root / unit, "--json"]
-        assert invoke([str(argument) for argument in arguments]) == 0
-    return root
+    budget = "--epsilon 2 --delta 1e-5"
+    return {
+        "edge": run_of(f"gap --unit edge {budget}"),
+        "node": run_of(f"linear --unit node {budget} --assume-public"),
+        "none": run_of("gap --unit none"),
+        "absent": "absent",
+    }
 
 
 @pytest.fixture
@@ -46,87 +39,55 @@ def taken():
         yield "--port", listener.getsockname()[1]
 
 
-def started(folder, *options, descriptors=1024):
-    """Start a server on a free port; return the process and its address, which it prints."""
-    log = folder / "server.log"
-    with log.open("wb") as file:
-        limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"]
-        command = [*limited, sys.executable, "-m", "sfumato", "serve", *map(str, options), "--port", "0"]
-        process = subprocess.Popen(command, stderr=file)
-    deadline = time.monotonic() + PATIENCE
-    while "Ctrl-C" not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return process, log.read_text().split(" at ")[1].split("/predictions/")[0]
-
-
 def test_a_server_makes_sets_and_chooses(trained, refused, tables, tmp_path):
     from sfumato.cli._serve import _read
     from sfumato.method.decisions import Decision
 
-    found = _read(trained / "edge", Decision(coverage=0.8, positive="2005", threshold="cost=1:1"))
+    found = _read(trained["edge"], Decision(coverage=0.8, positive="2005", threshold="cost=1:1"))
     told = found.tell(next(iter(found.rows)))
     assert told.keys() == {"node", "predicted", "probabilities", "source", "set", "chosen"}
     assert "exchangeable" in found.about()["decided"][0]
-    refused("At node level `sfumato predict --coverage C --epsilon E`", "serve", trained / "node", "--coverage", "0.8")
+    refused("At node level `sfumato predict --coverage C --epsilon E`", "serve", trained["node"], "--coverage", "0.8")
 
 
-def stopped(process):
-    process.send_signal(signal.SIGTERM)
-    return process.wait(PATIENCE)
-
-
-def test_a_run_that_anyone_may_see_is_served_and_read_again(trained, tmp_path, sfumato):
-    run = shutil.copytree(trained / "edge", tmp_path / "run")
+def test_a_run_that_anyone_may_see_is_served_and_read_again(serving, trained, tmp_path, sfumato):
+    run = shutil.copytree(trained["edge"], tmp_path / "run")
     assert sfumato("predict", run, "--out", tmp_path / "p.csv").code == 0
     with (tmp_path / "p.csv").open() as file:
         rows = list(csv.DictReader(file))
-    process, url = started(tmp_path, run)
-    try:
-        nodes = [row["node"] for row in rows]
-        told = httpx.post(f"{url}/predictions", json={"nodes": nodes}).json()["predictions"]
-        assert [one["predicted"] for one in told] == [row["predicted"] for row in rows]
-        assert httpx.post(f"{url}/predictions", json={"nodes": nodes * 2000}).status_code == 413
-        assert (
-            httpx.get(f"{url}/run").json()["claim"]
-            == json.loads((run / "release" / "certificate.json").read_text())["claim"]
-        )
-        shutil.move(run, tmp_path / "away")
-        process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + PATIENCE
-        while "still served" not in (tmp_path / "server.log").read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert httpx.get(f"{url}/predictions/{nodes[0]}").status_code == 200
-        shutil.move(tmp_path / "away", run)
-        process.send_signal(signal.SIGHUP)
-        while "was read again" not in (tmp_path / "server.log").read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    finally:
-        assert stopped(process) == 0
+    server = serving("serve", run)
+    nodes = [row["node"] for row in rows]
+    told = httpx.post(f"{server.url}/predictions", json={"nodes": nodes}).json()["predictions"]
+    assert [one["predicted"] for one in told] == [row["predicted"] for row in rows]
+    assert httpx.post(f"{server.url}/predictions", json={"nodes": nodes * 2000}).status_code == 413
+    assert (
+        httpx.get(f"{server.url}/run").json()["claim"]
+        == json.loads((run / "release" / "certificate.json").read_text())["claim"]
+    )
+    shutil.move(run, tmp_path / "away")
+    server.hang_up("still served")
+    assert httpx.get(f"{server.url}/predictions/{nodes[0]}").status_code == 200
+    shutil.move(tmp_path / "away", run)
+    server.hang_up("was read again")
+    assert server.stop() == 0
     assert all(json.loads(line)["event"] for line in (tmp_path / "server.log").read_text().splitlines())
 
 
-def test_predictions_for_their_own_nodes_need_tokens(trained, tmp_path, monkeypatch):
+def test_predictions_for_their_own_nodes_need_tokens(serving, trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    process, url = started(tmp_path, trained / "node", "--tokens", "tokens.csv")
-    try:
-        with (tmp_path / "tokens.csv").open() as file:
-            tokens = {row["node"]: row["token"] for row in csv.DictReader(file)}
-        node, other = list(tokens)[:2]
-        for token, status in ((tokens[node], 200), (tokens[other], 401)):
-            headers = {"Authorization": f"Bearer {token}"}
-            assert httpx.get(f"{url}/predictions/{node}", headers=headers).status_code == status
-        assert httpx.post(f"{url}/predictions", json={"nodes": [node]}).status_code == 403
-    finally:
-        assert stopped(process) == 0
+    server = serving("serve", trained["node"], "--tokens", "tokens.csv")
+    with (tmp_path / "tokens.csv").open() as file:
+        tokens = {row["node"]: row["token"] for row in csv.DictReader(file)}
+    node, other = list(tokens)[:2]
+    for token, status in ((tokens[node], 200), (tokens[other], 401)):
+        headers = {"Authorization": f"Bearer {token}"}
+        assert httpx.get(f"{server.url}/predictions/{node}", headers=headers).status_code == status
+    assert httpx.post(f"{server.url}/predictions", json={"nodes": [node]}).status_code == 403
+    assert server.stop() == 0
     for name in ("tokens.csv", "serve.key"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     before = (tmp_path / "tokens.csv").read_bytes()
-    process, _ = started(tmp_path, trained / "node", "--tokens", "tokens.csv")
-    assert stopped(process) == 0
+    serving("serve", trained["node"], "--tokens", "tokens.csv")
     assert (tmp_path / "tokens.csv").read_bytes() == before
 
 
@@ -162,75 +123,57 @@ def test_bad_input_ends_with_2(trained, tmp_path, monkeypatch, sfumato, taken, u
     monkeypatch.chdir(tmp_path)
     (tmp_path / "short.key").touch(0o600)
     (tmp_path / "short.key").write_text("abc\n")
-    result = sfumato("serve", trained / unit, *taken, *options)
+    result = sfumato("serve", trained[unit], *taken, *options)
     assert (result.code, words in result.err) == (2, True)
     assert result.err.count("\n") == 1
     assert not (tmp_path / "t.csv").exists()
 
 
-def wait_for(words, log):
-    deadline = time.monotonic() + PATIENCE
-    while words not in log.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def test_a_run_for_other_eyes_does_not_take_over(trained, tmp_path, monkeypatch):
+def test_a_run_for_other_eyes_does_not_take_over(serving, trained, tmp_path, monkeypatch):
     """The server of a public run has no secret: it must not begin to serve predictions that need one."""
     monkeypatch.chdir(tmp_path)
-    run = shutil.copytree(trained / "edge", tmp_path / "run")
-    process, url = started(tmp_path, run)
-    try:
-        shutil.rmtree(run)
-        shutil.copytree(trained / "node", run)
-        process.send_signal(signal.SIGHUP)
-        wait_for("still served", tmp_path / "server.log")
-        assert httpx.get(f"{url}/run").json()["method"] == "gap"
-        assert "Invalid" not in (tmp_path / "server.log").read_text()
-    finally:
-        assert stopped(process) == 0
+    run = shutil.copytree(trained["edge"], tmp_path / "run")
+    server = serving("serve", run)
+    shutil.rmtree(run)
+    shutil.copytree(trained["node"], run)
+    server.hang_up("still served")
+    assert httpx.get(f"{server.url}/run").json()["method"] == "gap"
+    assert "Invalid" not in (tmp_path / "server.log").read_text()
+    assert server.stop() == 0
     assert not (tmp_path / "serve.key").exists()
 
 
-def test_the_table_of_tokens_follows_a_newer_run(trained, tmp_path, monkeypatch):
+def test_the_table_of_tokens_follows_a_newer_run(serving, trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = tmp_path / "tokens.csv"
-    process, _ = started(tmp_path, trained / "node", "--tokens", table)
-    try:
-        before = table.read_bytes()
-        table.unlink()
-        process.send_signal(signal.SIGHUP)
-        wait_for("was read again", tmp_path / "server.log")
-        assert table.read_bytes() == before
-    finally:
-        assert stopped(process) == 0
+    server = serving("serve", trained["node"], "--tokens", table)
+    before = table.read_bytes()
+    table.unlink()
+    server.hang_up("was read again")
+    assert table.read_bytes() == before
 
 
-def test_requests_that_are_no_http_write_no_log(trained, tmp_path):
-    process, url = started(tmp_path, trained / "edge")
+def test_requests_that_are_no_http_write_no_log(serving, trained, tmp_path):
+    server = serving("serve", trained["edge"])
     before = (tmp_path / "server.log").read_text()
-    try:
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(b"n17\r\n\r\n")
-            assert connection.recv(100).startswith(b"HTTP/1.1 400")
-        upgrade = {"connection": "upgrade", "upgrade": "websocket"}
-        assert httpx.get(f"{url}/run", headers=upgrade).status_code == 200
-    finally:
-        assert stopped(process) == 0
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"n17\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+    upgrade = {"connection": "upgrade", "upgrade": "websocket"}
+    assert httpx.get(f"{server.url}/run", headers=upgrade).status_code == 200
+    assert server.stop() == 0
     assert (tmp_path / "server.log").read_text() == before
 
 
-def test_silent_connections_beyond_the_descriptors_stop_no_answer(trained, tmp_path):
-    process, url = started(tmp_path, trained / "edge", descriptors=200)
+def test_silent_connections_beyond_the_descriptors_stop_no_answer(serving, trained, tmp_path):
+    server = serving("serve", trained["edge"], descriptors=200)
     before = (tmp_path / "server.log").stat().st_size
-    try:
-        with ExitStack() as stack:
-            for _ in range(300):
-                stack.enter_context(socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), PATIENCE))
-            assert httpx.get(f"{url}/run", timeout=5).status_code == 200
-    finally:
-        assert stopped(process) == 0
+    with ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", int(server.url.rsplit(":", 1)[1])), PATIENCE))
+        assert httpx.get(f"{server.url}/run", timeout=5).status_code == 200
+    assert server.stop() == 0
     lines = (tmp_path / "server.log").read_bytes()[before:].decode().splitlines()
     assert {json.loads(line)["event"] for line in lines} == {"connection refused"}
     assert len(lines) < 100
@@ -257,7 +200,7 @@ def forged(run, change):
 )
 def test_a_run_that_does_not_verify_is_not_served(trained, tmp_path, monkeypatch, sfumato, taken, change):
     monkeypatch.chdir(tmp_path)
-    run = shutil.copytree(trained / "node", tmp_path / "run")
+    run = shutil.copytree(trained["node"], tmp_path / "run")
     forged(run, change)
     result = sfumato("serve", run, *taken)
     assert (result.code, "sfumato verify" in result.err, result.err.count("\n")) == (2, True, 1)
@@ -265,8 +208,8 @@ def test_a_run_that_does_not_verify_is_not_served(trained, tmp_path, monkeypatch
 
 
 def test_nodes_that_arrived_are_not_served_as_a_run(trained, tmp_path, sfumato, taken):
-    shutil.copytree(trained / "edge", tmp_path / "run")
-    batch = shutil.copytree(trained / "edge", tmp_path / "run" / "arrivals" / "1")
+    shutil.copytree(trained["edge"], tmp_path / "run")
+    batch = shutil.copytree(trained["edge"], tmp_path / "run" / "arrivals" / "1")
     result = sfumato("serve", batch, *taken)
     assert (result.code, "arrived" in result.err) == (2, True)
 
@@ -275,7 +218,7 @@ def test_nodes_that_arrived_are_not_served_as_a_run(trained, tmp_path, sfumato, 
 def test_tokens_replace_nothing_but_a_table_of_tokens(trained, tmp_path, monkeypatch, sfumato, taken, name):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nodes.csv").write_text("id,year\nann,2004\n")
-    result = sfumato("serve", trained / "node", "--tokens", name, *taken)
+    result = sfumato("serve", trained["node"], "--tokens", name, *taken)
     assert (result.code, "--tokens" in result.err) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["nodes.csv"]
     assert (tmp_path / "nodes.csv").read_text().startswith("id,year")
@@ -283,5 +226,5 @@ def test_tokens_replace_nothing_but_a_table_of_tokens(trained, tmp_path, monkeyp
 
 def test_a_taken_address_leaves_no_file(trained, tmp_path, monkeypatch, sfumato, taken):
     monkeypatch.chdir(tmp_path)
-    result = sfumato("serve", trained / "node", "--tokens", "t.csv", *taken)
+    result = sfumato("serve", trained["node"], "--tokens", "t.csv", *taken)
     assert (result.code, list(tmp_path.iterdir())) == (2, [])

@@ -53,7 +53,7 @@ def test_a_table_without_the_column_is_an_error(sfumato, files, tables, tmp_path
 
 
 def test_a_method_that_reads_no_weights_is_told_in_one_line(sfumato, files, tmp_path):
-    options = (
+    options = [
         "--unit",
         "node",
         "--max-degree",
@@ -64,7 +64,7 @@ def test_a_method_that_reads_no_weights_is_told_in_one_line(sfumato, files, tmp_
         "1e-5",
         "--no-controls",
         "--assume-public",
-    )
+    ]
     done = sfumato("train", "dpgnn", *files["first"], *WEIGHTS, *options, "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert done.err.count("Not read: the weights of edges.") == 1
