@@ -1,10 +1,8 @@
 """Fixtures shared by all tests."""
 
 import hashlib
-import multiprocessing.process
 import os
 import pkgutil
-import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -134,20 +132,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Let calibration warn: most tests plan on graphs of a few nodes, of which every such warning is true."""
     config.addinivalue_line("filterwarnings", "ignore::sfumato.errors.SfumatoWarning")
-    if config.getoption("quick"):
-        for place in _FITS:
-            owner, _, name = place.rpartition(".")
-            setattr(pkgutil.resolve_name(owner), name, _left_out)
-        for owner, name in (
-            (subprocess.Popen, "__init__"),
-            (multiprocessing.process.BaseProcess, "start"),
-            (os, "fork"),
-        ):
-            setattr(owner, name, _left_out)
 
 
-_FITS = ("sfumato.method._plan:Plan.fit",)
-"""Everything that trains for long; what is not here is quick."""
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_long(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With ``--quick``, whatever fits or starts a process skips its test: from the first test on, for workers are processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.config.getoption("quick"):
+            for place in _LONG:
+                owner, _, name = place.rpartition(".")
+                patch.setattr(pkgutil.resolve_name(owner), name, _left_out)
+        yield
+
+
+_LONG = (
+    "sfumato.method._plan.Plan.fit",
+    "subprocess.Popen.__init__",
+    "multiprocessing.process.BaseProcess.start",
+    "os.fork",
+)
+"""What trains for long, and what starts a process."""
 
 
 def _left_out(*_: object, **__: object) -> None:
