@@ -4,6 +4,7 @@ import pytest
 
 from sfumato.central import _counts as counts
 from sfumato.central import _shares as shares
+from sfumato.method import hops as engine
 from sfumato.record._resume import FitState
 
 
@@ -25,7 +26,8 @@ def hops(monkeypatch):
 
         return record
 
-    monkeypatch.setattr(shares, "noisy_neighborhood_sum", recorded(shares.noisy_neighborhood_sum))
+    for module in (shares, engine):
+        monkeypatch.setattr(module, "noisy_neighborhood_sum", recorded(module.noisy_neighborhood_sum))
     monkeypatch.setattr(counts, "noisy_counts", recorded(counts.noisy_counts))
     return calls
 
