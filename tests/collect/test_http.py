@@ -231,6 +231,13 @@ def test_what_is_no_http_is_refused(narrow, said):
     assert answer_of(talk(narrow, said))[0] == 400
 
 
+def test_a_client_that_asks_whether_to_go_on_and_goes_on_wrongly_is_refused(narrow, caplog):
+    head = b"POST /reports HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert answer_of(talk(narrow, head + b"zz\r\n"))[0] == 400
+    assert answer_of(talk(narrow, request(ADA.body())))[0] in (200, 201)
+    assert [one for one in caplog.records if one.exc_info] == []
+
+
 def test_many_devices_at_once(application):
     devices = [FakeDevice(f"user-{place}", SCHEMA) for place in range(100)]
     statuses = []

@@ -218,7 +218,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         self._unset_keepalive_if_required()
         if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True
+            self.cycle.disconnected, self.cycle.waiting_for_100_continue = True, False
             self.cycle.message_event.set()
         if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
             self.transport.write(_answer(status, detail))
