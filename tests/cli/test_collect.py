@@ -395,3 +395,30 @@ def test_a_device_that_changed_while_its_user_was_asked_draws_and_sends_nothing(
         "Make one first" in done.err if change == "gone" else "Nothing was drawn or sent. Start the command" in done.err
     )
     assert change == "gone" or not Device.open(state).has_report(server.schema)
+
+
+def test_a_user_takes_the_report_back(folder, sfumato, served):
+    url, server = served
+    there = ("schema.json", "--server", url, "--state", "ada")
+    report = ("collect", "report", *there, "--values", "values.toml", "--yes")
+    code = code_of(folder, "u1")
+    assert sfumato(*report, "--user", "u1", "--cap", "5", "--code", code).code == 0
+    assert "Nothing was changed" in sfumato("collect", "take-back", *there).err
+    assert server.reports.keys() == {"u1"}
+    said = sfumato("collect", "take-back", *there, "--yes")
+    assert (said.code, said.out) == (0, "The server has deleted your report.\n")
+    assert server.reports == {}
+    assert sfumato("collect", "take-back", url, "--state", "ada", "--yes").out.startswith("The server had deleted")
+    refused = sfumato(*report)
+    assert (refused.code, "take back" in refused.err) == (2, True)
+    assert server.reports == {}
+    assert sfumato(*report, "--code", code).code == 0, "who asks for it by a code is let back in"
+    assert Device.open(folder / "ada").spent()[0] == server.schema.epsilon
+
+
+def test_what_was_never_drawn_is_not_taken_back(folder, sfumato, served):
+    url, server = served
+    Device.create(folder / "ada", "u1", epsilon_cap=5.0)
+    refused = sfumato("collect", "take-back", "schema.json", "--server", url, "--state", "ada", "--yes")
+    assert (refused.code, "nothing to take back" in refused.err) == (2, True)
+    assert server.requests == []

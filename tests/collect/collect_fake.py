@@ -57,11 +57,13 @@ class FakeServer:
                 if isinstance(asked, list):
                     return 200, [{"status": status, "detail": detail} for status, detail in many]
                 return many[0][0], {"detail": many[0][1]}
-            case "POST", "/reports":
-                message, signature = body[:-64], body[-64:]
+            case "POST", ("/reports" | "/withdrawals"):
+                message, signature, back = body[:-64], body[-64:], path == "/withdrawals"
                 user = decode(self.schema, message).user
-                if user not in self.users or not verify(self.users[user][0], message, signature):
+                if user not in self.users or not verify(self.users[user][0], message, signature, withdrawal=back):
                     return 403, {"detail": "Unknown user or wrong signature."}
+                if back:
+                    return 201 if self.reports.pop(user, None) else 200, {}
                 status = self._take(user, message)
                 return status, {"detail": "Other bytes." if status == 409 else ""}
             case "POST", "/batches":

@@ -124,11 +124,15 @@ def test_what_was_asked_about_is_what_is_taken_back(store):
     assert (store.messages(), lines(store)) == ((ADA.message(),), [])
 
 
-def test_nothing_of_a_withdrawn_report_is_on_disk(tmp_path):
+@pytest.mark.parametrize("by", ["operator", "device"])
+def test_nothing_of_a_withdrawn_report_is_on_disk(tmp_path, by):
     store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
     store.enrol([ADA.enrolment])
     store.add([ADA.upload(1), BOB.upload(2)])
-    store.withdraw("ada", store.seen("ada"))
+    if by == "device":
+        store.take_back([ADA.upload(1)])
+    else:
+        store.withdraw("ada", store.seen("ada"))
     held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert BOB.message(2) in held
     assert ADA.message(1) not in held
@@ -224,6 +228,56 @@ def test_a_server_takes_no_withdrawn_report_again(client):
     answer = client.post("/batches", content=BOB.batch(ADA.coded(2), BOB.coded(1))).json()
     assert (answer["stored"], [one["status"] for one in answer["refused"]]) == (1, [410])
     assert client.post("/reports", content=ADA.message(2) + THIEF.sign(ADA.message(2))).status_code == 403
+
+
+def test_a_user_takes_the_own_report_back(where):
+    """As with the command of the operator, nothing has it from then on, and the closed collection stays as it is."""
+    store, other = Store.create(where, SCHEMA), Store.open(where)
+    with TestClient(create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN)) as client:
+
+        def status(path, content):
+            return client.post(path, content=content).status_code
+
+        for one, label in ((ADA, 1), (BOB, 2)):
+            client.post("/users", json=one.code)
+            assert status("/reports", one.body(label)) == 201
+        message = ADA.message(1)
+        for signature in (ADA.keys.sign(message), THIEF.sign_withdrawal(message), BOB.withdrawal(2)[-64:]):
+            assert status("/withdrawals", message + signature) == 403
+        assert status("/reports", ADA.withdrawal(1)) == 403, "it proves nothing else"
+        assert len(other.messages()) == 2
+        assert [status("/withdrawals", ADA.withdrawal(1)) for _ in range(2)] == [201, 200]
+        assert other.messages() == (BOB.message(2),)
+        assert status("/reports", ADA.body(1)) == 410
+        assert client.post("/batches", content=BOB.batch(ADA.coded(1))).json()["refused"][0]["status"] == 410
+        assert client.post("/close", headers=BEARER).json()["reports"] == 1
+        exported = client.get("/export", headers=BEARER).content
+        assert (message in exported, BOB.message(2) in exported) == (False, True)
+        assert [status("/withdrawals", one) for one in (ADA.withdrawal(1), BOB.withdrawal(2))] == [410, 410]
+        assert client.get("/export", headers=BEARER).content == exported
+    assert lines(other) == [("withdrawn", "device", "ada")]
+    other.dispose()
+
+
+def test_a_withdrawal_before_its_report_keeps_that_out(client):
+    client, operator = client
+    client.post("/users", json=ADA.code)
+    assert client.post("/withdrawals", content=ADA.withdrawal(1)).status_code == 201
+    assert client.post("/reports", content=ADA.body(1)).status_code == 410
+    assert (operator.messages(), operator.seen("ada").withdrawn) == ((), True)
+
+
+def test_whoever_enrolled_again_elsewhere_takes_the_report_back(client):
+    """The server has the keys of the time before the revocation at hand."""
+    client, operator = client
+    client.post("/users", json=ADA.code)
+    operator.revoke("ada", operator.seen("ada"))
+    assert client.post("/withdrawals", content=ADA.withdrawal(1)).status_code == 403
+    again = ADA.enrolment._replace(keys=ADA.enrolment.keys._replace(generation=1))
+    operator.enrol([again])
+    operator.add([ADA.upload(1)._replace(generation=1)])
+    assert client.post("/withdrawals", content=ADA.withdrawal(1)).status_code == 201
+    assert operator.messages() == ()
 
 
 FIRST_FORMAT = """

@@ -13,7 +13,7 @@ import typer
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
-from sfumato.cli._asking import agreed
+from sfumato.cli import _asking as asking
 from sfumato.cli._collect_estimate import estimate
 from sfumato.cli._collect_server import close, export, serve
 from sfumato.cli._collect_users import revoke, users, withdraw
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Collect reports that users' devices randomize.", no_args_is_help=True, rich_markup_mode=None)
 
 _SCHEMA = typer.Argument(..., help="The schema of the collection, as `collect init` writes it.")
+_ASKED = typer.Argument(..., help="The schema: a file, or the address of the server to ask for it.")
+_STATE = typer.Option(..., "--state", help="The folder of this device, with its keys and its lifetime budget.")
+_SERVER = typer.Option(None, "--server", help="The address of the server (default: that of the schema).")
 _KEY = typer.Option("server.key", "--server-key", help="The secret key of the server; keep it from everybody else.")
 _ROSTER = typer.Option(None, "--roster", help="The roster that links are reported about: user ids, one a line.")
 _CA = typer.Option(
@@ -116,16 +119,12 @@ app.command()(serve)
 
 @app.command()
 def report(
-    schema: str = typer.Argument(..., help="The schema: a file, or the address of the server to ask for it."),
-    state: Path = typer.Option(
-        ..., "--state", help="The folder of this device, with its keys and its lifetime budget."
-    ),
+    schema: str = _ASKED,
+    state: Path = _STATE,
     values: Path = typer.Option(
         ..., "--values", help="Your true values, as TOML or JSON; they stay here. Tables: features, label, links."
     ),
-    server: str | None = typer.Option(
-        None, "--server", help="The address of the server (default: that of the schema)."
-    ),
+    server: str | None = _SERVER,
     code: str | None = typer.Option(None, "--code", help="Your enrolment code, for your first report to this schema."),
     user: str | None = typer.Option(None, "--user", help="Your user id, for a new device."),
     cap: float | None = typer.Option(None, "--cap", help="The most epsilon of a new device over its whole life."),
@@ -143,21 +142,13 @@ def report(
     from sfumato.collect._connection import Connection
     from sfumato.collect._drawing import oddities
     from sfumato.collect._roster import read_roster
-    from sfumato.collect._schema import Schema
     from sfumato.collect._tables import read_answers
     from sfumato.collect._ticks import Ticks
 
-    address = schema if "://" in schema else None
-    if server is None and address is None:
-        raise InputError("Expected --server with a schema file, got none. Give the address of the server.")
-    if address is None:
-        asked = Schema.read(Path(schema))
-    else:
-        with Connection(address, ca=ca, tell=_say) as connection:
-            asked = Schema.from_json(connection.get("/schema").content)
+    asked, address = _asked(schema, server, ca)
     ticks = Ticks()
     own, known = read_answers(values), read_roster(roster) if roster else ()
-    with Connection(server or address or "", ca=ca, tell=_say) as connection:
+    with Connection(address, ca=ca, tell=_say) as connection:
         new = not _exists(state)
         device = _device(state, user, cap)
         shown = device.statement(asked)
@@ -172,7 +163,7 @@ def report(
                 raise InputError(
                     "Expected --code with a device that is not enrolled yet, got none. The operator has it."
                 )
-        if not yes and not agreed("Do you agree?"):
+        if not yes and not asking.agreed("Do you agree?"):
             typer.echo("Nothing was drawn, and nothing was sent.")
             raise typer.Exit(1)
         device = _agreed_upon(device, asked, shown, new=new)
@@ -186,8 +177,50 @@ def report(
                     error.add_note("Nothing was drawn.")
                 raise
             device.report(asked, own, roster=known)
-            again = device.send(asked, connection)
+            again = device.send(asked, connection, code if device.took_back(asked) else None)
     typer.echo("The server had this report already." if again else "The server has your report.")
+
+
+@app.command()
+def take_back(
+    schema: str = _ASKED,
+    state: Path = _STATE,
+    server: str | None = _SERVER,
+    ca: Path | None = _CA,
+    yes: bool = asking.YES,
+) -> None:
+    """Take your report back, before the collection is closed: the server deletes it, and takes none of yours any more.
+
+    No estimate, no export and no training has it from then on. What was computed before is not undone, and backups of the server
+    keep it until they are deleted. Its epsilon stays spent: the server has seen the report.
+    """
+    from sfumato.collect._client import Device
+    from sfumato.collect._connection import Connection
+
+    asked, address = _asked(schema, server, ca)
+    device = Device.open(state)
+    asking.ask_first(
+        f"The report of {device.user} to {asked.collection} is deleted for good. What it cost stays spent.", yes=yes
+    )
+    with (
+        Connection(address, ca=ca, tell=_say) as connection,
+        _going_on("This device does not send the report any more. The same command asks the server again."),
+    ):
+        again = device.take_back(asked, connection)
+    typer.echo("The server had deleted your report already." if again else "The server has deleted your report.")
+
+
+def _asked(schema: str, server: str | None, ca: Path | None) -> tuple[Schema, str]:
+    """The schema, of a file or an address, and the address of its server."""
+    from sfumato.collect._connection import Connection
+    from sfumato.collect._schema import Schema
+
+    if "://" in schema:
+        with Connection(schema, ca=ca, tell=_say) as connection:
+            return Schema.from_json(connection.get("/schema").content), server or schema
+    if server is None:
+        raise InputError("Expected --server with a schema file, got none. Give the address of the server.")
+    return Schema.read(Path(schema)), server
 
 
 def _agreed_upon(device: Device, asked: Schema, shown: str, *, new: bool) -> Device:

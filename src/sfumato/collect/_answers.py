@@ -20,7 +20,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Taken:
-    """What became of a report or an enrolment: new, or the same as before."""
+    """What became of a report, an enrolment or a withdrawal: new, or the same as before."""
 
     answer: Literal["stored", "repeated"]
 
@@ -206,6 +206,7 @@ CALLS: tuple[tuple[str, str, dict[int, Any], tuple[int, ...], dict[str, Any] | N
     ("GET", "/status", {200: Status}, (), None),
     ("POST", "/users", {200: Taken | list[UserAnswer], 201: Taken}, (403, 409, 422, 429), USERS),
     ("POST", "/batches", {200: BatchAnswer}, _UPLOAD, BYTES),
+    ("POST", "/withdrawals", {200: Taken, 201: Taken}, (400, 403, 404, 410, 429), BYTES),
     ("POST", "/close", {200: ClosedAnswer, 202: Detail}, (401,), None),
     ("GET", "/export", {200: BYTES}, (401, 409), None),
     ("GET", "/counts", {200: CountsAnswer}, (401,), None),

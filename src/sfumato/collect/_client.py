@@ -1,7 +1,7 @@
 r"""A device: it holds its user's keys and lifetime budget, draws one report for each schema, and sends the same bytes for ever.
 
 The folder of a device has three files. ``device.json`` holds its secret keys, and ``codes.json`` the code with which it enrolled
-for each schema. ``ledger.jsonl`` has one line for each charge and one for each report that was drawn
+for each schema. ``ledger.jsonl`` has one line for each charge, for each report that was drawn and for each that was taken back
 (:mod:`~sfumato.collect._journal`); a line is on disk before anything that follows from it happens:
 
 1. the charge is written, 2. coins are drawn, 3. the report is written, 4. the report is sent.
@@ -150,6 +150,10 @@ class Device:
         """Tell whether the report for a schema was drawn."""
         return found_entry(read_entries(self.folder), "report", schema) is not None
 
+    def took_back(self, schema: Schema) -> bool:
+        """Tell whether the user took the report for a schema back."""
+        return found_entry(read_entries(self.folder), "withdrawal", schema) is not None
+
     def check(
         self,
         schema: Schema,
@@ -255,18 +259,21 @@ class Device:
             code: the user's enrolment code; it may be left out once the device is enrolled.
 
         Raises:
-            InputError: there is no report for this schema yet.
+            InputError: there is no report for this schema yet, or it was taken back.
             RefusedError: the server refuses the code or the report.
             CollectionError: the server does not answer.
         """
         with locked(self.folder):
             self._check_stored()
-            found = found_entry(synced_entries(self.folder), "report", schema)
-        if found is None:
-            raise fail("schema", schema.sha256[:16], "to have a report on this device", "Draw it first.")
+            entries = synced_entries(self.folder)
+        message = _drawn(entries, schema, "Draw it first.")
+        if code is None and found_entry(entries, "withdrawal", schema):
+            raise InputError(
+                "Expected a report that its user did not take back, got one that was. It is not sent. To report all the same, "
+                "ask the operator for a new code, and add --code CODE."
+            )
         if code is not None:
             self.enrol(schema, server, code)
-        message = bytes.fromhex(found["message"])
         signed = message + self.keys.sign(message)
         try:
             return server.post("/reports", signed).status_code == 200
@@ -284,6 +291,29 @@ class Device:
                 error.add_note("If your code was revoked, add --code CODE, the new one: the operator has it.")
             raise
         return server.post("/reports", signed).status_code == 200
+
+    def take_back(self, schema: Schema, server: Connection) -> bool:
+        """Have the server delete the report for a schema, and return whether it had done so before.
+
+        The ledger says so first, so that this device never sends the report again by itself. What it cost stays spent.
+
+        Args:
+            schema: what was answered.
+            server: where the report was sent.
+
+        Raises:
+            InputError: no report was drawn for this schema.
+            RefusedError: the collection is closed, or the server does not know this device, and so has no report of it.
+            CollectionError: the server does not answer.
+        """
+        with locked(self.folder):
+            self._check_stored()
+            entries = synced_entries(self.folder)
+            message = _drawn(entries, schema, "There is nothing to take back.")
+            if not found_entry(entries, "withdrawal", schema):
+                append_entry(self.folder, entries, {"kind": "withdrawal", "schema": schema.sha256})
+        signed = message + self.keys.sign_withdrawal(message)
+        return server.post("/withdrawals", signed).status_code == 200
 
     @property
     def _about(self) -> dict[str, Any]:
@@ -344,6 +374,13 @@ class Device:
 def enrolment(user: str, keys: DeviceKeys, code: str) -> dict[str, str]:
     """Return what a device sends to enrol: the id of its ``user``, its public ``keys``, and the ``code`` of this user."""
     return {"user": user, "sign_key": keys.sign_key.hex(), "agree_key": keys.agree_key.hex(), "code": code}
+
+
+def _drawn(entries: Sequence[Mapping[str, Any]], schema: Schema, remedy: str) -> bytes:
+    found = found_entry(entries, "report", schema)
+    if found is None:
+        raise fail("schema", schema.sha256[:16], "to have a report on this device", remedy)
+    return bytes.fromhex(found["message"])
 
 
 def check_open(schema: Schema, now: datetime | None = None) -> None:

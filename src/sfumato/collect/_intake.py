@@ -101,19 +101,19 @@ class Intake:
         """Build the answer to a code that is not the one of this ``user``, or does not count any more."""
         return RefusalError(403, "Expected the enrolment code of this user. Ask the operator for it.", user=user)
 
-    def report_at_hand(self, body: bytes, user: str) -> Upload | None:
+    def report_at_hand(self, body: bytes, user: str, *, withdrawal: bool = False) -> Upload | None:
         """Check the upload of one report by the keys at hand, without the store; None leaves it to :meth:`report`."""
         message, signature = body[: -keys.SIGNATURE_BYTES], body[-keys.SIGNATURE_BYTES :]
         own = self._at_hand(user)
-        if not keys.verify(own.sign_key, message, signature):
+        if not keys.verify(own.sign_key, message, signature, withdrawal=withdrawal):
             return None
         self._decode(message)
         return Upload(user, message, signature, own.generation)
 
-    def report(self, body: bytes, user: str) -> Upload:
+    def report(self, body: bytes, user: str, *, withdrawal: bool = False) -> Upload:
         """Check the upload of one report by the keys in the store. This takes milliseconds."""
         self._read([user])
-        upload = self.report_at_hand(body, user)
+        upload = self.report_at_hand(body, user, withdrawal=withdrawal)
         if upload is None:
             raise self.unproved("signature", user)
         return upload

@@ -60,7 +60,7 @@ def append_entry(folder: Path, entries: list[dict[str, Any]], body: dict[str, An
 
 
 def found_entry(entries: Sequence[Mapping[str, Any]], kind: str, schema: Schema) -> Mapping[str, Any] | None:
-    """Find the line of a ``kind``, "charge" or "report", for a ``schema`` among the ``entries``; None if there is none."""
+    """Find the line of a ``kind``, such as "charge", for a ``schema`` among the ``entries``; None if there is none."""
     return next((one for one in entries if one["kind"] == kind and one["schema"] == schema.sha256), None)
 
 
@@ -96,6 +96,8 @@ def _is_sound(entry: Mapping[str, Any], *, first: bool) -> bool:
             "delta": float() | int() as delta,
         }:
             return not first and 0 <= epsilon <= _MOST_COST and 0 <= delta <= 1
+        case {"kind": "withdrawal", "schema": str()}:
+            return not first
         case {"kind": "report", "schema": str(), "message": str() as message}:
             return not first and len(message) % 2 == 0 and set(message) <= set(hexdigits)
     return False

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.collect._schema import Schema
 
 SIGNATURE_BYTES, MAC_BYTES, KEY_BYTES = 64, 32, 32
-_REPORT, _BATCH = b"sfumato report 1\0", b"sfumato batch 1\0"
+_REPORT, _BATCH, _WITHDRAWAL = b"sfumato report 1\0", b"sfumato batch 1\0", b"sfumato withdrawal 1\0"
 _P = 2**255 - 19
 _OF_ORDER_8 = int.from_bytes(
     bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
@@ -73,6 +73,10 @@ class DeviceKeys:
     def sign(self, message: bytes) -> bytes:
         """Return the signature of one report, 64 bytes."""
         return self._signer.sign(_REPORT + message)
+
+    def sign_withdrawal(self, message: bytes) -> bytes:
+        """Return the signature with which the user takes this report back, 64 bytes; it proves nothing else."""
+        return self._signer.sign(_WITHDRAWAL + message)
 
     def sign_batch(self, batch: bytes) -> bytes:
         """Return the signature of a batch of reports by its sender, 64 bytes."""
@@ -147,9 +151,9 @@ def is_strong(sign_key: bytes) -> bool:
     return second < _P and second not in _WEAK
 
 
-def verify(sign_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Tell whether ``signature`` is that of ``message``, a report, under the public key ``sign_key``."""
-    return _verified(sign_key, _REPORT + message, signature)
+def verify(sign_key: bytes, message: bytes, signature: bytes, *, withdrawal: bool = False) -> bool:
+    """Tell whether ``signature`` is that of ``message``, a report or its ``withdrawal``, under the public key ``sign_key``."""
+    return _verified(sign_key, (_WITHDRAWAL if withdrawal else _REPORT) + message, signature)
 
 
 def verify_batch(sign_key: bytes, batch: bytes, signature: bytes) -> bool:

@@ -32,6 +32,7 @@ from sfumato.collect._database import StoreError
 from sfumato.collect._intake import MOST_KNOWN, CheckedBatch, Intake, read_users
 from sfumato.collect._observe import Metrics
 from sfumato.collect._operator import Operator
+from sfumato.collect._outcomes import GOOD, answered, detail_of, enrolled, gone, not_taken, status_of
 from sfumato.collect._page import status_page
 from sfumato.collect._readiness import Readiness
 from sfumato.collect._refusals import RefusalError, Refusals
@@ -53,7 +54,6 @@ _LOGGER = logging.getLogger("sfumato.collect")
 _MOST_USERS_BYTES = 1 << 19
 _CLOSE_SECONDS = 20.0
 _USERS_A_SECOND, _USERS_AT_ONCE, _JUNK_AT_ONCE = 500.0, 20_000.0, 5.0
-_GOOD = ("stored", "repeated")
 
 
 def create_app(
@@ -136,6 +136,7 @@ class _Service:
         self._buckets = Buckets(uploads_a_second, max(1.0, 2 * uploads_a_second))
         self._reports: Writer[Upload] = Writer(self._commit)
         self._users: Writer[Enrolment] = Writer(store.enrol)
+        self._withdrawals: Writer[Upload] = Writer(store.take_back)
         self._enrolments, self._junk = Buckets(_USERS_A_SECOND, _USERS_AT_ONCE), Buckets(1.0, _JUNK_AT_ONCE)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._batcher = ThreadPoolExecutor(1, thread_name_prefix="sfumato-batches")
@@ -166,16 +167,18 @@ class _Service:
             checked = await self._checking(lambda: self._intake.enrolments([values] if alone else values))
             good = [one for one in checked if not isinstance(one, RefusalError)]
             answers = await self._write(self._users, good)
-        kept = {one.user: one.keys for one, answer in zip(good, answers, strict=True) if answer in _GOOD}
+        kept = {one.user: one.keys for one, answer in zip(good, answers, strict=True) if answer in GOOD}
         self._intake.remember(kept)
         stored = iter(answers)
-        outcomes = [one if isinstance(one, RefusalError) else self._enrolled(one, next(stored)) for one in checked]
+        outcomes = [
+            one if isinstance(one, RefusalError) else enrolled(self._intake, one, next(stored)) for one in checked
+        ]
         if not alone:
             for one in outcomes:
                 if isinstance(one, RefusalError):
                     self.refusals.note(one)
-            return JSONResponse([{"status": _status_of(one), "detail": _detail_of(one)} for one in outcomes])
-        return self._answer(outcomes[0])
+            return JSONResponse([{"status": status_of(one), "detail": detail_of(one)} for one in outcomes])
+        return answered(outcomes[0])
 
     async def reports(self, request: Request) -> Response:
         """Take one report: a message and its signature (64 bytes). The same bytes may be sent again at any time."""
@@ -188,7 +191,7 @@ class _Service:
             self._take_turn(user)
             (answer,) = await self._write(self._reports, [upload])
         self._count([answer])
-        return self._answer(answer if answer in _GOOD else self._not_taken(user, answer))
+        return answered(answer if answer in GOOD else not_taken(self._intake, user, answer))
 
     async def batches(self, request: Request) -> Response:
         """Take reports of many devices, each with its code, signed by the device that sends them.
@@ -204,8 +207,8 @@ class _Service:
         self._count(answers)
         refused = list(batch.refused)
         for (place, upload), answer in zip(batch.uploads, answers, strict=True):
-            if answer not in _GOOD:
-                refused.append((place, self._not_taken(upload.user, answer)))
+            if answer not in GOOD:
+                refused.append((place, not_taken(self._intake, upload.user, answer)))
         for _, one in refused:
             self.refusals.note(one)
         places = [
@@ -215,6 +218,22 @@ class _Service:
         return JSONResponse(
             {"stored": answers.count("stored"), "repeated": answers.count("repeated"), "refused": places}
         )
+
+    async def withdrawals(self, request: Request) -> Response:
+        """Delete the report of a user, who asks for it by the report and a signature of its withdrawal (64 bytes).
+
+        None of this user is taken any more. The same bytes may be sent again at any time, until the collection is closed.
+        """
+        if self._is_closed:
+            raise gone()
+        async with self._bodies["reports"].read(request, self._intake.most_bytes) as body:
+            user = self._intake.user_of(body)
+            upload = self._intake.report_at_hand(body, user, withdrawal=True)
+            answer: Answer = "revoked" if upload is None else await self._take_back(upload)
+            if answer == "revoked":  # or the keys at hand are none, or those of before
+                read = asyncio.to_thread(self._intake.report, body, user, withdrawal=True)
+                answer = await self._take_back(await self._bounded(read))
+        return answered(answer if answer in GOOD else not_taken(self._intake, user, answer))
 
     async def close(self) -> Response:
         """Close the collection for good. The same answer is given if it is closed already.
@@ -267,7 +286,7 @@ class _Service:
         """Read keys at the start, so that no report waits for them; at the end commit what is still waiting."""
         self._intake.remember(await self._patiently(lambda: self._store.latest_keys(MOST_KNOWN)))
         yield
-        for writer in (self._reports, self._users):
+        for writer in (self._reports, self._users, self._withdrawals):
             with suppress(StoreError):
                 await self._bounded(writer.stop())
         self._store.dispose()
@@ -298,6 +317,14 @@ class _Service:
             return await self._bounded(writer.add(items))
         except BusyError as error:
             raise RefusalError(503, "The server is busy. Send the same bytes again later.", retry_after=1) from error
+
+    async def _take_back(self, upload: Upload) -> Answer:
+        self._take_turn(upload.user)
+        (answer,) = await self._write(self._withdrawals, [upload])
+        if answer == "closed":
+            self._is_closed = True
+            raise gone()
+        return answer
 
     async def _batch(self, request: Request, body: bytes) -> CheckedBatch:
         """Check a batch, away from enrolments, one of an address at a time; whoever sends many that prove nothing has to wait."""
@@ -336,34 +363,13 @@ class _Service:
         """Run what takes long in the one thread for it, so that single reports are not held up."""
         return await self._bounded(asyncio.get_running_loop().run_in_executor(self._checker, check))
 
-    def _enrolled(self, enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
-        if answer in _GOOD:
-            return answer
-        if answer == "revoked":
-            return self._intake.no_code(enrolment.user)
-        detail = "This user has other keys already, which stay. If it was not you, ask the operator."
-        return RefusalError(409, detail, user=enrolment.user)
-
     def _count(self, answers: Sequence[Answer]) -> None:
         """Count what became of the reports of one upload, and refuse it if the collection was closed before."""
         for answer in set(answers):
             self._metrics.reports.labels(answer).inc(answers.count(answer))
         if "closed" in answers:
             self._is_closed = True
-            raise self._gone()
-
-    def _not_taken(self, user: str, answer: Answer) -> RefusalError:
-        if answer == "revoked":
-            return self._intake.unproved("signature", user)
-        if answer == "withdrawn":
-            return RefusalError(410, "The report of this user was withdrawn. None is taken any more.", user=user)
-        detail = "Another report of this user is stored, and stays. This one was dropped, and an alert was written."
-        return RefusalError(409, detail, user=user)
-
-    def _answer(self, outcome: Answer | RefusalError) -> Response:
-        if isinstance(outcome, RefusalError):
-            raise outcome
-        return Response(b'{"answer":"%s"}' % outcome.encode(), _status_of(outcome), media_type="application/json")
+            raise gone()
 
     def _check_open(self) -> None:
         now = self._clock()
@@ -371,21 +377,10 @@ class _Service:
             detail = f"The collection opens at {self._schema.opens}. Send the same bytes then."
             raise RefusalError(425, detail, retry_after=self._opens - now)
         if self._is_closed or now >= self._closes:
-            raise self._gone()
-
-    def _gone(self) -> RefusalError:
-        return RefusalError(410, "The collection is closed. Nothing is taken any more.")
+            raise gone()
 
     def _take_turn(self, user: str) -> None:
         wait = self._buckets.take(user)
         if wait:
             detail = "This user sends too much. Send the same bytes again later."
             raise RefusalError(429, detail, retry_after=wait, user=user)
-
-
-def _status_of(outcome: Answer | RefusalError) -> int:
-    return outcome.status if isinstance(outcome, RefusalError) else 201 if outcome == "stored" else 200
-
-
-def _detail_of(outcome: Answer | RefusalError) -> str:
-    return outcome.detail if isinstance(outcome, RefusalError) else ""

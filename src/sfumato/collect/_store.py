@@ -140,6 +140,28 @@ class Store(Stored):
         with self._taking_back(user, seen) as connection:
             write_line(connection, "withdrawn", by, user)
 
+    def take_back(self, asked: Sequence[Upload]) -> list[Answer]:
+        """Delete the reports of users whose devices ask for it, in one transaction, and say of each what became of it.
+
+        "stored" means that the withdrawal is on disk: the report, if there was one, is gone, and none is taken; "repeated" that
+        this was so before, "closed" and "revoked" what they mean for :meth:`add`.
+        """
+        users = {one.user for one in asked}
+        with self._writing() as connection:
+            if self._sha256(connection) is not None:
+                return ["closed"] * len(asked)
+            own, answers = standings(connection, users), list[Answer]()
+            for one in asked:
+                refused = _refused(own[one.user], one.generation)
+                answers.append("repeated" if refused == "withdrawn" else refused or "stored")
+                if answers[-1] == "stored":
+                    connection.execute(sql.delete(REPORTS).where(REPORTS.c.user == one.user.encode()))
+                    write_line(connection, "withdrawn", "device", one.user)
+                    own[one.user] = own[one.user]._replace(withdrawn=True)
+        if {"stored", "repeated"} & set(answers):
+            self._database.flush()
+        return answers
+
     def close(self) -> tuple[str, int]:
         """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed."""
         with self._writing() as connection:
