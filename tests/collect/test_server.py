@@ -495,6 +495,7 @@ def test_description_names_every_call_and_its_bodies(client):
         ("post", "/users"),
         ("post", "/reports"),
         ("post", "/batches"),
+        ("post", "/withdrawals"),
     }
     assert "application/octet-stream" in paths["/reports"]["post"]["requestBody"]["content"]
     assert all(
