@@ -6,6 +6,7 @@ reports in their names. After each kill the store is read as the server left it.
 
 import http.client
 import json
+import os
 import random
 import signal
 import socket
@@ -18,6 +19,7 @@ from itertools import count
 
 import pytest
 from devices import SERVER_KEY, FakeDevice, label_schema
+from preloaded import started
 
 from sfumato.collect._store import Store
 from sfumato.collect._wire import decode
@@ -25,7 +27,7 @@ from sfumato.collect._wire import decode
 SCHEMA = label_schema(opens="2020-01-01T00:00:00Z", closes="2120-01-01T00:00:00Z")
 BATCH = 20
 THIEF = FakeDevice("thief", SCHEMA)
-PATIENCE = 60
+PATIENCE = 120
 
 
 class Server:
@@ -40,13 +42,11 @@ class Server:
         self.store = where or str(folder / "reports.sqlite")
 
     def start(self):
-        words = ["schema.json", "--store", self.store, "--port", str(self.port)]
-        with (self.folder / "server.log").open("ab") as log:
-            command = [sys.executable, "-m", "sfumato", "collect", "serve", *words]
-            self.process = subprocess.Popen(command, cwd=self.folder, stderr=log)
+        words = ["collect", "serve", "schema.json", "--store", self.store, "--port", str(self.port)]
+        self.process = started(self.folder, self.folder / "server.log", *words)
         deadline = time.monotonic() + PATIENCE
         while self.ask("GET", "/status", b"")[0] != 200:
-            assert self.process.poll() is None, (self.folder / "server.log").read_text()
+            assert self.process.is_alive(), (self.folder / "server.log").read_text()
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
@@ -63,8 +63,9 @@ class Server:
             connection.close()
 
     def end(self, how):
-        self.process.send_signal(how)
-        return self.process.wait(PATIENCE)
+        os.kill(self.process.pid, how)
+        self.process.join(PATIENCE)
+        return self.process.exitcode
 
 
 class Crowd:

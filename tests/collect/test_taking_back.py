@@ -194,6 +194,16 @@ def test_a_thief_who_enrolled_first_shuts_nobody_out(client):
     assert client.get("/counts", headers=BEARER).json()["budget"]["users_who_spent_again"] == 1
 
 
+def test_whose_code_was_revoked_sends_no_batch_for_others(client):
+    """The server has the keys of the time before the revocation at hand."""
+    client, operator = client
+    for one in (ADA, BOB):
+        client.post("/users", json=one.code)
+    operator.revoke("bob", operator.seen("bob"))
+    assert client.post("/batches", content=BOB.batch(ADA.coded())).status_code == 403
+    assert operator.messages() == ()
+
+
 @pytest.mark.parametrize("how", ["alone", "in a batch"])
 def test_who_enrols_again_elsewhere_with_the_same_keys_is_taken(client, how):
     """The server has the keys of the time before the revocation at hand: it looks at the store before it refuses."""

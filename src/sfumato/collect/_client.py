@@ -293,7 +293,7 @@ class Device:
         return server.post("/reports", signed).status_code == 200
 
     def take_back(self, schema: Schema, server: Connection) -> bool:
-        """Have the server delete the report for a schema, and return whether it had done so before.
+        """Make the server delete the report for a schema, and return whether it had done so before.
 
         The ledger says so first, so that this device never sends the report again by itself. What it cost stays spent.
 

@@ -135,7 +135,7 @@ class Intake:
             raise RefusalError(413, str(error)) from error
         except wire.WireError as error:
             raise RefusalError(400, str(error)) from error
-        if not self._is_signed(found):
+        if not self._is_signed(found) or self._is_stale(found.sender):
             self._read([found.sender])
             if not self._is_signed(found):
                 raise self.unproved("signature", found.sender)
@@ -203,6 +203,10 @@ class Intake:
             else:
                 refused.append((place, self.unproved("authentication code", user)))
         return CheckedBatch(found.sender, tuple(sorted(uploads, key=itemgetter(0))), tuple(refused))
+
+    def _is_stale(self, user: str) -> bool:
+        """Whether the code under which the keys at hand of a user were enrolled was revoked since."""
+        return self._store.standing([user])[user].generation != self._at_hand(user).generation
 
     def _is_signed(self, batch: Batch) -> bool:
         return keys.verify_batch(self._at_hand(batch.sender).sign_key, batch.signed, batch.signature)

@@ -51,6 +51,8 @@ class Enrolment(NamedTuple):
 class Store(Stored):
     """The store of one collection in a database; ``database`` may be shared by threads and processes."""
 
+    _unflushed = False
+
     @classmethod
     def create(cls, where: str, schema: Schema) -> Store:
         """Open the store of a schema, which is made if there is none."""
@@ -158,8 +160,10 @@ class Store(Stored):
                     connection.execute(sql.delete(REPORTS).where(REPORTS.c.user == one.user.encode()))
                     write_line(connection, "withdrawn", "device", one.user)
                     own[one.user] = own[one.user]._replace(withdrawn=True)
-        if {"stored", "repeated"} & set(answers):
+        self._unflushed |= "stored" in answers
+        if self._unflushed:
             self._database.flush()
+            self._unflushed = False
         return answers
 
     def close(self) -> tuple[str, int]:
