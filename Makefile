@@ -29,8 +29,12 @@ noise_floor := 98
 privacy_floor := 98
 verify_floor := 97
 
-test: .venv/dev.stamp ## run every fast test and the examples in docstrings
+test: .venv/dev.stamp ## run every fast test and the examples in docstrings (FLOORS=yes: with the floors of make coverage)
+ifdef FLOORS
+	$(MAKE) coverage rest
+else
 	$(PYTEST) src tests
+endif
 
 quick: .venv/dev.stamp ## run the tests that neither fit nor start a process
 	$(PYTEST) --quick src tests
@@ -40,7 +44,7 @@ coverage: .venv/dev.stamp ## run the tests of the packages that guarantees rest 
 	@set -e; $(foreach name,$(GUARDED),echo "== branch coverage of $(name), at least $($(name)_floor) percent"; \
 	  $(BIN)/coverage report --include='src/sfumato/$(name)/*' --fail-under=$($(name)_floor);)
 
-rest: .venv/dev.stamp ## run the tests that `make coverage` leaves: both together are `make test`, and see the floors
+rest: .venv/dev.stamp ## run the tests that `make coverage` leaves
 	$(PYTEST) src tests $(addprefix --ignore=,$(addprefix src/sfumato/,$(GUARDED)) $(GUARDING))
 
 MUTANTS ?= --count 150
