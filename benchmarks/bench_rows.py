@@ -27,6 +27,8 @@ from pagerank import in_scipy
 from torch import nn
 
 from local import dense_multibit
+from sfumato.bounded._gradients import PrivateSGD, private_steps
+from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.bounded.aggregation import (
     Arcs,
     neighborhood_sum,
@@ -34,8 +36,6 @@ from sfumato.bounded.aggregation import (
     normalize_rows,
     to_steps,
 )
-from sfumato.bounded.gradients import PrivateSGD, private_steps
-from sfumato.bounded.pagerank import Walk, approximate_pagerank
 from sfumato.nn._models import MLP
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.calibration import calibrate

@@ -40,7 +40,7 @@ from sfumato._threads import set_threads
 from sfumato.attacks._degree import degrees_of, errors
 from sfumato.attacks._pairs import dense
 from sfumato.attacks._regression import regress
-from sfumato.bounded.splits import unit_rows
+from sfumato.bounded._splits import unit_rows
 from sfumato.central._dpar import DPAR
 from sfumato.central._two_layers import hidden_rows
 from sfumato.graph import load_dataset

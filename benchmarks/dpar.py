@@ -25,10 +25,10 @@ import scipy.sparse as sp
 from scipy.special import stdtrit
 
 from sfumato._threads import set_threads
-from sfumato.bounded.appr_release import gaussian_row_event, gaussian_rows, largest_entries
-from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.pagerank import Walk
-from sfumato.bounded.split_gradients import split_steps
+from sfumato.bounded._appr_release import gaussian_row_event, gaussian_rows, largest_entries
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._pagerank import Walk
+from sfumato.bounded._split_gradients import split_steps
 from sfumato.central._appr import exact_rows, loss_weights
 from sfumato.central._dpar import DPAR, power_iteration
 from sfumato.central._two_layers import first_weights, own_scores, train_plainly, weight_arrays

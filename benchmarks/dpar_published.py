@@ -31,9 +31,9 @@ from scipy.special import stdtrit
 from torch import nn
 
 from sfumato._threads import set_threads
-from sfumato.bounded.occurrences import readers, root_examples
-from sfumato.bounded.pagerank import Walk, approximate_pagerank
-from sfumato.bounded.split_gradients import SplitNetwork
+from sfumato.bounded._occurrences import readers, root_examples
+from sfumato.bounded._pagerank import Walk, approximate_pagerank
+from sfumato.bounded._split_gradients import SplitNetwork
 from sfumato.central._appr import random_rows
 from sfumato.central._dpar import power_iteration
 from sfumato.central._two_layers import first_weights, own_scores, weight_arrays

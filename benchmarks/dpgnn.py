@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 
 import sfumato as sf
 from sfumato._threads import set_threads
-from sfumato.bounded.subgraphs import read_arcs
+from sfumato.bounded._subgraphs import read_arcs
 from sfumato.central._dpgnn import rows_of
 from sfumato.central._linear import Linear
 from sfumato.graph import load_dataset

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato.bounded.exact import WholeRows
-from sfumato.bounded.gradients import clipped_gradient_sum
+from sfumato.bounded._exact import WholeRows
+from sfumato.bounded._gradients import clipped_gradient_sum
 from sfumato.nn._models import MLP, Linear, _to_torch
 
 CLIP = 1.0

@@ -21,9 +21,9 @@ from torch import nn
 from torch.nn import functional
 
 from sfumato._threads import set_threads
-from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.split_gradients import SplitNetwork, split_steps
-from sfumato.bounded.splits import split_graph
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._split_gradients import SplitNetwork, split_steps
+from sfumato.bounded._splits import split_graph
 from sfumato.graph import load_dataset
 from sfumato.nn._models import SparseRows
 from sfumato.nn._training import Adam

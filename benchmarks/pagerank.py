@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato.bounded.pagerank import Walk, approximate_pagerank
+from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.datasets._loading import load_dataset
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.stats import t as student
 
 import sfumato as sf
-from sfumato.bounded.topology import (
+from sfumato.bounded._topology import (
     edge_numbers,
     largest_pairs,
     pairs_of,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numba
 import numpy as np
 
+from sfumato.bounded._engine import LOCAL, Engine, using
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, sum_in_blocks, to_steps
-from sfumato.bounded.engine import LOCAL, Engine, using
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.distributed._ray import RayEngine
 from sfumato.noise.gaussian import rounded_gaussian

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import sfumato as sf
-from sfumato.bounded.engine import LOCAL, using
+from sfumato.bounded._engine import LOCAL, using
 from sfumato.catalog import method_named
 from sfumato.distributed._ray import RayEngine
 from sfumato.graph._graph import Graph

@@ -30,7 +30,7 @@ from scipy.stats import t as student
 from torch.nn import functional
 
 from sfumato._threads import set_threads
-from sfumato.bounded.gradients import PrivateSGD, private_steps
+from sfumato.bounded._gradients import PrivateSGD, private_steps
 from sfumato.central._heads import zero_head
 from sfumato.central._scattering import _AT_ONCE, Coefficients, Scattering, coefficients
 from sfumato.datasets.images import load_images

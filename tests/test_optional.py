@@ -114,7 +114,7 @@ def test_attributes_name_the_extra_too():
     code = """
 import sfumato as sf
 found = {}
-for dotted in ("LabelMessages", "load", "bounded.gradients", "graph.read_csv", "pate.Ensemble", "graph.to_networkx"):
+for dotted in ("LabelMessages", "load", "graph.read_csv", "pate.Ensemble", "graph.to_networkx"):
     thing = sf
     try:
         for name in dotted.split("."):
@@ -126,7 +126,7 @@ for dotted in ("LabelMessages", "load", "bounded.gradients", "graph.read_csv", "
 print(json.dumps([found, [sf.graph.__name__, sf.pate.__name__, sf.local.Blink.__name__, sf.noise.keys.__name__]]))
 """
     found, light = json.loads(base(code))
-    assert set(found) == {"bounded.gradients", "pate.Ensemble", "graph.to_networkx"}
+    assert set(found) == {"pate.Ensemble", "graph.to_networkx"}
     for name, error in found.items():
         extra = "networkx" if name.endswith("networkx") else "train"
         assert error.startswith("MissingDependencyError: This needs the package "), name

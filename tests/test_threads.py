@@ -15,7 +15,7 @@ from sfumato.graph._synthetic import campus
 USES = {
     "noise": "from sfumato.noise.keys import Stream; from sfumato.noise.rectangles import GAUSSIAN, draw; "
     "draw(GAUSSIAN, 2.0, Stream(bytes(32)), 0, 5)",
-    "PageRank": "import numpy as np; from sfumato.bounded.pagerank import Walk, approximate_pagerank; "
+    "PageRank": "import numpy as np; from sfumato.bounded._pagerank import Walk, approximate_pagerank; "
     "approximate_pagerank(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.array([0]), Walk())",
     "sums in Numba": "from sfumato.bounded import _native; _native.load = lambda: None; "
     "from sfumato.bounded.kernels import _loops; _loops()",

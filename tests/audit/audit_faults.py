@@ -15,9 +15,9 @@ from audit_faults_unseen import UNSEEN as UNSEEN
 import sfumato as sf
 from sfumato.audit._auditor import audit
 from sfumato.audit._evidence import Audit
+from sfumato.bounded._degree import cap_out_degree
+from sfumato.bounded._exact import ROW_BITS, WholeRows
 from sfumato.bounded.aggregation import Arcs, to_steps
-from sfumato.bounded.degree import cap_out_degree
-from sfumato.bounded.exact import ROW_BITS, WholeRows
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.catalog import method_named
 from sfumato.central import _counts as counts

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.bounded import appr_kernel, appr_release
-from sfumato.bounded.appr_release import exponential_rows, gaussian_rows, largest_entries
+from sfumato.bounded import _appr_kernel as appr_kernel
+from sfumato.bounded import _appr_release as appr_release
+from sfumato.bounded._appr_release import exponential_rows, gaussian_rows, largest_entries
 from sfumato.errors import InputError
 
 KEY, OTHER = bytes(32), bytes([1]) * 32

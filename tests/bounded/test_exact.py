@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from sfumato.bounded import exact
-from sfumato.bounded.exact import CHUNK, GRADIENT_BITS, MOST_ROWS, ROW_BITS, WholeRows
+from sfumato.bounded import _exact as exact
+from sfumato.bounded._exact import CHUNK, GRADIENT_BITS, MOST_ROWS, ROW_BITS, WholeRows
 from sfumato.errors import InputError
 
 

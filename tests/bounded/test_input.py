@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from sfumato.bounded.gradients import PrivateSGD, private_steps
-from sfumato.bounded.routing import share
+from sfumato.bounded._gradients import PrivateSGD, private_steps
+from sfumato.bounded._routing import share
 from sfumato.errors import InputError
 
 

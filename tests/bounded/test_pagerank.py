@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from sfumato.bounded.pagerank import Walk, approximate_pagerank
+from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.errors import InputError
 from sfumato.graph._graph import Graph
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
 from sfumato.errors import InputError, UnsupportedUnitError
 
 KEY = bytes(range(32))

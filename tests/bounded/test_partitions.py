@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.bounded.partitions import centroid_cells, direction_cells
+from sfumato.bounded._partitions import centroid_cells, direction_cells
 from sfumato.errors import InputError
 
 RNG = np.random.default_rng(0)

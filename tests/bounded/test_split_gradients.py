@@ -6,10 +6,10 @@ import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
-from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.split_gradients import SplitNetwork, split_steps
-from sfumato.bounded.split_kernel import steady_exp
-from sfumato.bounded.splits import group_numbers, split_graph, unit_rows
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._split_gradients import SplitNetwork, split_steps
+from sfumato.bounded._split_kernel import steady_exp
+from sfumato.bounded._splits import group_numbers, split_graph, unit_rows
 from sfumato.errors import InputError
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model

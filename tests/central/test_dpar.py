@@ -8,8 +8,8 @@ import pytest
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.bounded.appr_release import STEPS
-from sfumato.bounded.occurrences import readers
+from sfumato.bounded._appr_release import STEPS
+from sfumato.bounded._occurrences import readers
 from sfumato.central import _dpar as module
 from sfumato.central._appr import Rows, exact_rows, loss_weights, random_rows, worth_releasing
 from sfumato.central._dpar import power_iteration

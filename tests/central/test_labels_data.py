@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 import sfumato as sf
-from sfumato.bounded.exact import WholeRows
+from sfumato.bounded._exact import WholeRows
 from sfumato.central import _labels as labels
 from sfumato.central._heads import chosen
 from sfumato.central._labels import LabelMessages

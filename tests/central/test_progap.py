@@ -11,7 +11,7 @@ from central_hops import differing, small
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.bounded import gradients
+from sfumato.bounded import _gradients as gradients
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _progap as progap
 from sfumato.errors import SfumatoWarning

@@ -275,7 +275,7 @@ def test_code_that_computes_another_operand_is_refused_before_its_release(plan, 
 def test_other_gradients_are_refused(stopped, plan, monkeypatch):
     if plan.unit == UNITS["edge"]:
         pytest.skip("trains without DP-SGD")
-    from sfumato.bounded import gradients
+    from sfumato.bounded import _gradients as gradients
 
     clipped = gradients.clipped_gradient_sum
     monkeypatch.setattr(gradients, "clipped_gradient_sum", lambda *args: clipped(*args) * 99 // 100)

@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 import sfumato as sf
-from sfumato.bounded.exact import ROW_BITS
+from sfumato.bounded._exact import ROW_BITS
 from sfumato.central._scattering import _KEPT, Scattering, coefficients, num_coefficients
 from sfumato.datasets.images import from_arrays
 from sfumato.errors import InputError, UnsupportedUnitError

@@ -132,7 +132,7 @@ def test_an_old_copy_whose_operand_differs_is_refused_before_its_release(plan, r
 
 
 def test_an_old_copy_whose_gradients_differ_is_refused_before_it_stores_any(run, monkeypatch):
-    from sfumato.bounded import gradients
+    from sfumato.bounded import _gradients as gradients
 
     plan = plan_of(NODE)
     copied_once_bound(plan, run)

@@ -181,8 +181,8 @@ def test_directed_weights_go_with_their_arc():
     arcs = Graph.from_edges(
         [0, 1, 2], [1, 2, 0], 3, directed=True, edge_weight=[1.0, 2.0, 4.0], max_weight=4.0, x=np.eye(3), y=[0, 1, 1]
     ).with_roles([0, 0, 0])
+    from sfumato.bounded._incoming import incoming
     from sfumato.bounded.aggregation import neighborhood_sum
-    from sfumato.bounded.incoming import incoming
 
     rows = np.full((3, 1), 1000, np.int16)
     assert neighborhood_sum(incoming(arcs), rows).ravel().tolist() == [1000, 250, 500]

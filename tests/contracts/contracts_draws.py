@@ -15,16 +15,14 @@ from typing import Any
 import numpy as np
 
 from sfumato import catalog
-from sfumato.bounded import (
-    aggregation,
-    appr_release,
-    counting,
-    gradients,
-    grouping,
-    pairs,
-    promise,
-    topology,
-)
+from sfumato.bounded import _appr_release as appr_release
+from sfumato.bounded import _counting as counting
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded import _grouping as grouping
+from sfumato.bounded import _pairs as pairs
+from sfumato.bounded import _promise as promise
+from sfumato.bounded import _topology as topology
+from sfumato.bounded import aggregation
 from sfumato.central import _appr
 from sfumato.central import _dpgnn as dpgnn
 from sfumato.method.contract import Session

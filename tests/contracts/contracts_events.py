@@ -26,8 +26,8 @@ from sfumato.privacy.events import (
 
 STEPS, MESSAGE, COPY, ENTRY = 2**24, 32767, 2**26, 2**20
 """What stands for 1, in whole steps: of a clipped sum, a message, a copy along an arc, an entry of a row or a pair."""
-ROUNDS = {"sfumato.bounded.gradients": True, "sfumato.classlevel._record": True, "sfumato.bounded.classes": False,
-          "sfumato.bounded.split_gradients": False}  # fmt: skip
+ROUNDS = {"sfumato.bounded._gradients": True, "sfumato.classlevel._record": True, "sfumato.bounded._classes": False,
+          "sfumato.bounded._split_gradients": False}  # fmt: skip
 """Whether sums of DP-SGD are rounded to whole steps after they were clipped, by the module that draws."""
 
 
@@ -154,11 +154,11 @@ class Drawn:
 
     def _examples(self, frame, event):
         """How many coins a step tosses, by public numbers: one for each training node, group, root or cell."""
-        if frame.where == "sfumato.bounded.split_gradients":
+        if frame.where == "sfumato.bounded._split_gradients":
             return round(self.method.settings["batch_size"] / event.sampling_prob)
         if self.unit.partition:
             return self.unit.num_cells(self.graph.num_classes)
-        if frame.where == "sfumato.bounded.gradients":  # a label that is missing is no reason to leave a node out
+        if frame.where == "sfumato.bounded._gradients":  # a label that is missing is no reason to leave a node out
             assert np.array_equal(frame.args["ids"], np.flatnonzero(self.graph.train_mask))
         return np.count_nonzero(self.graph.train_mask)
 

@@ -6,7 +6,12 @@ import scipy.sparse as sp
 import torch
 from contracts_draws import MECHANISMS, Recorder
 
-from sfumato.bounded import appr_release, counting, gradients, grouping, pairs, promise
+from sfumato.bounded import _appr_release as appr_release
+from sfumato.bounded import _counting as counting
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded import _grouping as grouping
+from sfumato.bounded import _pairs as pairs
+from sfumato.bounded import _promise as promise
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
 from sfumato.nn._training import Adam
 from sfumato.pate._aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax

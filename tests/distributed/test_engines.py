@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.bounded._engine import LOCAL, cut, engine, using
+from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
-from sfumato.bounded.engine import LOCAL, cut, engine, using
-from sfumato.bounded.pagerank import Walk, approximate_pagerank
 from sfumato.central import _tuned as tuned
 from sfumato.errors import DataError, InputError
 from sfumato.experiments import _runner as runner

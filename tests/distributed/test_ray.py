@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sfumato.bounded import aggregation
+from sfumato.bounded._engine import using
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
-from sfumato.bounded.engine import using
 from sfumato.cli import invoke
 from sfumato.distributed import _ray as module
 from sfumato.distributed._ray import RayEngine

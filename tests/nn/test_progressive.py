@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sfumato.bounded.gradients import SUM_BITS, clipped_gradient_sum
+from sfumato.bounded._gradients import SUM_BITS, clipped_gradient_sum
 from sfumato.nn._models import normalize
 from sfumato.nn._progressive import StageNetwork
 

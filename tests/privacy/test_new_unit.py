@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 
 import sfumato as sf
+from sfumato.bounded._routing import routed_sensitivity
 from sfumato.bounded.aggregation import HOPS, hop_sensitivity
-from sfumato.bounded.routing import routed_sensitivity
 from sfumato.cli._options import Options
 from sfumato.cli._parse import parse
 from sfumato.errors import InputError, UnsupportedUnitError

@@ -13,11 +13,11 @@ import pytest
 import torch
 from soundness_neighbors import Measured
 
-from sfumato.bounded import gradients
-from sfumato.bounded.classes import class_steps, members
-from sfumato.bounded.clip_kernel import add_clipped
-from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.partitions import centroid_cells, direction_cells
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded._classes import class_steps, members
+from sfumato.bounded._clip_kernel import add_clipped
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._partitions import centroid_cells, direction_cells
 from sfumato.noise.coins import coins
 from sfumato.noise.keys import derive_key, operand_mac
 

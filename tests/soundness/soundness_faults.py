@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from sfumato.bounded import aggregation, degree
+from sfumato.bounded import _degree as degree
+from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.kernels import INT16_ONE
 

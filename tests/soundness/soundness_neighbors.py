@@ -10,7 +10,8 @@ from functools import cache
 
 import numpy as np
 
-from sfumato.bounded import aggregation, degree
+from sfumato.bounded import _degree as degree
+from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, normalize_rows
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key

@@ -12,8 +12,8 @@ import torch
 from soundness_neighbors import Case, Measured
 from torch import Tensor, nn
 
-from sfumato.bounded import gradients
-from sfumato.bounded.gradients import SUM_BITS, PrivateSGD, rounding_margin, to_grid
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded._gradients import SUM_BITS, PrivateSGD, rounding_margin, to_grid
 from sfumato.nn._models import MLP, Encoder, MultiHopClassifier
 from sfumato.noise.coins import coins
 from sfumato.noise.keys import derive_key, operand_mac

@@ -28,7 +28,8 @@ from soundness_neighbors import (
     result,
 )  # fmt: skip
 
-from sfumato.bounded import aggregation, degree
+from sfumato.bounded import _degree as degree
+from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, neighborhood_sum, to_steps
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError, UnsupportedUnitError

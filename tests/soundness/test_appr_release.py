@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.bounded import appr_release
-from sfumato.bounded.appr_release import (
+from sfumato.bounded import _appr_release as appr_release
+from sfumato.bounded._appr_release import (
     STEPS,
     clipped_rows,
     exponential_row_events,
     gaussian_row_event,
     pick_weights,
 )
-from sfumato.bounded.pagerank import Walk, approximate_pagerank
+from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.graph._graph import Graph
 
 NODES, CLIP = 7, 0.01

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from soundness_neighbors import KEY, NODES, WIDTH, Graphs, Pairs, base_graphs, hop, measure, owner_arcs
 
-from sfumato.bounded import degree, routing
+from sfumato.bounded import _degree as degree
+from sfumato.bounded import _routing as routing
 from sfumato.bounded.aggregation import Arcs, hop_arc_change, hop_sensitivity, neighborhood_sum, to_steps
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel

@@ -7,8 +7,8 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
+from sfumato.bounded._counting import to_count_steps
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
-from sfumato.bounded.counting import to_count_steps
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _arrivals as arrivals
 from sfumato.central import _counts as counts

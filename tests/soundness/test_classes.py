@@ -8,8 +8,8 @@ from scipy import stats
 from soundness_neighbors import assert_sound
 
 import sfumato as sf
-from sfumato.bounded.classes import check_cells, class_steps, members
-from sfumato.bounded.gradients import PrivateSGD
+from sfumato.bounded._classes import check_cells, class_steps, members
+from sfumato.bounded._gradients import PrivateSGD
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.nn._training import SGD
 from sfumato.privacy.accounting import epsilon

@@ -5,10 +5,11 @@ import pytest
 from soundness_neighbors import NODES, WIDTH, Graphs, Pairs, edge_pairs, owner_arcs
 
 import sfumato as sf
-from sfumato.bounded import counting, routing
+from sfumato.bounded import _counting as counting
+from sfumato.bounded import _routing as routing
+from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
+from sfumato.bounded._degree import by_destination
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum
-from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
-from sfumato.bounded.degree import by_destination
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.calibration import LEAST_PURE_EPSILON, gaussian_noise_multiplier

@@ -8,8 +8,8 @@ import soundness_faults as faults
 from scipy import stats
 from soundness_neighbors import assert_only_the_owner_moves, kept_arcs, node_pairs
 
-from sfumato.bounded import degree
-from sfumato.bounded.degree import by_destination, cap_out_degree
+from sfumato.bounded import _degree as degree
+from sfumato.bounded._degree import by_destination, cap_out_degree
 from sfumato.errors import InputError
 
 KEY = bytes(32)

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.bounded.occurrences import absent_nodes
-from sfumato.bounded.split_gradients import SplitNetwork
-from sfumato.bounded.splits import split_graph
+from sfumato.bounded._occurrences import absent_nodes
+from sfumato.bounded._split_gradients import SplitNetwork
+from sfumato.bounded._splits import split_graph
 from sfumato.graph._schema import Column
 from sfumato.tables._features import Layout
 from sfumato.tables._frames import from_frames

@@ -6,9 +6,10 @@ import scipy.sparse as sp
 import torch
 from torch.nn.functional import linear
 
-from sfumato.bounded import exact, gradients
-from sfumato.bounded.exact import ExactLinear, WholeRows
-from sfumato.bounded.gradients import (
+from sfumato.bounded import _exact as exact
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded._exact import ExactLinear, WholeRows
+from sfumato.bounded._gradients import (
     SUM_BITS,
     PrivateSGD,
     clipped_gradient_sum,

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from sfumato.bounded import clip_kernel, example_gradients
-from sfumato.bounded.example_gradients import clipped_example_sum
+from sfumato.bounded import _clip_kernel as clip_kernel
+from sfumato.bounded import _example_gradients as example_gradients
+from sfumato.bounded._example_gradients import clipped_example_sum
 from sfumato.errors import InputError
 from sfumato.nn._models import MLP
 

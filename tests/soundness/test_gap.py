@@ -9,7 +9,8 @@ import soundness_faults as faults
 from soundness_hops import Trace, observed, silence, some_pairs
 from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_unit
 
-from sfumato.bounded import aggregation, degree
+from sfumato.bounded import _degree as degree
+from sfumato.bounded import aggregation
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._gap import GAP
 from sfumato.errors import InputError, UnsupportedUnitError

@@ -10,8 +10,8 @@ from soundness_neighbors import assert_sound
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from sfumato.bounded import gradients
-from sfumato.bounded.gradients import SUM_BITS, clipped_gradient_sum
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded._gradients import SUM_BITS, clipped_gradient_sum
 from sfumato.errors import InputError
 from sfumato.nn._models import MLP, Encoder, MultiHopClassifier
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.bounded import gradients, occurrences
-from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.occurrences import check_occurrences, readers, root_examples, trim
-from sfumato.bounded.split_gradients import SplitNetwork, split_steps
-from sfumato.bounded.splits import unit_rows
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded import _occurrences as occurrences
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._occurrences import check_occurrences, readers, root_examples, trim
+from sfumato.bounded._split_gradients import SplitNetwork, split_steps
+from sfumato.bounded._splits import unit_rows
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel

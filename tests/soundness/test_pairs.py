@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.bounded import pairs
+from sfumato.bounded import _pairs as pairs
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _evidence as evidence
 from sfumato.central import _link_messages as link_messages

@@ -8,10 +8,10 @@ import torch
 from soundness_neighbors import KEY, NODES
 from test_routing import OWNED, REPLACED, build, graph_of, neighbor
 
+from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded._routing import routed_sensitivity
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
-from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.routing import routed_sensitivity
 from sfumato.central import _linear as linear
 from sfumato.central import _piloted as piloted
 from sfumato.central import _shares as shares

@@ -7,8 +7,8 @@ import torch
 from scipy import stats
 from soundness_neighbors import assert_sound
 
-from sfumato.bounded import gradients
-from sfumato.bounded.gradients import SUM_BITS, PrivateSGD, clipped_gradient_sum, private_steps, rounding_margin
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded._gradients import SUM_BITS, PrivateSGD, clipped_gradient_sum, private_steps, rounding_margin
 from sfumato.errors import InputError
 from sfumato.nn._models import MLP, Encoder
 from sfumato.noise.coins import coins

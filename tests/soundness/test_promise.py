@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from sfumato.bounded import promise
-from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.degree import by_destination
-from sfumato.bounded.promise import (
+from sfumato.bounded import _promise as promise
+from sfumato.bounded._degree import by_destination
+from sfumato.bounded._promise import (
     GRID,
     copies_to,
     load_weight,
@@ -18,7 +17,8 @@ from sfumato.bounded.promise import (
     promised_sensitivity,
     row_sums,
 )
-from sfumato.bounded.routing import receiving, share
+from sfumato.bounded._routing import receiving, share
+from sfumato.bounded.aggregation import Arcs
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel
 

@@ -20,10 +20,10 @@ from soundness_neighbors import (
     owner_arcs,
 )
 
-from sfumato.bounded import routing
+from sfumato.bounded import _routing as routing
+from sfumato.bounded._counting import to_count_steps
+from sfumato.bounded._degree import by_destination
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
-from sfumato.bounded.counting import to_count_steps
-from sfumato.bounded.degree import by_destination
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _counts as counts
 from sfumato.central import _labels as labels

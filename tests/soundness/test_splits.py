@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.bounded import gradients, splits
-from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.split_gradients import SplitNetwork, split_steps
-from sfumato.bounded.splits import group_numbers, split_graph
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded import _splits as splits
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._split_gradients import SplitNetwork, split_steps
+from sfumato.bounded._splits import group_numbers, split_graph
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel

@@ -5,11 +5,12 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from sfumato.bounded import gradients, subgraphs
-from sfumato.bounded.degree import cap_out_degree
-from sfumato.bounded.gradients import PrivateSGD, private_steps
-from sfumato.bounded.splits import unit_rows
-from sfumato.bounded.subgraphs import occurrences, read_arcs, subgraph_rows
+from sfumato.bounded import _gradients as gradients
+from sfumato.bounded import _subgraphs as subgraphs
+from sfumato.bounded._degree import cap_out_degree
+from sfumato.bounded._gradients import PrivateSGD, private_steps
+from sfumato.bounded._splits import unit_rows
+from sfumato.bounded._subgraphs import occurrences, read_arcs, subgraph_rows
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph
 from sfumato.nn._models import MLP

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from sfumato.bounded.gradients import SUM_BITS, clipped_gradient_sum
+from sfumato.bounded._gradients import SUM_BITS, clipped_gradient_sum
 from sfumato.nn._losses import LOSSES
 from sfumato.nn._models import MLP, Encoder, MultiHopClassifier
 

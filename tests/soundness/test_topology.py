@@ -8,11 +8,9 @@ import pytest
 from scipy.stats import chi2_contingency, chisquare
 
 import sfumato as sf
-from sfumato.bounded import topology
-from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.counting import noisy_counts, unrouted_sensitivity
-from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.topology import (
+from sfumato.bounded import _topology as topology
+from sfumato.bounded._counting import noisy_counts, unrouted_sensitivity
+from sfumato.bounded._topology import (
     Pairs,
     edge_numbers,
     largest_pairs,
@@ -21,6 +19,8 @@ from sfumato.bounded.topology import (
     randomized_pairs,
     sampling_share,
 )
+from sfumato.bounded.aggregation import Arcs
+from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._edgerand import EdgeRand
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph

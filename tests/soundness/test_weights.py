@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, edge_pairs, node_pairs, node_unit, owner_arcs
 
-from sfumato.bounded import aggregation, incoming, routing
+from sfumato.bounded import _incoming as incoming
+from sfumato.bounded import _routing as routing
+from sfumato.bounded import aggregation
+from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
 from sfumato.bounded.aggregation import Arcs, hop_arc_change, hop_sensitivity, noisy_neighborhood_sum, to_steps
-from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import DataError
 from sfumato.graph._graph import Graph

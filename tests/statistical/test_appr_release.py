@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from sfumato.bounded.appr_release import STEPS, clipped_rows, exponential_rows, gaussian_rows
+from sfumato.bounded._appr_release import STEPS, clipped_rows, exponential_rows, gaussian_rows
 
 ACCEPT, REJECT = 1e-4, 1e-12
 ROWS, NODES, TOP, CLIP, SCALE = 60_000, 6, 2, 0.01, 0.006

@@ -31,7 +31,7 @@ from sfumato.audit._promises import broken_promises, broken_repetition
 from sfumato.audit._records import EDGES, PAIR, RecordScores
 from sfumato.audit._two_records import audit_two_records, two_records
 from sfumato.audit._verdicts import Attack, hop_verdict, record_verdicts
-from sfumato.bounded.routing import can_route, needs_one_way
+from sfumato.bounded._routing import can_route, needs_one_way
 from sfumato.errors import DataError, InputError
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.events import PoissonGaussianEvent

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bounded.aggregation import Arcs, hop_sensitivity, neighborhood_sum, normalize_rows, to_steps
-from sfumato.bounded.counting import from_senders, to_count_steps, unrouted_sensitivity
-from sfumato.bounded.incoming import incoming, owned, regrouped
-from sfumato.bounded.routing import (
+from sfumato.bounded._counting import from_senders, to_count_steps, unrouted_sensitivity
+from sfumato.bounded._incoming import incoming, owned, regrouped
+from sfumato.bounded._routing import (
     needs_one_way,
     one_way,
     outward,
@@ -26,6 +25,7 @@ from sfumato.bounded.routing import (
     routed_sensitivity,
     share,
 )
+from sfumato.bounded.aggregation import Arcs, hop_sensitivity, neighborhood_sum, normalize_rows, to_steps
 from sfumato.central._counts import noise_scale, one_hot
 from sfumato.central._gap import GAP, encode
 from sfumato.central._learning import Features

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
+from sfumato.bounded._engine import cut, engine
 from sfumato.bounded._native import aligned
-from sfumato.bounded.engine import cut, engine
 from sfumato.bounded.kernels import INT16_ONE, language, pack, quantize, sum_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._weights import check_steps
@@ -95,7 +95,7 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
     So one arc gives 1 and one undirected edge :math:`\sqrt 2`, whether it comes, goes or changes its weight; an emptied node
     :math:`\sqrt D`; a replaced one with t shared targets :math:`t + 2(D - t) \le 2D` with released messages, where without
     weights the t rows would stay, and :math:`4t + 2(D - t) \le 4D` otherwise. Which arcs a cap keeps does not depend on weights
-    (:mod:`~sfumato.bounded.degree`). Weights above 1 or below 0 would break both facts, and so would an edge of several rows
+    (:mod:`~sfumato.bounded._degree`). Weights above 1 or below 0 would break both facts, and so would an edge of several rows
     whose weights are clipped one by one and then added.
 
     Args:

@@ -1,6 +1,6 @@
 r"""Rows of approximate PageRank for a method that trains on them: what they cost, how they leave, and which weights they give.
 
-:mod:`~sfumato.bounded.appr_release` has the mechanisms and proofs. A part :math:`\mu^2 = 1 / z^2` of a budget becomes noise so:
+:mod:`~sfumato.bounded._appr_release` has the mechanisms and proofs. A part :math:`\mu^2 = 1 / z^2` of a budget becomes noise so:
 
 * ``gaussian``: M rows of multiplier :math:`z \sqrt M`;
 * ``exponential``: K M picks of :math:`\epsilon = 2 / (z \sqrt{K M})`, since a pick of range :math:`\epsilon` costs about
@@ -20,9 +20,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato.bounded.appr_release import STEPS, exponential_rows, gaussian_rows, largest_entries
-from sfumato.bounded.occurrences import trim
-from sfumato.bounded.pagerank import Walk, approximate_pagerank
+from sfumato.bounded._appr_release import STEPS, exponential_rows, gaussian_rows, largest_entries
+from sfumato.bounded._occurrences import trim
+from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.graph._subgraph import adjacency, induced
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import ExponentialEvent, GaussianEvent, LaplaceEvent

@@ -18,7 +18,7 @@ does matter that they are not chosen by looking at edges otherwise, and that no 
 
 Release b is that of the training run (:mod:`~sfumato.central._counts`), with the same noise multiplier. For one edge, at most
 one row changes by one message of L1 norm at most 1 (the row of a newcomer; between two newcomers, of the later one): the
-sensitivity is :func:`~sfumato.bounded.counting.count_sensitivity`, 1. So release b costs at most what the run claimed, and the
+sensitivity is :func:`~sfumato.bounded._counting.count_sensitivity`, 1. So release b costs at most what the run claimed, and the
 claim covers it.
 
 **Formal guarantee, node level.** There is no such disjointness: an arc from a known node to a newcomer is part of the known
@@ -40,9 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.incoming import capped, owned, regrouped
-from sfumato.bounded.routing import (
+from sfumato.bounded._incoming import capped, owned, regrouped
+from sfumato.bounded._routing import (
     needs_one_way,
     one_way,
     outward,
@@ -50,6 +49,7 @@ from sfumato.bounded.routing import (
     receiving,
     share,
 )
+from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import NAME, Counter, one_hot, stored_weight
 from sfumato.central._shares import Routed, release_hop, simplex
 from sfumato.errors import InputError

@@ -38,8 +38,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from sfumato.bounded.promise import protects_every_arc
-from sfumato.bounded.routing import can_route
+from sfumato.bounded._promise import protects_every_arc
+from sfumato.bounded._routing import can_route
 from sfumato.central._labels import LabelMessages
 from sfumato.method._checks import check_asked
 from sfumato.method.card import Card

@@ -34,7 +34,7 @@ class MLP(NetworkMethod):
     perceptron of hidden width ``width``. Settings are those of :class:`~sfumato.central._learning.NetworkMethod`.
 
     **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. At node and record level there is one DP-SGD run
-    (:mod:`~sfumato.bounded.gradients`), for any number of arcs: it also holds for ``NodeLevel(arcs="incident")``.
+    (:mod:`~sfumato.bounded._gradients`), for any number of arcs: it also holds for ``NodeLevel(arcs="incident")``.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
 

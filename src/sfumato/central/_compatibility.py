@@ -1,7 +1,7 @@
 r"""What a noisy row of neighbors' classes says about a node's own class, by one noisy matrix of pairs of classes.
 
 The matrix M sums, over arcs between two senders, :math:`1 / \max(B_u, B_w)` at the entry of their classes
-(:func:`~sfumato.bounded.promise.pair_weights`). It gives
+(:func:`~sfumato.bounded._promise.pair_weights`). It gives
 
 * the *law* :math:`P_c`: the classes of senders that a node of class c has arcs from. M is shrunk, by the part of its square
   that noise explains, toward two numbers: a share h of arcs stays inside a class, and the rest follows how frequent classes are;
@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bounded.promise import load_weight
+from sfumato.bounded._promise import load_weight
 
 Floats = NDArray[np.float64]
 _FACTORS, _TOGETHER, _LEAST_SHARE, _LEAST_TOTAL = 2.0 ** np.arange(-3, 4), 0.05, 0.1, 2.0

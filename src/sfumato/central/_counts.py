@@ -9,7 +9,7 @@ Features and labels are public here, and a record is one edge. Every edge is rea
 A head reads :math:`S + w T` for a weight w that validation labels choose (:data:`WEIGHTS`; 0 leaves T out).
 
 **Formal guarantee.** :math:`A_1` and :math:`A_2` are disjoint sets of edges by public facts
-(:func:`~sfumato.bounded.counting.from_senders`), so S and T together are one release of L1 sensitivity 1 with discrete
+(:func:`~sfumato.bounded._counting.from_senders`), so S and T together are one release of L1 sensitivity 1 with discrete
 Laplace noise of scale b: pure :math:`\epsilon = 1 / b`. It is charged as one, of shape [num_nodes, 2 num_classes].
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bounded.counting import count_sensitivity, from_senders, noisy_counts
+from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key, new_key
 from sfumato.privacy.events import PureEvent

@@ -1,8 +1,8 @@
 r"""DPAR: a network that reads, for each root, the nodes of a private PageRank row; trained by DP-SGD with a root as the example.
 
 1. *Rows.* M public roots get the K largest entries of their approximate PageRank after noise, on the arcs between training nodes
-   (:mod:`~sfumato.bounded.appr_release`). The noise hides *any* change of arcs.
-2. *Trim.* Columns are cut until each node is read by at most R roots, its own included (:mod:`~sfumato.bounded.occurrences`).
+   (:mod:`~sfumato.bounded._appr_release`). The noise hides *any* change of arcs.
+2. *Trim.* Columns are cut until each node is read by at most R roots, its own included (:mod:`~sfumato.bounded._occurrences`).
 3. *Train.* Root w has the scores :math:`\sum_u \pi_{wu} f(x_u)`, f a network of two layers. One gradient a root, clipped over all
    parameters jointly; roots are Poisson-sampled.
 4. *Predict.* Each node by its own features. Only where features and arcs outside the training role are declared public
@@ -25,12 +25,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.bounded.appr_release import STEPS
-from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.occurrences import check_occurrences, root_examples
-from sfumato.bounded.pagerank import Walk
-from sfumato.bounded.split_gradients import LEAST_CLIP, MOST_CLIP, SplitNetwork, split_steps
-from sfumato.bounded.splits import unit_rows
+from sfumato.bounded._appr_release import STEPS
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._occurrences import check_occurrences, root_examples
+from sfumato.bounded._pagerank import Walk
+from sfumato.bounded._split_gradients import LEAST_CLIP, MOST_CLIP, SplitNetwork, split_steps
+from sfumato.bounded._splits import unit_rows
 from sfumato.central._appr import NOISY, Rows, loss_weights, random_rows, worth_releasing
 from sfumato.central._two_layers import (
     first_weights,
@@ -69,10 +69,10 @@ class DPAR(CuratorMethod):
     Scores are float32 [num_nodes, num_classes].
 
     **Formal guarantee.** At node level, incident or owned arcs: the events of the rows
-    (:func:`~sfumato.bounded.appr_release.gaussian_row_event`,
-    :func:`~sfumato.bounded.appr_release.exponential_row_events`), and a
+    (:func:`~sfumato.bounded._appr_release.gaussian_row_event`,
+    :func:`~sfumato.bounded._appr_release.exponential_row_events`), and a
     :class:`~sfumato.privacy.events.RepeatedGaussianEvent` over roots of ``occurrences`` terms
-    (:mod:`~sfumato.bounded.occurrences`); without rows a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
+    (:mod:`~sfumato.bounded._occurrences`); without rows a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but node and none.
 

@@ -1,7 +1,7 @@
 r"""DP-GNN: DP-SGD on sub-graphs of training nodes, of which one record reaches a bounded number.
 
 1. *Sample.* Each owner keeps at most d of its arcs, each node reads at most m that reach it
-   (:mod:`~sfumato.bounded.subgraphs`).
+   (:mod:`~sfumato.bounded._subgraphs`).
 2. *Train.* A node's row is :math:`[\hat x, M \hat x, \dots, M^L \hat x]`: its features scaled to norm 1, and L averages over the
    node and those that send to it. A linear encoder and the average can change places, so an encoder, L layers of messages and a
    decoder are one network of two layers on this row. Terms are Poisson-sampled, and a record changes at most R of them.
@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import check_choice, check_int, fail
+from sfumato.bounded._degree import by_destination, cap_out_degree
+from sfumato.bounded._splits import unit_rows
+from sfumato.bounded._subgraphs import occurrences, read_arcs, subgraph_rows
 from sfumato.bounded.aggregation import (
     Arcs,
     affected_coordinates,
@@ -31,10 +34,7 @@ from sfumato.bounded.aggregation import (
     hop_sensitivity,
     noisy_neighborhood_sum,
 )
-from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.splits import unit_rows
-from sfumato.bounded.subgraphs import occurrences, read_arcs, subgraph_rows
 from sfumato.central._heads import apply_rows, chosen, plain
 from sfumato.central._learning import NetworkMethod, Rows, train
 from sfumato.method.card import Audience, Card
@@ -66,7 +66,7 @@ class DPGNN(NetworkMethod):
     privacy; ``batch_size`` lets all of them enter each step, with ``learning_rate`` .03.
 
     **Formal guarantee.** At node level with owned arcs one DP-SGD run in which a record changes at most R terms
-    (:func:`~sfumato.bounded.subgraphs.occurrences`) and, with noised inference, one Gaussian release
+    (:func:`~sfumato.bounded._subgraphs.occurrences`) and, with noised inference, one Gaussian release
     (:func:`~sfumato.bounded.aggregation.hop_sensitivity`). ``calibrate`` raises UnsupportedUnitError under every unit but this
     one and none.
 

@@ -1,7 +1,7 @@
 r"""EdgeRand perturbs the adjacency by randomized response and trains a network on what comes out.
 
 Each pair of nodes keeps its bit with probability :math:`p = e^\epsilon / (1 + e^\epsilon)` and flips it otherwise
-(:mod:`~sfumato.bounded.topology`). On sparse graphs nearly all released edges are false: with M pairs about
+(:mod:`~sfumato.bounded._topology`). On sparse graphs nearly all released edges are false: with M pairs about
 :math:`M / (1 + e^\epsilon)`. The asymmetric form, which SAGE-EDP uses, keeps a share of what came out, so that
 about as many edges are released as there are.
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded.topology import Pairs, pairs_of, randomized_pairs, sampling_share
+from sfumato.bounded._topology import Pairs, pairs_of, randomized_pairs, sampling_share
 from sfumato.central._perturbed import COUNT, EDGES, PerturbedTopology
 from sfumato.method.card import Audience, Card
 from sfumato.noise.exact import hit_share, probabilities

@@ -10,8 +10,8 @@
 * *Edge level.* Features and labels are public; arcs enter only through K Gaussian releases, each with noise multiplier
   z and the sensitivity of :func:`~sfumato.bounded.aggregation.hop_sensitivity`: 1 for an arc, sqrt 2 for an undirected
   edge. (Theorem 2 and lemma 6 of the paper state sensitivity 1 "for an edge"; that is one arc.)
-* *Node level, owned arcs.* Each owner keeps at most D arcs (:mod:`~sfumato.bounded.degree`); K Gaussian releases with
-  sensitivity sqrt D, and encoder and classifier trained by DP-SGD (:mod:`~sfumato.bounded.gradients`), composed jointly;
+* *Node level, owned arcs.* Each owner keeps at most D arcs (:mod:`~sfumato.bounded._degree`); K Gaussian releases with
+  sensitivity sqrt D, and encoder and classifier trained by DP-SGD (:mod:`~sfumato.bounded._gradients`), composed jointly;
   :mod:`~sfumato.privacy.splitting` gives each part its noise.
   Theorem 3 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
 * *Without encoder.* Hop 1 sends the sender's own features, normalized, instead of its encoding: the same sensitivities,

@@ -1,9 +1,9 @@
 r"""Graph convolutions on a graph that is split into groups: DP-SGD in which an example is a whole group.
 
 1. *Split.* Groups come from public ids and a public seed; every arc between two groups is deleted
-   (:mod:`~sfumato.bounded.splits`).
+   (:mod:`~sfumato.bounded._splits`).
 2. *Train.* A graph convolution of two layers. Each group gives the gradient of its mean loss, clipped over all parameters
-   jointly; groups are Poisson-sampled (:mod:`~sfumato.bounded.split_gradients`).
+   jointly; groups are Poisson-sampled (:mod:`~sfumato.bounded._split_gradients`).
 3. *Predict.* Each node by **its own features alone**: the convolution of a node without neighbors, :math:`\hat A = 1`. Inside
    the group it would read other nodes' raw features, which no noise covers.
 
@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.bounded.gradients import PrivateSGD
-from sfumato.bounded.split_gradients import LEAST_CLIP, MOST_CLIP, MOST_GROUPS, SplitNetwork, split_steps
-from sfumato.bounded.splits import check_groups, split_graph
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._split_gradients import LEAST_CLIP, MOST_CLIP, MOST_GROUPS, SplitNetwork, split_steps
+from sfumato.bounded._splits import check_groups, split_graph
 from sfumato.central._two_layers import first_weights, layers, num_weights, own_scores, train_plainly, weight_arrays
 from sfumato.errors import InputError
 from sfumato.method.card import Audience, Card
@@ -48,7 +48,7 @@ class GraphSplit(CuratorMethod):
     :math:`\hat x_v` its own features scaled to norm 1. Under unit none they are those of the whole convolution inside groups.
 
     **Formal guarantee.** At node level one DP-SGD run over groups
-    (:func:`~sfumato.bounded.split_gradients.split_steps`), for any number of arcs, incident or owned. Under relation
+    (:func:`~sfumato.bounded._split_gradients.split_steps`), for any number of arcs, incident or owned. Under relation
     ``remove`` a group that holds an absent node is left out.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but node and none.

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfumato.bounded.exact import WholeRows
+from sfumato.bounded._exact import WholeRows
 from sfumato.nn._models import Linear as LinearLayer
 from sfumato.nn._models import SparseRows
 

@@ -43,8 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.incoming import incoming
-from sfumato.bounded.routing import (
+from sfumato.bounded._incoming import incoming
+from sfumato.bounded._routing import (
     needs_one_way,
     one_way,
     outward,

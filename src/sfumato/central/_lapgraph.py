@@ -2,7 +2,7 @@
 
 1. The number of edges T is released with discrete Laplace noise and ``count_share`` of epsilon, unless it is public.
 2. Every bit of the adjacency gets discrete Laplace noise with the rest; the T largest become edges, without an n x n array
-   (:func:`~sfumato.bounded.topology.largest_pairs`).
+   (:func:`~sfumato.bounded._topology.largest_pairs`).
 
 **Formal guarantee.** Edge level, one arc or one undirected edge; pure epsilon, delta 0: one bit changes the number of edges by
 1, and one cell by 1. All else is post-processing.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded.topology import Pairs, largest_pairs
+from sfumato.bounded._topology import Pairs, largest_pairs
 from sfumato.central._perturbed import EDGES, PerturbedTopology
 from sfumato.method.card import Audience, Card
 from sfumato.privacy.events import PureEvent

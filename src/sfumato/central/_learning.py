@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real
-from sfumato.bounded.exact import MOST_ROWS, WholeRows
-from sfumato.bounded.gradients import PrivateSGD, check_examples, private_steps
+from sfumato.bounded._exact import MOST_ROWS, WholeRows
+from sfumato.bounded._gradients import PrivateSGD, check_examples, private_steps
 from sfumato.central._rows import features_of
 from sfumato.graph._facts import labeled_mask
 from sfumato.method.curator import CuratorMethod
@@ -245,8 +245,8 @@ def train_charged(
 ) -> bytes:
     """Train a network in place by DP-SGD that was charged before. Return a secret MAC of what was read.
 
-    **Formal guarantee.** The release is an ``event``; see :mod:`~sfumato.bounded.gradients` and, for terms that are repeated,
-    :mod:`~sfumato.bounded.subgraphs`.
+    **Formal guarantee.** The release is an ``event``; see :mod:`~sfumato.bounded._gradients` and, for terms that are repeated,
+    :mod:`~sfumato.bounded._subgraphs`.
     """
     ids, y, loss = np.flatnonzero(graph.train_mask), torch.from_numpy(_learned(graph)), loss_of(graph)
     sgd = PrivateSGD(

@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real
-from sfumato.bounded.gradients import check_examples
-from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded._gradients import check_examples
+from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._heads import apply, chosen, plain, zero_head
 from sfumato.central._learning import train
@@ -51,8 +51,8 @@ class Linear(CuratorMethod):
     gives the steps.
 
     **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. Where labels are private, two Gaussian releases
-    of :func:`~sfumato.bounded.grouping.noisy_group_sums` (the center and the scale) with 2 and 3 % of :math:`\mu^2`, and one
-    DP-SGD run over all training nodes (:mod:`~sfumato.bounded.gradients`), for any number of arcs.
+    of :func:`~sfumato.bounded._grouping.noisy_group_sums` (the center and the scale) with 2 and 3 % of :math:`\mu^2`, and one
+    DP-SGD run over all training nodes (:mod:`~sfumato.bounded._gradients`), for any number of arcs.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
 

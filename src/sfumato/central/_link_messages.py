@@ -1,6 +1,6 @@
 r"""Link messages find missing links from noisy counts of neighbors by class, and from public features and labels.
 
-1. *Parts.* A public draw for each pair of nodes (:func:`~sfumato.bounded.pairs.public_draws`) divides edges into counted ones
+1. *Parts.* A public draw for each pair of nodes (:func:`~sfumato.bounded._pairs.public_draws`) divides edges into counted ones
    and learners.
 2. *Counts.* Each counted edge adds the label of either end to the row of the other: :math:`S = A^\top Y + N`.
 3. *Sums.* S and public values give four numbers for any pair of nodes (:mod:`~sfumato.central._evidence`). Their sums over the
@@ -10,7 +10,7 @@ r"""Link messages find missing links from noisy counts of neighbors by class, an
 Learners are not among the counted edges, so they are to the counts what an unknown link is: the weights are not too sure.
 
 **Formal guarantee.** Features and labels are public. Counts and sums together are one release of L1 sensitivity 2 messages
-(:func:`~sfumato.bounded.pairs.pair_sensitivity`), with discrete Laplace noise of scale :math:`2 / \epsilon` messages on every
+(:func:`~sfumato.bounded._pairs.pair_sensitivity`), with discrete Laplace noise of scale :math:`2 / \epsilon` messages on every
 entry: pure :math:`\epsilon`, delta is 0. Weights and scores of all pairs are post-processing of it and of public values.
 
 *Held-out links.* A caller who deletes pairs by a public draw before training (:mod:`sfumato.evaluation._links`) keeps the
@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
+from sfumato.bounded._counting import noisy_counts
+from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.counting import noisy_counts
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
 from sfumato.central._evidence import NAMES, Evidence, fit_weights
 from sfumato.graph._arcs import owners
 from sfumato.method.card import Audience, Card

@@ -8,7 +8,7 @@ Counts are read cut at 0 and divided by their sums, which is post-processing.
 
 **Formal guarantee.** Edge level, pure epsilon, delta 0. Features and labels are public, and predictions of earlier stages
 come from them and from earlier releases, so they do not move with an arc. One arc changes one entry of S by 1; one undirected
-edge changes two rows, each in one entry: L1 sensitivity 2 (:func:`~sfumato.bounded.counting.unrouted_sensitivity`). The K
+edge changes two rows, each in one entry: L1 sensitivity 2 (:func:`~sfumato.bounded._counting.unrouted_sensitivity`). The K
 releases share epsilon evenly and add up. (The published prototype draws the noise of different parts of a graph from copies of
 one random generator, so differences of rows have none; a later copy of the method takes sensitivity 1 for undirected edges.)
 
@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato._validate import check_int
+from sfumato.bounded._counting import noisy_counts, unrouted_sensitivity
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.counting import noisy_counts, unrouted_sensitivity
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._learning import Features, NetworkMethod, train
 from sfumato.method.card import Audience, Card

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.bounded.topology import Pairs, edge_numbers, noisy_edge_count, pairs_of
+from sfumato.bounded._topology import Pairs, edge_numbers, noisy_edge_count, pairs_of
 from sfumato.central._counts import one_hot
 from sfumato.central._learning import Features, labeled
 from sfumato.method.contract import Arrays, Outcome, Planned, Session

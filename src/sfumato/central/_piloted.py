@@ -45,10 +45,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import fail
+from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded._routing import routed_arc_change, routed_coordinates, routed_sensitivity
 from sfumato.bounded.aggregation import normalize_rows
-from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.routing import routed_arc_change, routed_coordinates, routed_sensitivity
 from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
 from sfumato.central._heads import apply, chosen, zero_head

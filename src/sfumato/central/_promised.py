@@ -1,6 +1,6 @@
 r"""Label messages under promised degrees: hops that protect a node with every arc in or out of it.
 
-Training nodes send their class, and all other nodes receive (:mod:`~sfumato.bounded.promise`). In this order:
+Training nodes send their class, and all other nodes receive (:mod:`~sfumato.bounded._promise`). In this order:
 
 1. *Features.* Center and head of :mod:`~sfumato.central._linear`, with a share f of :math:`\mu^2`.
 2. *Pairs.* One noisy matrix of the classes at both ends of arcs between training nodes, with 5 %. It says what a neighbor's class
@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.promise import GRID, promised_sensitivity, rounding_slack
+from sfumato.bounded._promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._compatibility import Expected, log_likelihood
 from sfumato.central._heads import apply, chosen, plain, zero_head
 from sfumato.central._learning import train, train_charged
@@ -98,7 +98,7 @@ class PromisedMessages(CuratorMethod):
     Rows and predictions are for their own node alone. Other units are refused.
 
     Shapes: the rows are int64 [num_nodes, num_classes], the pairs int64 [num_classes, num_classes], in steps of 1 /
-    :data:`~sfumato.bounded.promise.GRID`. Predictions are float32 [num_nodes, num_classes].
+    :data:`~sfumato.bounded._promise.GRID`. Predictions are float32 [num_nodes, num_classes].
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every other unit, and where no bound on degrees is public.
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bounded.grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded._promise import GRID, copies_to, noisy, pair_sums, pair_weights, promised_sensitivity, row_sums
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.promise import GRID, copies_to, noisy, pair_sums, pair_weights, promised_sensitivity, row_sums
 from sfumato.central._compatibility import Expected, Law, expected_rows, find_law, forecast
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.noise.keys import new_key
@@ -150,7 +150,7 @@ def noise_of(plan: Planned, name: str) -> float:
 
 
 def code_norm(public: PublicFacts) -> float:
-    """Return the norm of the code of a class (:func:`~sfumato.bounded.promise.row_sums`); ``public`` has their number."""
+    """Return the norm of the code of a class (:func:`~sfumato.bounded._promise.row_sums`); ``public`` has their number."""
     return float(np.sqrt(public.num_classes * (public.num_classes - 1)))
 
 

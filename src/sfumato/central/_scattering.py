@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.exact import ROW_BITS, WholeRows
+from sfumato.bounded._exact import ROW_BITS, WholeRows
 from sfumato.central._heads import zero_head
 from sfumato.central._learning import sgd_event, train
 from sfumato.errors import InputError
@@ -48,7 +48,7 @@ class Scattering(CuratorMethod):
     normalized within the image: 3,969 numbers for 28 x 28 pixels.
 
     **Formal guarantee.** s reads one record, and arcs are never read. So at node and record level there is one DP-SGD run
-    (:mod:`~sfumato.bounded.gradients`) on rows s(x), which is a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
+    (:mod:`~sfumato.bounded._gradients`) on rows s(x), which is a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under units edge, local and link, and InputError for data that are no
     images.
@@ -132,7 +132,7 @@ class Coefficients:
     Args:
         matrix: the whole numbers, float32 [num_nodes, num_coefficients].
         ones: the whole numbers that stand for the bias's input 1, float64 [num_nodes].
-        norms: the factors of :class:`~sfumato.bounded.exact.WholeRows`, float64 [num_nodes].
+        norms: the factors of :class:`~sfumato.bounded._exact.WholeRows`, float64 [num_nodes].
     """
 
     matrix: Tensor

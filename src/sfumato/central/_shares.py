@@ -3,8 +3,8 @@ r"""Sums of shared labels, released once: at node level an owner's label is divi
 Training nodes send the code of their label along the arcs that they own, to public receivers. Class c has the code
 :math:`s\,(e_c - 1/C)` of norm 1, a corner of a simplex. (A one-hot row of norm 1 spends part of its allowance on the number of
 neighbors, which tells classes apart less well.) A code that goes along d arcs is divided by the root of d
-(:func:`~sfumato.bounded.routing.share`). The release is :math:`H = A^\top M + \sigma N(0, I)`, of sensitivity 1 (2 if records are
-replaced): :func:`~sfumato.bounded.routing.routed_sensitivity`.
+(:func:`~sfumato.bounded._routing.share`). The release is :math:`H = A^\top M + \sigma N(0, I)`, of sensitivity 1 (2 if records
+are replaced): :func:`~sfumato.bounded._routing.routed_sensitivity`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.bounded._incoming import capped, owned, regrouped
+from sfumato.bounded._routing import receiving, routed_sensitivity, share
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
-from sfumato.bounded.incoming import capped, owned, regrouped
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.routing import receiving, routed_sensitivity, share
 from sfumato.central._counts import NAME, directions
 from sfumato.central._rows import Matrix, beside
 from sfumato.noise.keys import new_key

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sfumato._validate import fail
-from sfumato.bounded.engine import engine, training_threads
+from sfumato.bounded._engine import engine, training_threads
 from sfumato.errors import DataError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
 from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfumato.bounded.splits import unit_rows
+from sfumato.bounded._splits import unit_rows
 from sfumato.nn._weights import seeded
 
 if TYPE_CHECKING:
-    from sfumato.bounded.split_gradients import Optimizer, SplitNetwork
-    from sfumato.bounded.split_kernel import Floats
+    from sfumato.bounded._split_gradients import Optimizer, SplitNetwork
+    from sfumato.bounded._split_kernel import Floats
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method.contract import Arrays
 

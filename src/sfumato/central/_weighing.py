@@ -8,7 +8,7 @@ and, seen from the shares of the classes, at the head's own probabilities: so ro
 They then make 50 steps of Adam on noisy sums of gradients of the log-loss, and are pulled to their start, more where noise is
 large. A matrix for each input would need C times as many numbers, and as much more noise.
 
-**Formal guarantee.** A step is a :func:`~sfumato.bounded.grouping.noisy_group_sums` of one group. The row of a node is its
+**Formal guarantee.** A step is a :func:`~sfumato.bounded._grouping.noisy_group_sums` of one group. The row of a node is its
 gradient, clipped to norm c and divided by c. It reads the node's own features and label, and earlier releases (the head, the
 node's row, the numbers so far), and a node without a label has a zero row. So a step has sensitivity 1 (2 if records are
 replaced), and 50 steps with noise :math:`z \sqrt{50}` are one Gaussian event with noise multiplier z, by composition.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bounded.grouping import noisy_group_sums
+from sfumato.bounded._grouping import noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import directions
 from sfumato.graph._targets import softmax

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from sfumato._validate import fail
-from sfumato.bounded.partitions import centroid_cells, direction_cells
+from sfumato.bounded._partitions import centroid_cells, direction_cells
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ r"""Class-level and subclass-level DP-SGD: the record is a whole class, or a cel
 Each of K cells enters a step with probability q. A drawn cell gives the gradient of its mean loss,
 :math:`g_k = \frac{1}{|C_k|} \sum_{i \in C_k} \nabla \ell_i`, from one pass over a weighted loss; no gradient of a single record
 is computed. The step is :math:`\frac{1}{q K} (\sum_k g_k \min(1, S / \|g_k\|) + \sigma S Z)`, with Z standard normal
-(:mod:`~sfumato.bounded.classes`). Where a cell is large, a secret random part of its records stands for it.
+(:mod:`~sfumato.bounded._classes`). Where a cell is large, a secret random part of its records stands for it.
 
 **What the published account gets wrong.** The published text composes N(0, sigma^2) against its mixture with N(2, sigma^2), but
 if a class is exchanged *both* sides are mixtures. The event here is the exact pair
@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, check_cells, class_steps, members
-from sfumato.bounded.gradients import PrivateSGD
+from sfumato.bounded._classes import LEAST_CLIP, MOST_CLIP, check_cells, class_steps, members
+from sfumato.bounded._gradients import PrivateSGD
 from sfumato.classlevel._cells import cells_key, cells_of, check_partition
 from sfumato.classlevel._images import CONTROLS, ImageMethod
 from sfumato.method.card import Audience, Card
@@ -123,7 +123,7 @@ class ClassDP(CellMethod):
     The scores of an image are those of the network, float32 [num_nodes, num_classes]. Settings are those of
     :class:`CellMethod`.
 
-    **Formal guarantee.** One run of :func:`~sfumato.bounded.classes.class_steps`, under
+    **Formal guarantee.** One run of :func:`~sfumato.bounded._classes.class_steps`, under
     :class:`~sfumato.privacy.units.ClassLevel`.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but class and none.
@@ -162,8 +162,8 @@ class SubclassDP(CellMethod):
     * ``declared``: the ``cells`` of the data, such as users; or with ``kmeans`` clusters of the private images, as published.
       What these tell is then *not* protected, and the certificate says so.
 
-    **Formal guarantee.** One run of :func:`~sfumato.bounded.classes.class_steps`, under the unit. The cell of a record is a
-    function of this record and public values (:mod:`~sfumato.bounded.partitions`), or declared public.
+    **Formal guarantee.** One run of :func:`~sfumato.bounded._classes.class_steps`, under the unit. The cell of a record is a
+    function of this record and public values (:mod:`~sfumato.bounded._partitions`), or declared public.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but subclass and none.
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from sfumato._validate import check_int, check_real
-from sfumato.bounded.classes import LEAST_CLIP, MOST_CLIP, class_steps
-from sfumato.bounded.example_gradients import clipped_example_sum
-from sfumato.bounded.gradients import (
+from sfumato.bounded._classes import LEAST_CLIP, MOST_CLIP, class_steps
+from sfumato.bounded._example_gradients import clipped_example_sum
+from sfumato.bounded._gradients import (
     PrivateSGD,
     check_examples,
     clipped_gradient_sum,
@@ -42,9 +42,9 @@ class CNN(ImageMethod):
     :class:`~sfumato.classlevel._images.ImageMethod`.
 
     **Formal guarantee.** One Poisson-sampled Gaussian run: over images
-    (:func:`~sfumato.bounded.gradients.clipped_gradient_sum`; :func:`~sfumato.bounded.example_gradients.clipped_example_sum` where
-    filters learn), or with copies over images as cells (:func:`~sfumato.bounded.classes.class_steps`), whose mean gradient over
-    an image and its copies is clipped.
+    (:func:`~sfumato.bounded._gradients.clipped_gradient_sum`; :func:`~sfumato.bounded._example_gradients.clipped_example_sum`
+    where filters learn), or with copies over images as cells (:func:`~sfumato.bounded._classes.class_steps`), whose mean gradient
+    over an image and its copies is clipped.
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but record and none.
 

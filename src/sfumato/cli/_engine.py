@@ -19,7 +19,7 @@ def running(engine: str, ray_address: str | None) -> Iterator[None]:
         yield
         return
     check_installed("ray")
-    from sfumato.bounded.engine import using
+    from sfumato.bounded._engine import using
     from sfumato.distributed._ray import RayEngine
 
     with RayEngine(ray_address) as chosen, using(chosen):

@@ -79,8 +79,8 @@ def _train(
 
 def _planned(job: Job, resumed: bool, quiet: bool, verbose: bool, found: Planned) -> None:
     """Say what will run, and what is implausible about it."""
+    from sfumato.bounded._promise import protects_every_arc
     from sfumato.bounded.kernels import language
-    from sfumato.bounded.promise import protects_every_arc
     from sfumato.central._auto import can_promise
 
     plan, graph = found.prepared.plan, found.prepared.graph

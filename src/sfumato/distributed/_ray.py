@@ -33,7 +33,7 @@ class RayEngine:
     """A Ray engine runs the parts of a computation on the workers of a Ray cluster.
 
     A part whose worker or machine dies runs again elsewhere, up to three times. Results have the bits of the local engine. Use
-    it as a context manager together with :func:`sfumato.bounded.engine.using`.
+    it as a context manager together with :func:`sfumato.bounded._engine.using`.
 
     Args:
         address: of a running cluster, ``host:port`` or ``auto``; None starts one on this machine, for this process alone, that

@@ -1,6 +1,6 @@
 """How well links that were held out are found again, beside controls. Scores read these links: outside the guarantee.
 
-Whether a pair of nodes is held out is a public draw for the pair (:func:`~sfumato.bounded.pairs.public_draws`), which reads no
+Whether a pair of nodes is held out is a public draw for the pair (:func:`~sfumato.bounded._pairs.public_draws`), which reads no
 edge. So the guarantee of a fit on the other pairs covers all edges: one of a held-out pair is never read in training.
 """
 
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded.pairs import public_draws
+from sfumato.bounded._pairs import public_draws
 from sfumato.central._evidence import cosines, public_rows
 from sfumato.evaluation._outcome import Scored
 from sfumato.evaluation._request import Prepared, on_graph

@@ -30,7 +30,7 @@ from filelock import FileLock, Timeout
 from sfumato._files import append_line, whole_file
 from sfumato._threads import set_threads
 from sfumato._validate import check_int, fail
-from sfumato.bounded.engine import LOCAL, engine
+from sfumato.bounded._engine import LOCAL, engine
 from sfumato.errors import InputError, SfumatoError, SfumatoWarning
 from sfumato.experiments._cells import Cell, Row, parts_of, run_cell, skipped_row, store_of
 from sfumato.experiments._links import run_links

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import NDArray
 
+from sfumato.bounded._incoming import capped, incoming, owned, regrouped
 from sfumato.bounded.aggregation import (
     affected_coordinates,
     hop_arc_change,
@@ -13,7 +14,6 @@ from sfumato.bounded.aggregation import (
     noisy_neighborhood_sum,
     normalize_rows,
 )
-from sfumato.bounded.incoming import capped, incoming, owned, regrouped
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.record.ledger import Release

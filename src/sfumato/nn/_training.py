@@ -1,4 +1,4 @@
-"""Training without noise is one plain loop. Nothing here is private; private training lives in `bounded/gradients.py`."""
+"""Training without noise is one plain loop. Nothing here is private; private training lives in `bounded/_gradients.py`."""
 
 from __future__ import annotations
 

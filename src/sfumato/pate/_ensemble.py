@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.bounded.engine import LOCAL, engine, training_threads
+from sfumato.bounded._engine import LOCAL, engine, training_threads
 from sfumato.nn._stacked import Generators, StackedCNN, StackedMLP, generators, take_member
 from sfumato.nn._training import Adam, Steps
 from sfumato.pate._teachers import Ids, Teachers, check_records, parts

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.bounded.engine import engine, training_threads
+from sfumato.bounded._engine import engine, training_threads
 from sfumato.errors import DroppedWarning
 from sfumato.graph._dropped import UNWEIGHTED
 from sfumato.graph._subgraph import adjacency, induced

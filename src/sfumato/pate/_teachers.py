@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, fail
-from sfumato.bounded.engine import engine, training_threads
+from sfumato.bounded._engine import engine, training_threads
 from sfumato.pate._votes import Votes, count_votes
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 r"""Clipped gradients of single examples, for networks of any layers, such as convolutions.
 
 **Formal guarantee** of :func:`clipped_example_sum`: whole numbers of steps of :math:`C / 2^{24}`, of which an example adds a
-vector of norm at most :math:`2^{24}` (:mod:`~sfumato.bounded.clip_kernel`). An example with target -1 (an empty record) adds
+vector of norm at most :math:`2^{24}` (:mod:`~sfumato.bounded._clip_kernel`). An example with target -1 (an empty record) adds
 zero. Sums are exact in any order and are not rounded again, so the margin eta of
-:func:`~sfumato.bounded.gradients.noisy_steps` is 0. Two data sets that differ in one record have sums that differ by
+:func:`~sfumato.bounded._gradients.noisy_steps` is 0. Two data sets that differ in one record have sums that differ by
 at most C where one of them is empty, and by at most 2 C else; and they are equal where this record is not drawn.
 
 **What is assumed.** What an example adds has to be a function of its own row and of the weights: if the coin of one record moved
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.clip_kernel import LEAST_CLIP, MOST_CLIP, MOST_ROWS, add_clipped
+from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP, MOST_ROWS, add_clipped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

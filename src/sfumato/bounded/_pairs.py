@@ -5,7 +5,7 @@ Whether a pair of nodes belongs to a part is a pseudo-random function of the two
 
 Each edge of the summed part has a row of k numbers from 0 to 1. Rows are held in whole steps of :math:`\lfloor 2 \cdot 32767 / k
 \rfloor`, rounded toward zero, so that one row has at most :math:`2 \cdot 32767` steps in L1 norm: as many as the two messages
-of one edge in a hop of counts (:func:`~sfumato.bounded.counting.unrouted_sensitivity`). Sums are exact int64.
+of one edge in a hop of counts (:func:`~sfumato.bounded._counting.unrouted_sensitivity`). Sums are exact int64.
 
 Source: McSherry (2009), theorem 4 (parallel composition).
 """

@@ -1,4 +1,4 @@
-"""Compiled draws without replacement by whole-number weights. The mathematics is in :mod:`~sfumato.bounded.appr_release`."""
+"""Compiled draws without replacement by whole-number weights. The mathematics is in :mod:`~sfumato.bounded._appr_release`."""
 
 from __future__ import annotations
 

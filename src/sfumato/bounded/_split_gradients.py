@@ -5,7 +5,7 @@ r"""DP-SGD over the groups of a split graph: one gradient a group, clipped over 
 holds. The divisor is the public q K.
 
 **Proof.** The gradient of group k is a function of what the group holds, of public facts and of the weights, which earlier
-steps released (:mod:`~sfumato.bounded.split_kernel`). It is scaled to norm at most :math:`2^{24} - 1`, in steps of
+steps released (:mod:`~sfumato.bounded._split_kernel`). It is scaled to norm at most :math:`2^{24} - 1`, in steps of
 :math:`C / 2^{24}`, and each coordinate is rounded *toward zero*, which makes no norm longer. Then the squares of these whole
 numbers are added over all parameters jointly. The group counts if they sum to at most :math:`2^{48}`, and gives zero otherwise
 (a number overflowed). This check is exact: squares are whole numbers, none is negative, so a floating-point sum of
@@ -13,11 +13,11 @@ them that ends at or below :math:`2^{48}` was exact all along. So a group adds w
 floating point did before. Sums over groups are int64, hence exact in any order. No sum is rounded again, so
 the margin eta of other DP-SGD here is 0.
 
-Neighboring graphs differ in what one public group holds (:mod:`~sfumato.bounded.splits`). If its coin falls tails, the sums
+Neighboring graphs differ in what one public group holds (:mod:`~sfumato.bounded._splits`). If its coin falls tails, the sums
 are equal. If it falls heads, they differ by what this group adds: at most 2 C under ``replace``; at most C under ``remove``,
 since the group with the emptied record is left out and adds zero. The accountant carries the 2.
 
-Where a record lies in up to R groups (:mod:`~sfumato.bounded.occurrences`), the same holds for each of them, with a coin of
+Where a record lies in up to R groups (:mod:`~sfumato.bounded._occurrences`), the same holds for each of them, with a coin of
 its own: a :class:`~sfumato.privacy.events.RepeatedGaussianEvent`.
 """
 
@@ -34,12 +34,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.gradients import PrivateSGD, noisy_steps
-from sfumato.bounded.split_kernel import Floats, group_sums
+from sfumato.bounded._gradients import PrivateSGD, noisy_steps
+from sfumato.bounded._split_kernel import Floats, group_sums
 from sfumato.nn._training import Adam
 
 if TYPE_CHECKING:
-    from sfumato.bounded.splits import Split
+    from sfumato.bounded._splits import Split
     from sfumato.noise.keys import Key
 
 LEAST_CLIP, MOST_CLIP = 1e-9, 1e9
@@ -63,7 +63,7 @@ class SplitNetwork:
     Raises:
         InputError: a number is out of range.
 
-    >>> from sfumato.bounded.splits import split_graph
+    >>> from sfumato.bounded._splits import split_graph
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 2, directed=False, x=np.eye(2), y=[0, 1], roles=[0, 0])
     >>> network = SplitNetwork(split_graph(graph, 1, seed=0), width=1, num_classes=2)
@@ -163,7 +163,7 @@ def split_steps(
     Raises:
         InputError: ``start`` has another length or type.
 
-    >>> from sfumato.bounded.splits import split_graph
+    >>> from sfumato.bounded._splits import split_graph
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 2, directed=False, x=np.eye(2), y=[0, 1], roles=[0, 0])
     >>> network = SplitNetwork(split_graph(graph, 1, seed=0), width=1, num_classes=2)

@@ -34,7 +34,7 @@ taken. What is left to add at the end is at most :math:`\sum e / \alpha`. On the
   :math:`r / \alpha \le (1 + \gamma) \rho d`, and the walk leaves d as it is;
 * a vector has at most :math:`1 / \rho` entries, and a round reads at most as many arcs, whatever the graph.
 
-Nothing here is private; :mod:`~sfumato.bounded.appr_release` is.
+Nothing here is private; :mod:`~sfumato.bounded._appr_release` is.
 
 Source: Fountoulakis et al. (2019), Variational perspective on local graph clustering, algorithm 3.
 """
@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 
 from sfumato._threads import numba_threads
 from sfumato._validate import check_real, fail
-from sfumato.bounded.engine import cut, engine
+from sfumato.bounded._engine import cut, engine
 
 _ROOTS = 256  # of one task, which has one scratch of the size of the graph
 

@@ -1,7 +1,7 @@
 r"""Compiled loops for gradients of groups. A group's gradient is computed from that group's rows alone, one group after another.
 
 The network is a graph convolution of two layers. With :math:`\hat A` and the rows :math:`R = \hat A X` of
-:class:`~sfumato.bounded.splits.Split`,
+:class:`~sfumato.bounded._splits.Split`,
 
 .. math:: H = \mathrm{ReLU}(R W_1 + b_1), \qquad S = \hat A H W_2 + b_2,
 

@@ -3,7 +3,7 @@ r"""Sub-graphs of training nodes whose arcs are so few that one record reaches a
 A training node (a *root*) gives one term to each step of DP-SGD: the gradient of its own loss, clipped to C. With L layers the
 term reads the sub-graph of all nodes that send to it over at most L arcs.
 
-**Sampling.** First each owner keeps at most d of its own arcs (:func:`~sfumato.bounded.degree.cap_out_degree`), then each node
+**Sampling.** First each owner keeps at most d of its own arcs (:func:`~sfumato.bounded._degree.cap_out_degree`), then each node
 reads at most m of the arcs that reach it: those with the smallest words :math:`\mathrm{PRF}_{k'}(\text{target}, \text{sender})`.
 Both read the secret key and one node's list alone.
 
@@ -38,8 +38,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sfumato._validate import check_int
+from sfumato.bounded._degree import by_destination, cap_out_degree
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.degree import by_destination, cap_out_degree
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.keys import Key, derive_key
 from sfumato.privacy.units import NodeLevel, Unit

@@ -22,7 +22,7 @@ w is the largest such function: :math:`w(t) \le w(s) + 2 (\sqrt s - \sqrt t)` an
 :math:`s \ge t`; the least of these bounds is the one above. Weights :math:`1 / \sqrt{B_u}` that no record moves have the same
 sensitivity, and copies up to :math:`2 \sqrt 2` times smaller under a promise.
 
-**Why not the true degree.** The hop of owned arcs (:func:`~sfumato.bounded.routing.share`) sends copies of weight
+**Why not the true degree.** The hop of owned arcs (:func:`~sfumato.bounded._routing.share`) sends copies of weight
 :math:`1 / \sqrt{d_u}`. Let k senders each have arcs to the same two receivers. If one receiver is removed, the row of the other
 grows from :math:`k / \sqrt 2` to k: without bound in k.
 

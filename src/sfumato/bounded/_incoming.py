@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.bounded._degree import by_destination, kept_by_cap
+from sfumato.bounded._routing import kept
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.degree import by_destination, kept_by_cap
-from sfumato.bounded.routing import kept
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -39,7 +39,7 @@ def owned(graph: Graph) -> Arcs:
 
 
 def capped(lists: Arcs, max_out_degree: int, key: Key) -> Arcs:
-    """Keep at most ``max_out_degree`` arcs of each owner, as :func:`~sfumato.bounded.degree.cap_out_degree` does with ``key``.
+    """Keep at most ``max_out_degree`` arcs of each owner, as :func:`~sfumato.bounded._degree.cap_out_degree` does with ``key``.
 
     **Formal guarantee.** What an owner keeps, and with which weights, depends on the key and on the owner's own list alone;
     ``lists`` are grouped by owner.

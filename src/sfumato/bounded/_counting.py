@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
+from sfumato.bounded._routing import kept
 from sfumato.bounded.aggregation import Arcs, sum_in_blocks
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.bounded.routing import kept
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, derive_key, operand_mac
@@ -37,7 +37,7 @@ def count_sensitivity(unit: Unit) -> float:
     **Formal guarantee** (sum of absolute changes of all entries; each message has L1 norm at most 1):
 
     * one arc, along which a message flows or not: 1;
-    * one undirected edge, by :func:`~sfumato.bounded.routing.one_way`: one row changes by one message: 1.
+    * one undirected edge, by :func:`~sfumato.bounded._routing.one_way`: one row changes by one message: 1.
 
     With weights of arcs in [0, 1] an arc carries a share of its message, every coordinate of :math:`w q` rounded toward zero,
     of L1 norm at most that of q; and shares of two weights differ by at most :math:`|q_c|` in every coordinate, since both

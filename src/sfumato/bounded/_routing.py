@@ -183,7 +183,7 @@ def routed_arc_change(unit: Unit) -> float | None:
     * d = 1: row v loses :math:`q_1`, of norm at most 1.
     * d >= 2: row v loses :math:`q_d`, and d - 1 other rows get :math:`q_{d-1}` in its place: together at most
       :math:`\|q_d\|^2 + (d - 1) (\|q_{d-1}\|^2 - \|q_d\|^2) \le (d - 1) \|q_{d-1}\|^2 \le 1`, since d >= 2.
-    * more arcs than a cap D keeps (:mod:`~sfumato.bounded.degree`): another arc may come in, with the same share: two rows
+    * more arcs than a cap D keeps (:mod:`~sfumato.bounded._degree`): another arc may come in, with the same share: two rows
       move by a message of norm at most :math:`1 / \sqrt D`: :math:`\sqrt{2 / D}`.
 
     With weights row t gets :math:`f_w(q)` for q, with w the weight of its arc: every coordinate of :math:`w q`, rounded toward

@@ -23,7 +23,7 @@ occurrences. Under ``replace`` nothing is left out, and each of the R terms is e
 **Why arcs take no part in being absent.** A record that is emptied *with incident arcs* takes its neighbors' arcs away. If
 "no arc" were needed to be absent, a neighbor without label and features would become absent, and with it each root that reads
 the neighbor: more than R terms. (Groups of a split graph need it: there the neighbor lies in the same group,
-:mod:`~sfumato.bounded.splits`.) The price: a node that has arcs, but neither label nor features, is taken for absent.
+:mod:`~sfumato.bounded._splits`.) The price: a node that has arcs, but neither label nor features, is taken for absent.
 
 **Both releases together.** Neighboring graphs give :math:`\Pi` different laws: that is what the first event pays for. The
 second event holds for every fixed :math:`\Pi`, whichever graph it came from. Adaptive composition needs no more than this.
@@ -42,7 +42,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, fail
-from sfumato.bounded.splits import Split, unit_rows
+from sfumato.bounded._splits import Split, unit_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.privacy.units import NodeLevel, Unit
 
@@ -132,7 +132,7 @@ def absent_nodes(graph: Graph) -> NDArray[np.bool_]:
 
 
 def root_examples(graph: Graph, matrix: sp.csr_matrix, roots: Ids) -> Split:
-    r"""Put each root and the ids of its row in a group of their own, as :mod:`~sfumato.bounded.split_gradients` takes them.
+    r"""Put each root and the ids of its row in a group of their own, as :mod:`~sfumato.bounded._split_gradients` takes them.
 
     The scores of root w become :math:`\sum_u \pi_{wu} \, \mathrm{ReLU}(x_u W_1 + b_1) W_2 + b_2`, with :math:`x_u` of norm 1. A
     node that several roots read is copied into the group of each.

@@ -6,7 +6,7 @@ step with probability q by a secret coin of its own, whatever it holds. The divi
 
 **Proof.** What cell k adds at a step, :math:`v_k`, is a function of the cell's own records, public facts, the weights (which
 earlier steps released) and secret coins of this cell and step. It is whole numbers of steps of :math:`S / 2^{24}` of norm at
-most S, whatever floating point did before (:mod:`~sfumato.bounded.clip_kernel`). Sums over cells are exact in any order,
+most S, whatever floating point did before (:mod:`~sfumato.bounded._clip_kernel`). Sums over cells are exact in any order,
 and are not rounded again, so the margin eta of other DP-SGD here is 0. A cell without records adds 0.
 
 *Given the coins that choose members*, neighboring data sets (:mod:`~sfumato.privacy.units`) have the same :math:`v_j` in all
@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.clip_kernel import LEAST_CLIP as LEAST_CLIP
-from sfumato.bounded.clip_kernel import MOST_CLIP as MOST_CLIP
-from sfumato.bounded.clip_kernel import MOST_ROWS, add_clipped
-from sfumato.bounded.gradients import noisy_steps
+from sfumato.bounded._clip_kernel import LEAST_CLIP as LEAST_CLIP
+from sfumato.bounded._clip_kernel import MOST_CLIP as MOST_CLIP
+from sfumato.bounded._clip_kernel import MOST_ROWS, add_clipped
+from sfumato.bounded._gradients import noisy_steps
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.keys import Stream, derive_key
 from sfumato.privacy.units import ClassLevel, RecordLevel, SubclassLevel, Unit
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from sfumato.bounded.gradients import PrivateSGD
+    from sfumato.bounded._gradients import PrivateSGD
     from sfumato.nn._training import Adam
     from sfumato.noise.keys import Key
 
@@ -111,7 +111,7 @@ def class_steps(
         InputError: ``num_cells`` or the clipping threshold is out of range, or a gradient has another length.
 
     >>> import torch
-    >>> from sfumato.bounded.gradients import PrivateSGD
+    >>> from sfumato.bounded._gradients import PrivateSGD
     >>> from sfumato.nn._training import SGD
     >>> weight = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
     >>> settings = PrivateSGD(1.0, steps=1, l2_clip_norm=1.0, noise_multiplier=1e-3, learning_rate=1.0)

@@ -11,7 +11,7 @@ most C; the divisor is the public ``q * num_ids``; empty samples are noised and 
 
 **Proof of the sum.** In layer l, :math:`\tilde a_l` is kept as whole numbers :math:`p_l`, :math:`\|p_l\| \le 2^s`, and
 :math:`g_l`, clipped, as whole numbers :math:`q_l` with :math:`\sum_l \|q_l\|^2 \le 2^{2t}`
-(:mod:`~sfumato.bounded.exact`: s = 16, t = 22). Both inequalities are checked on the whole numbers, exactly. If an
+(:mod:`~sfumato.bounded._exact`: s = 16, t = 22). Both inequalities are checked on the whole numbers, exactly. If an
 inequality fails (a number overflows), :math:`p_l` or all :math:`q_l` become zero. An example thus adds the whole numbers
 :math:`q_l p_l^\top`, in units of :math:`C / 2^{s + t}`, of joint norm
 :math:`\left(\sum_l \|q_l\|^2 \|p_l\|^2\right)^{1/2} \le 2^{s + t}`: at most C, whatever floating point did before.
@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded.exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
+from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.nn._losses import Slope, class_slope
 from sfumato.nn._training import Adam
