@@ -27,11 +27,6 @@ def draw_picks(
 
     Args:
         indptr: the row pointers of the stored entries, int64.
-        indices: their columns, ascending within a row.
-        weights: the weight of each stored entry.
-        lightest: the weight of every other column.
-        num_nodes: the number of columns.
-        rows: which rows to draw.
         words: independent uniform words, [len(rows), top_k, words of a pick].
         picks: gets the columns in the order of picks, [all rows, top_k].
 

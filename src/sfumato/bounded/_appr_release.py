@@ -67,9 +67,7 @@ def gaussian_row_event(rows: int, clip: float, noise_stddev: float) -> GaussianE
     **Formal guarantee.** Any change of the graph behind the rows, at :math:`\mu = \sqrt{2 M} C_1 / \sigma`.
 
     Args:
-        rows: the number M of rows.
         clip: the L2 norm :math:`C_1` that rows are clipped to.
-        noise_stddev: standard deviation :math:`\sigma` of each coordinate.
 
     >>> round(gaussian_row_event(70, 0.01, 0.1).noise_multiplier, 4)
     7.0711
@@ -85,9 +83,7 @@ def exponential_row_events(
     **Formal guarantee.** Any change of the graph behind the rows. Without values it is pure.
 
     Args:
-        rows: the number M of rows.
         clip: the bound :math:`C_2` that entries are clipped to.
-        gumbel_scale: scale b of the selection.
         top_k: the number K of picks in a row.
         laplace_scale: scale of the noise on values; None releases none.
 
@@ -108,14 +104,9 @@ def gaussian_rows(matrix: sp.csr_array, clip: float, noise_stddev: float, top_k:
     Args:
         matrix: private rows without negative entries, [rows, nodes].
         clip: the L2 norm :math:`C_1` that rows are clipped to.
-        noise_stddev: standard deviation :math:`\sigma` of each coordinate.
         top_k: the number K of entries to keep in a row, of any sign.
-        key: the key of this release.
 
     Shapes: float64 [rows, nodes], ``top_k`` stored entries in a row.
-
-    Raises:
-        InputError: an argument is out of range, or an entry is negative or not finite.
 
     >>> rows = sp.csr_array([[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]])
     >>> gaussian_rows(rows, 0.1, 1e-4, 1, bytes(32)).toarray().round(2).tolist()[0]
@@ -148,13 +139,9 @@ def exponential_rows(
         clip: the bound :math:`C_2` that entries are clipped to.
         gumbel_scale: scale b of the selection. Below :math:`C_2 / 16` entries are selected as if it were that.
         top_k: the number K of picks in a row.
-        key: the key of this release.
         laplace_scale: scale of the noise on values (EM-v1); None gives each pick the weight 1 / K (EM-v0).
 
     Shapes: float64 [rows, nodes], ``top_k`` stored entries in a row.
-
-    Raises:
-        InputError: an argument is out of range, or an entry is negative or not finite.
 
     >>> rows = sp.csr_array([[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]])
     >>> exponential_rows(rows, 0.1, 0.001, 2, bytes(32)).toarray().tolist()
@@ -226,12 +213,8 @@ def pick_weights(matrix: sp.csr_array, clip: float, gumbel_scale: float) -> tupl
     Args:
         matrix: rows without negative entries, [rows, nodes].
         clip: the bound :math:`C_2` that entries are clipped to.
-        gumbel_scale: scale b of the selection.
 
     Shapes: uint64 [rows, nodes] with the stored entries of ``matrix``.
-
-    Raises:
-        InputError: ``gumbel_scale`` is not positive.
 
     >>> weights, lightest = pick_weights(sp.csr_array([[0.05, 0.3]]), 0.1, 0.1)
     >>> (weights.data / lightest).round(4).tolist()

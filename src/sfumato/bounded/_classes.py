@@ -52,9 +52,6 @@ if TYPE_CHECKING:
 def check_cells(unit: Unit) -> None:
     """Refuse a unit whose record is not one cell of a partition.
 
-    Raises:
-        UnsupportedUnitError: a record may lie in several cells, or cells are not known.
-
     >>> check_cells(ClassLevel())
     """
     if type(unit) not in (ClassLevel, SubclassLevel, RecordLevel):  # a subclass may change more than one cell
@@ -70,9 +67,6 @@ def members(key: Key, step: int, cell: int, rows: NDArray[np.int64], most: int) 
     **Formal guarantee.** The choice depends on the cell's own records alone, and each subset of this size is equally likely.
 
     Args:
-        key: the key of the release.
-        step: the number of the step.
-        cell: the number of the cell.
         rows: places of the cell's records, each at most once, none negative.
         most: how many to choose; if there are no more, all are.
 
@@ -98,17 +92,12 @@ def class_steps(
     **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent` over cells; see the top of this file.
 
     Args:
-        optimizer: holds the parameters as one vector.
         mean_gradient: maps the number of a cell and that of the step to the gradient of the mean loss over this cell's
             records, as one vector in the order of the optimizer's; None if the cell has no record. It computes each cell in
             calls of its own.
         num_cells: K, the public number of cells, whether they hold records or not.
         settings: the public settings of the run; ``l2_clip_norm`` is S.
         key: the key of this release; coins and noise derive from it.
-        progress: called with (step, steps) after each step.
-
-    Raises:
-        InputError: ``num_cells`` or the clipping threshold is out of range, or a gradient has another length.
 
     >>> import torch
     >>> from sfumato.bounded._gradients import PrivateSGD

@@ -40,9 +40,6 @@ def add_clipped(
         l2_clip_norm: the clipping threshold, from 1e-9 to 1e9.
         total: whole numbers [num_parameters], changed in place.
 
-    Raises:
-        InputError: ``l2_clip_norm`` is out of range.
-
     >>> total = np.zeros(2)
     >>> add_clipped(np.array([[3.0, 4.0], [np.nan, 1.0]]), np.ones(2, bool), 1.0, total)
     >>> (total / 2**24).round(3).tolist()

@@ -43,9 +43,6 @@ def count_sensitivity(unit: Unit) -> float:
     of L1 norm at most that of q; and shares of two weights differ by at most :math:`|q_c|` in every coordinate, since both
     lie between 0 and :math:`q_c`. So an edge that comes, goes or changes its weight changes one row by at most 1.
 
-    Raises:
-        UnsupportedUnitError: a record may be more than one arc that carries a message.
-
     >>> count_sensitivity(EdgeLevel(directed=False))
     1.0
     """
@@ -63,9 +60,6 @@ def unrouted_sensitivity(unit: Unit) -> float:
     **Formal guarantee** (sum of absolute changes of all entries; each message has L1 norm at most 1 and does not move with an
     arc): one arc changes one row by one message: 1. One undirected edge (u, v) is two arcs: row v changes by the message of u,
     row u by that of v: 2.
-
-    Raises:
-        UnsupportedUnitError: a record may be more than one edge.
 
     >>> unrouted_sensitivity(EdgeLevel(directed=False)), unrouted_sensitivity(EdgeLevel(directed=True))
     (2.0, 1.0)
@@ -98,9 +92,6 @@ def to_count_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
 
     Shapes: float [num_nodes, width] to int16 [num_nodes, width].
 
-    Raises:
-        InputError: the rows are not a finite matrix, or one is longer than 1.
-
     >>> to_count_steps(np.array([[0.5, 0.5], [0.0, 1.0]], np.float32)).tolist()
     [[16383, 16383], [0, 32767]]
     """
@@ -127,12 +118,8 @@ def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fra
         rows: messages of L1 norm at most 1 (longer rows are an error), [num_nodes, width].
         noise_scale: scale b in units of a full row (standard deviation / sqrt 2), >= 0; 0 adds none and protects nothing. It is
             taken as an exact number.
-        key: the key of this release.
 
     Shapes: int64 [num_nodes, width], in steps.
-
-    Raises:
-        InputError: ``noise_scale`` is negative, or ``rows`` has another shape or a row longer than 1.
 
     >>> both, rows = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32)), np.eye(2, dtype=np.float32)
     >>> noisy_counts(both, rows, 0.0, bytes(32)).tolist(), noisy_counts(both, rows, 2.0, bytes(32)).shape

@@ -33,9 +33,6 @@ def cap_out_degree(
 
     Shapes: the same form, with at most D arcs an owner.
 
-    Raises:
-        InputError: ``max_out_degree`` is below 1.
-
     >>> offsets, targets = cap_out_degree(np.array([0, 3, 4]), np.array([0, 1, 2, 0], np.int32), 2, bytes(32))
     >>> offsets.tolist(), len(targets)
     ([0, 2, 3], 3)
@@ -53,10 +50,7 @@ def kept_by_cap(
 ) -> NDArray[np.bool_] | None:
     """Mark the arcs that :func:`cap_out_degree` keeps, bool [num_arcs], so that what belongs to an arc stays with it.
 
-    ``indptr``, ``indices``, ``max_out_degree`` and ``key`` are those of :func:`cap_out_degree`. None stands for all arcs.
-
-    Raises:
-        InputError: ``max_out_degree`` is below 1.
+    None stands for all arcs.
 
     >>> int(kept_by_cap(np.array([0, 3, 4]), np.array([0, 1, 2, 0], np.int32), 2, bytes(32)).sum())
     3

@@ -60,9 +60,7 @@ class LocalEngine:
         """Yield the number and the result of each part, in their order.
 
         Args:
-            function: what computes one part.
             shared: the first arguments, the same for all parts.
-            parts: the other arguments of each part.
             threads: not used: this process has its threads already.
 
         >>> list(LocalEngine().run(pow, (2,), [(3,), (4,)]))

@@ -118,9 +118,6 @@ class WholeRows:
         Args:
             whole: whole numbers q in float64, [n, m], each row of norm at most 2^GRADIENT_BITS.
 
-        Raises:
-            InputError: there are more than ``MOST_ROWS`` rows.
-
         >>> WholeRows.of(torch.ones(2, 1, dtype=torch.float64)).outer_sums(torch.ones(2, 1, dtype=torch.float64))[0]
         tensor([[131068]])
         """
@@ -139,9 +136,6 @@ class WholeRows:
 
 def check_rows(count: int) -> None:
     """Refuse more rows than one sum of gradients holds.
-
-    Raises:
-        InputError: there are more than ``MOST_ROWS`` rows.
 
     >>> check_rows(4096)
     """

@@ -48,9 +48,6 @@ def clipped_example_sum(model: nn.Module, inputs: Tensor, targets: Tensor, l2_cl
 
     Shapes: the result is [num_parameters], in the order of ``model.parameters()``.
 
-    Raises:
-        InputError: the model has batch norm, or ``l2_clip_norm`` is out of range.
-
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = nn.init.zeros_(model.weight)
     >>> steps = clipped_example_sum(model, torch.tensor([[3.0, 4.0]]), torch.tensor([0]), l2_clip_norm=1.0)

@@ -74,9 +74,6 @@ class PrivateSGD:
         noise_multiplier: z in (0, 2048], noise standard deviation over C (1 + eta).
         learning_rate: learning rate of Adam, > 0.
 
-    Raises:
-        InputError: a value is outside its range.
-
     >>> PrivateSGD(sampling_prob=0.1, steps=10, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.01).steps
     10
     """
@@ -100,9 +97,6 @@ def check_examples(unit: Unit) -> None:
 
     Only where a record is one example does it change the clipped sum by at most C. A node's record is one example if the
     network reads nothing but the node's own features and earlier releases.
-
-    Raises:
-        UnsupportedUnitError: a record may hold several examples, or none.
 
     >>> check_examples(RecordLevel())
     """
@@ -155,9 +149,6 @@ def clipped_gradient_sum(
         slope: the gradient of the loss in the scores, row by row (:mod:`~sfumato.nn._losses`); that of cross-entropy.
 
     Shapes: the result is [num_parameters], in the order of ``model.parameters()``.
-
-    Raises:
-        InputError: the model has other layers than such linear ones.
 
     >>> model = nn.Linear(2, 2, bias=False).double()
     >>> _ = nn.init.zeros_(model.weight)
@@ -245,17 +236,11 @@ def private_steps(
 
     Args:
         model: float64 network of Linear layers, one example a row.
-        batch: maps positions in ``ids`` to (inputs..., targets).
         ids: public ids in the training role; position and divisor use nothing else.
         settings: the public settings of the run.
         key: the key of this release; the sampling coins and all noise derive from it.
-        progress: called with (step, steps) after each step.
         block: how many examples are read at a time. It changes no bit of the sums, but few wide rows stay in fast memory.
         slope: the gradient of the loss in the scores, as :func:`clipped_gradient_sum` takes it.
-
-    Raises:
-        InputError: the model is not float64 or has other layers than linear ones, there is no id, or a sample holds more than
-            ``MOST_ROWS`` examples.
 
     >>> model, x, y = nn.Linear(2, 2).double(), torch.eye(2).double(), torch.tensor([0, 1])
     >>> settings = PrivateSGD(0.5, steps=3, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.1)
@@ -298,13 +283,11 @@ def noisy_steps(
     data sets differ by at most C (1 + margin) where the example of the one record is drawn, and are equal where it is not.
 
     Args:
-        optimizer: holds the parameters as one vector.
         clipped_sum: maps positions in ``ids`` and the number of the step to int64 steps of C / 2^24 [num_parameters].
         ids: public ids of all examples; position and divisor use nothing else.
         settings: the public settings of the run.
         key: the key of this release; the sampling coins and all noise derive from it.
         margin: eta, how far beyond C a sum may differ, as a part of C.
-        progress: called with (step, steps) after each step.
 
     >>> weight = nn.Parameter(torch.zeros(2, dtype=torch.float64))
     >>> settings = PrivateSGD(1.0, steps=1, l2_clip_norm=1.0, noise_multiplier=1e-3, learning_rate=0.1)

@@ -27,9 +27,6 @@ def group_sensitivity(unit: Unit) -> float:
     The caller must see to it that the row of a record reads that record, public facts and earlier releases only, and that
     an empty record has a zero row.
 
-    Raises:
-        UnsupportedUnitError: a record of the unit may be more than one row.
-
     >>> group_sensitivity(NodeLevel()), group_sensitivity(NodeLevel(relation="replace"))
     (1.0, 2.0)
     """
@@ -55,12 +52,8 @@ def noisy_group_sums(
         groups: the group of each row, in [0, num_groups).
         num_groups: the public number of groups.
         noise_stddev: standard deviation in units of a full row, >= 0; 0 adds none and protects nothing.
-        key: the key of this release.
 
     Shapes: int64 [num_groups, width], in steps of 1 / 32767.
-
-    Raises:
-        InputError: a row is longer than 1, or there is not one group for each row.
 
     >>> rows = np.array([[0.5], [1.0], [1.0]], np.float32)
     >>> noisy_group_sums(rows, np.array([0, 1, 1]), 2, 0.0, bytes(32)).tolist()

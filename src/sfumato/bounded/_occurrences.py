@@ -55,9 +55,6 @@ Ids = NDArray[np.int64]
 def check_occurrences(unit: Unit) -> None:
     """Refuse a unit whose record is not one node.
 
-    Raises:
-        UnsupportedUnitError: a record may be read by any number of roots.
-
     >>> check_occurrences(NodeLevel(arcs="incident"))
     """
     if type(unit) is not NodeLevel:
@@ -76,9 +73,6 @@ def trim(matrix: sp.csr_matrix, roots: Ids, most: int) -> sp.csr_matrix:
         matrix: the released matrix, [num_roots, num_nodes]; entries that are zero are dropped.
         roots: the id of each row, each id at most once.
         most: R, at least 1. With 1 a root reads itself, and ids that are no roots are read once.
-
-    Raises:
-        InputError: ``most`` is below 1, or roots and rows differ in number.
 
     >>> released = sp.csr_matrix([[0.5, 0.0, 0.2], [0.1, 0.4, 0.3]])
     >>> trim(released, np.array([0, 1]), most=1).toarray().tolist()
@@ -106,7 +100,6 @@ def readers(matrix: sp.csr_matrix, roots: Ids) -> Ids:
 
     Args:
         matrix: the matrix that the losses read, [num_roots, num_nodes].
-        roots: the id of each row.
 
     >>> readers(sp.csr_matrix([[0.0, 0.0, 0.2], [0.1, 0.4, 0.3]]), np.array([0, 1])).tolist()
     [2, 1, 2]
@@ -140,9 +133,7 @@ def root_examples(graph: Graph, matrix: sp.csr_matrix, roots: Ids) -> Split:
     **Formal guarantee.** The group of root w holds what w's loss reads, and is left out if one of these nodes is absent.
 
     Args:
-        graph: features and labels are read.
         matrix: the trimmed matrix, [num_roots, num_nodes]. A row without entries reads its root alone, with weight 1.
-        roots: the id of each row.
 
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 3, directed=False, x=np.eye(3), y=[0, 1, 1])

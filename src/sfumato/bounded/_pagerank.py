@@ -66,9 +66,6 @@ class Walk:
         gamma: the tolerance :math:`\gamma`, in [1e-12, 1): the l1 distance to the minimizer. Below it rounding may never let
             the rounds end.
 
-    Raises:
-        InputError: a number is outside its range.
-
     >>> Walk(rho=1e-3)
     Walk(alpha=0.25, rho=0.001, gamma=0.0001)
     """
@@ -95,12 +92,8 @@ def approximate_pagerank(
         indptr: arcs grouped by owner, int64 [num_nodes + 1]; undirected graphs hold both arcs of an edge.
         indices: targets, int32 [num_arcs], distinct within an owner.
         roots: the nodes whose vectors are wanted, [num_roots]; one may occur twice.
-        walk: the walk and its tolerance.
 
     Shapes: float64 [num_roots, num_nodes], positive entries only, columns ascending within a row.
-
-    Raises:
-        InputError: a root is no node.
 
     >>> path = np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1], np.int32)
     >>> approximate_pagerank(*path, np.array([0]), Walk(alpha=0.5)).toarray().round(3).tolist()

@@ -37,9 +37,6 @@ def pair_sensitivity(unit: Unit) -> float:
     counted edge, the sums are post-processing of the counts; if they differ in a summed edge, the counts have the same law and
     fix what each edge would add. So Laplace noise of scale b messages on all entries costs :math:`\epsilon = 2 / b` in all.
 
-    Raises:
-        UnsupportedUnitError: a record may be more than one undirected edge, or is an arc.
-
     >>> pair_sensitivity(EdgeLevel(directed=False))
     2.0
     """
@@ -56,7 +53,6 @@ def public_draws(pairs: NDArray[np.integer], num_nodes: int, purpose: str, seed:
 
     Args:
         pairs: two node numbers each, [2, m].
-        num_nodes: number of nodes.
         purpose: what the draw is for; other purposes have independent draws.
         seed: public seed of the draws.
 
@@ -89,12 +85,8 @@ def noisy_pair_sums(rows: NDArray[np.float64], noise_scale: float | Fraction, ke
     Args:
         rows: one row for each edge, of numbers from 0 to 1, [m, k].
         noise_scale: scale b in full messages, >= 0; 0 adds none and protects nothing. It is taken as an exact number.
-        key: the key of this release.
 
     Shapes: int64 [k].
-
-    Raises:
-        InputError: a number is not from 0 to 1.
 
     >>> noisy_pair_sums(np.ones((3, 2)), 0.0, bytes(32)).tolist()
     [98301, 98301]

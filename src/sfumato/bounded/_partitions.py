@@ -40,12 +40,8 @@ def direction_cells(x: Floats, y: NDArray[np.integer], directions: Floats, cells
         x: records, [n, ...].
         y: classes, int [n]; -1 for an empty record.
         directions: at most three public directions, the same for each class, [k, ...].
-        cells: the number of cells of each class.
 
     Shapes: the result is int64 [n], y cells + j; -1 for an empty record.
-
-    Raises:
-        InputError: records, classes and directions do not fit, or a direction is not finite.
 
     >>> x = np.array([[0.0, 1.0], [0.0, 2.0], [0.9, 0.1]])
     >>> direction_cells(x, np.array([0, 0, 1]), np.array([[1.0, -1.0]]), 5).tolist()
@@ -78,9 +74,6 @@ def centroid_cells(x: Floats, y: NDArray[np.integer], centroids: Floats) -> NDAr
         centroids: public centroids of each class, [num_classes, cells, ...].
 
     Shapes: the result is int64 [n], y cells + j; -1 for an empty record.
-
-    Raises:
-        InputError: records, classes and centroids do not fit.
 
     >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [0.9, 0.1]])
     >>> centroid_cells(x, np.array([0, 0, 1]), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)).tolist()

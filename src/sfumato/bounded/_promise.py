@@ -81,9 +81,6 @@ def promised_sensitivity(unit: Unit) -> float:
 
     **Formal guarantee.** The top of this file has the proof for rows, :func:`pair_weights` for pairs.
 
-    Raises:
-        UnsupportedUnitError: the record is not a node with all its arcs.
-
     >>> promised_sensitivity(NodeLevel(arcs="incident")), promised_sensitivity(NodeLevel(arcs="incident", relation="replace"))
     (1.0, 2.0)
     """
@@ -110,9 +107,6 @@ def load_weight(load: Floats) -> Floats:
 def rounding_slack(bounds: Steps) -> float:
     r"""Return the share of the weights that pays for rounding: :math:`B^{3/2} / \mathrm{GRID} + 2^{-20}`, B the largest bound.
 
-    Raises:
-        InputError: it is above one half: the promise is too large to say anything.
-
     >>> round(rounding_slack(np.array([80, 1500])), 6)
     0.000867
     """
@@ -132,9 +126,6 @@ def check_bounds(bounds: Steps, indptr: Steps, indices: NDArray[np.int32]) -> No
         bounds: public bounds, int64 [num_nodes].
         indptr: arcs grouped by owner, int64 [num_nodes + 1].
         indices: targets, int32 [num_arcs].
-
-    Raises:
-        InputError: a node is above its bound; the message names no node and no number.
 
     >>> check_bounds(np.array([1, 1]), np.array([0, 1, 2]), np.array([1, 0], np.int32))
     """
@@ -156,9 +147,6 @@ def copies_to(
         classes: the class of each node, -1 for none, [num_nodes].
         receives: which nodes receive, bool [num_nodes], public.
         bounds: public bounds on the arcs out and in of each node, int64 [num_nodes].
-
-    Raises:
-        InputError: a node has more arcs than its bound.
 
     >>> star = np.array([0, 2, 2, 2]), np.array([1, 2], np.int32)
     >>> copies = copies_to(*star, np.array([0, -1, -1]), np.array([False, True, True]), np.full(3, 2))
@@ -182,11 +170,6 @@ def row_sums(copies: Copies, num_nodes: int, num_classes: int) -> Steps:
     r"""Sum copies by receiver, as rows of mean 0: class c has the code :math:`C e_c - 1`. Not private.
 
     The code has norm :math:`\sqrt{C (C - 1)}`.
-
-    Args:
-        copies: what is sent.
-        num_nodes: rows of the result.
-        num_classes: C, its columns.
 
     >>> row_sums(Copies(np.array([1, 1]), np.array([0, 0]), np.array([5, 7])), 2, 2).tolist()
     [[0, 0], [12, -12]]
@@ -215,10 +198,6 @@ def pair_weights(
         indices: targets, int32 [num_arcs].
         sends: which nodes send, bool [num_nodes], public.
         bounds: public bounds on the arcs out and in of each node, int64 [num_nodes].
-        directed: whether the graph is declared directed.
-
-    Raises:
-        InputError: a node has more arcs than its bound.
 
     >>> both = np.array([0, 1, 2]), np.array([1, 0], np.int32)
     >>> [part.tolist() for part in pair_weights(*both, np.ones(2, bool), np.array([1, 4]), directed=False)]
@@ -237,9 +216,7 @@ def pair_sums(
     """Sum pairs by the classes of their ends, int64 [size, size]; ends without a class are left out. Not private.
 
     Args:
-        pairs: both ends and the weight of each.
         classes: the class of each node, -1 for none.
-        size: the number of classes.
 
     >>> pair_sums((np.array([0]), np.array([1]), np.array([7])), np.array([1, 0]), 2).tolist()
     [[0, 0], [7, 0]]
@@ -256,12 +233,7 @@ def noisy(sums: Steps, stddev: float, key: Key) -> Steps:
     ``stddev`` / :math:`\Delta`, plus ``SAMPLER_TAU`` for each coordinate.
 
     Args:
-        sums: exact sums in steps.
         stddev: standard deviation in steps; 0 adds none and protects nothing.
-        key: the key of the release.
-
-    Raises:
-        InputError: ``stddev`` is negative, or :data:`MOST_STDDEV` and more.
 
     >>> noisy(np.array([[1, 2]]), 0.0, bytes(32)).tolist()
     [[1, 2]]

@@ -73,7 +73,6 @@ def receiving(lists: Arcs, sends: NDArray[np.bool_], receives: NDArray[np.bool_]
     **Formal guarantee.** What is left of a list depends on that list alone, if both sets are public.
 
     Args:
-        lists: arcs grouped by owner.
         sends: which nodes send, bool [num_nodes], public.
         receives: which nodes receive, bool [num_nodes], public.
 
@@ -110,9 +109,6 @@ def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[n
     sensitivity :math:`\sqrt D`.
 
     Shapes: ``rows`` float32 [num_nodes, width], ``out_degree`` int64 [num_nodes].
-
-    Raises:
-        InputError: there is not one degree for each row.
 
     >>> share(np.array([[1.0]], np.float32), np.array([4])).round(3).tolist()
     [[0.5]]
@@ -155,9 +151,6 @@ def routed_sensitivity(unit: Unit) -> float:
 
     With weights of arcs in [0, 1] these bounds stay: an arc carries a share of its message, rounded toward zero, which is no
     longer in any coordinate (:func:`~sfumato.bounded.aggregation.hop_sensitivity`). So are all copies together, before and after.
-
-    Raises:
-        UnsupportedUnitError: all incident arcs (others' copies would change without bound), or not a graph unit.
 
     >>> routed_sensitivity(EdgeLevel(directed=False)), routed_sensitivity(NodeLevel(relation="replace"))
     (1.0, 2.0)

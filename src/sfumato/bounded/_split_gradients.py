@@ -60,9 +60,6 @@ class SplitNetwork:
         dropout: share of hidden units that are dropped at each step, in [0, 1), by public words.
         seed: the public seed of these words.
 
-    Raises:
-        InputError: a number is out of range.
-
     >>> from sfumato.bounded._splits import split_graph
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 2, directed=False, x=np.eye(2), y=[0, 1], roles=[0, 0])
@@ -93,7 +90,6 @@ class SplitNetwork:
 
         Args:
             flat: the parameters [num_parameters].
-            groups: numbers of the groups.
             step: the number of the step, which dropout depends on.
         """
         return self._sums(flat, groups, step, 0.0)
@@ -112,9 +108,6 @@ class SplitNetwork:
             groups: numbers of the groups, each at most once.
             l2_clip_norm: the clipping threshold C, from 1e-9 to 1e9.
             step: the number of the step, which dropout depends on.
-
-        Raises:
-            InputError: ``l2_clip_norm`` is out of range.
         """
         check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=l2_clip_norm)
         return self._sums(flat, groups, step, float(l2_clip_norm)).astype(np.int64)
@@ -150,18 +143,13 @@ def split_steps(
     Under relation ``remove`` it holds only with ``leave_out``.
 
     Args:
-        network: the network and the split graph.
         start: the first parameters, public.
         settings: the public settings of the run.
         key: the key of this release; coins and noise derive from it.
         leave_out: whether groups that hold an absent node add zero.
         optimizer: Adam or SGD of :mod:`~sfumato.nn._training`.
-        progress: called with (step, steps) after each step.
 
     Shapes: parameters are float64 [num_parameters].
-
-    Raises:
-        InputError: ``start`` has another length or type.
 
     >>> from sfumato.bounded._splits import split_graph
     >>> from sfumato.graph._graph import Graph

@@ -218,16 +218,11 @@ def group_sums(
     plain sum, in which nothing is protected.
 
     Args:
-        drawn: numbers of the groups.
         offsets: the places of each group, ``offsets[k]`` to ``offsets[k + 1]``.
         shares: what the loss of a training node counts, for each group.
         rows: what the first layer reads, [places, columns].
         hop: the symmetric adjacency, [places, places]; no entry between groups.
         targets: the class of each place, -1 without a loss.
-        flat: the vector of all parameters.
-        width: number of hidden units.
-        columns: number of columns of ``rows``.
-        dropout: share of hidden units that are dropped.
         word: a public word that says which.
         clip: the clipping threshold, from 1e-9 to 1e9; 0 for none.
 

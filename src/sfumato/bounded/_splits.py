@@ -49,9 +49,6 @@ Ids = NDArray[Any]
 def check_groups(unit: Unit) -> None:
     """Refuse a unit whose record may reach more than one group.
 
-    Raises:
-        UnsupportedUnitError: the record is not one node.
-
     >>> check_groups(NodeLevel(arcs="incident"))
     """
     if type(unit) is not NodeLevel:
@@ -70,9 +67,6 @@ def group_numbers(node_ids: Ids, num_groups: int, seed: int) -> NDArray[np.int64
         seed: public; another one gives another split.
 
     Shapes: ids [num_nodes] to int64 [num_nodes] in [0, num_groups).
-
-    Raises:
-        InputError: ``num_groups`` is below 1, or the seed below 0.
 
     >>> group_numbers(np.arange(8), 4, seed=0).tolist()
     [2, 0, 2, 0, 0, 2, 2, 3]
@@ -130,7 +124,6 @@ def split_graph(graph: Graph, num_groups: int, seed: int, *, second_hop: bool = 
     this file.
 
     Args:
-        graph: the private graph, with roles.
         num_groups: K, the public number of groups.
         seed: the public seed of the groups.
         second_hop: whether ``hop`` is the adjacency; else the identity.

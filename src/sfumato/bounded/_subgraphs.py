@@ -57,12 +57,7 @@ def occurrences(unit: Unit, max_arcs: int, num_layers: int) -> int:
 
     Args:
         unit: a node with owned arcs; its relation decides R.
-        max_arcs: d, how many arcs each owner keeps.
         num_layers: L, over how many arcs a term reads.
-
-    Raises:
-        UnsupportedUnitError: the unit has no bound on the terms of a record.
-        InputError: a number is out of range.
 
     >>> occurrences(NodeLevel(max_out_degree=100), 3, 2), occurrences(NodeLevel(max_out_degree=100, relation="replace"), 3, 1)
     (13, 7)
@@ -84,13 +79,9 @@ def read_arcs(graph: Graph, max_arcs: int, max_in_arcs: int, key: Key) -> Arcs:
     **Formal guarantee.** See the top of this file.
 
     Args:
-        graph: the private arcs.
         max_arcs: d, how many arcs each owner keeps; arcs to itself are among them.
         max_in_arcs: m, how many arcs each node reads at most.
         key: the fit key; a stream is derived for each of the two choices.
-
-    Raises:
-        InputError: a number is below 1.
 
     >>> from sfumato.graph._graph import Graph
     >>> star = Graph.from_edges([1, 2, 3], [0, 0, 0], 4, directed=False)
@@ -113,8 +104,6 @@ def subgraph_rows(own: sp.csr_matrix, arcs: Arcs, num_layers: int) -> sp.csr_mat
 
     Args:
         own: the nodes' own rows, [num_nodes, columns].
-        arcs: those of :func:`read_arcs`.
-        num_layers: L, the number of averages.
 
     Shapes: float64 [num_nodes, (L + 1) columns].
 

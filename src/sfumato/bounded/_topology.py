@@ -84,9 +84,6 @@ def pairs_of(unit: Unit, num_nodes: int) -> Pairs:
         unit: one arc or one undirected edge.
         num_nodes: the public number of nodes.
 
-    Raises:
-        UnsupportedUnitError: a record of the unit may be more than one bit.
-
     >>> pairs_of(EdgeLevel(directed=False), 5).total
     10
     """
@@ -102,7 +99,6 @@ def edge_numbers(pairs: Pairs, graph: Graph) -> NDArray[np.int64]:
     """Return the numbers of the pairs that have an edge, ascending. Not private. An arc from a node to itself is left out.
 
     Args:
-        pairs: those of the unit.
         graph: its arcs are read; both arcs of an undirected edge are one pair if ``pairs`` are unordered.
 
     >>> from sfumato.graph._graph import Graph
@@ -122,7 +118,6 @@ def sampling_share(pairs: Pairs, epsilon: float, wanted: int) -> Fraction:
     ``wanted``. The result is a multiple of 2^-64, above 0 and at most 1.
 
     Args:
-        pairs: all pairs of nodes.
         epsilon: the cost of randomized response, > 0.
         wanted: how many pairs should come out, and about how many have an edge.
 
@@ -147,17 +142,12 @@ def randomized_pairs(
     :math:`(1 - \rho (1 - p)) / (1 - \rho p) \le p / (1 - p)`.)
 
     Args:
-        pairs: all pairs of nodes.
         present: numbers of the pairs that have an edge, ascending and distinct.
         epsilon: the cost, > 0.
         share: rho, a public multiple of 2^-64 above 0, or computed from an earlier release.
-        source: secret coins, for this release alone.
 
     Returns:
         The numbers of the pairs that come out, ascending, int64.
-
-    Raises:
-        InputError: epsilon is too small for a grid of 2^-64.
 
     >>> from sfumato.noise.coins import SecretWords
     >>> few = randomized_pairs(Pairs(1000, directed=False), np.arange(100), 5.0, Fraction(1), SecretWords(bytes(32)))
@@ -178,10 +168,8 @@ def noisy_edge_count(pairs: Pairs, present: NDArray[np.int64], epsilon: float, s
     **Formal guarantee.** A :class:`~sfumato.privacy.events.PureEvent` of this epsilon: one bit changes the count by 1.
 
     Args:
-        pairs: all pairs of nodes.
         present: numbers of the pairs that have an edge.
         epsilon: the cost, > 0.
-        source: secret coins, for this release alone.
 
     Returns:
         The noisy count, cut to 1, ..., M, which is post-processing.
@@ -209,17 +197,12 @@ def largest_pairs(
     public numbers or earlier releases. Bits below t are never drawn, and have no part in the result.
 
     Args:
-        pairs: all pairs of nodes.
         present: numbers of the pairs that have an edge, ascending and distinct.
         epsilon: the cost, > 0.
         wanted: how many pairs to release, public or from an earlier release; at least 1.
-        source: secret coins, for this release alone.
 
     Returns:
         Numbers of at most ``wanted`` pairs, ascending, int64; fewer where fewer pass, as in very dense graphs.
-
-    Raises:
-        InputError: ``wanted`` is below 1.
 
     >>> from sfumato.noise.coins import SecretWords
     >>> found = largest_pairs(Pairs(1000, directed=False), np.arange(100), 20.0, 100, SecretWords(bytes(32)))
