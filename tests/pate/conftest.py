@@ -82,3 +82,9 @@ def images(monkeypatch):
     y = np.arange(80) % 2
     x[y == 0] *= 0.3
     return Images("toy", x[:40], y[:40], x, y, num_classes=2)
+
+
+@pytest.fixture
+def votes(images):
+    """Fifty teachers, of whom 45 are right on each public image."""
+    return np.where(images.test_y[:60, None] == np.arange(2), 45, 5)

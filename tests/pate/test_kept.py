@@ -31,11 +31,6 @@ def stop(*_, **__):
 
 
 @pytest.fixture
-def votes(images):
-    return np.where(images.test_y[:60, None] == np.arange(2), 45, 5)
-
-
-@pytest.fixture
 def stopped(images, votes, tmp_path):
     """The folder of a run that was stopped while its student trained."""
 

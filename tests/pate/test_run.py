@@ -24,13 +24,6 @@ from sfumato.verify import verify
 TINY = {"student_settings": {"width": 4, "steps": 4, "batch_size": 8}, "controls": False}
 
 
-@pytest.fixture
-def votes(images):
-    counts = np.full((60, 2), 5)
-    counts[np.arange(60), images.test_y[:60]] = 45
-    return counts
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_noise_is_calibrated_to_caps_before_data(mechanism):
     settings = Settings(250, 400, 3.0, mechanism=mechanism)

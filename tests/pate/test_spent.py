@@ -29,11 +29,6 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def votes(images):
-    return np.where(images.test_y[:60, None] == np.arange(2), 45, 5)
-
-
-@pytest.fixture
 def shared(tmp_path):
     return DatasetLedger(tmp_path / "toy.jsonl", total_epsilon=1000.0)
 

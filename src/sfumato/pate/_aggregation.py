@@ -272,29 +272,17 @@ Mechanism = LNMax | GNMax | ConfidentGNMax
 
 
 def on_grid(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Round ``values`` votes to the nearest whole numbers of grid steps.
-
-    >>> on_grid(np.array([1.0])).tolist()
-    [1048576]
-    """
+    """Round ``values`` votes to the nearest whole numbers of grid steps."""
     return np.rint(np.asarray(values) / GRID).astype(np.int64)
 
 
 def peaks_above(votes: Votes, student: Floats) -> NDArray[np.int64]:
-    """Compute the largest count above what the student predicts already, in grid steps.
-
-    >>> (peaks_above(np.array([[9, 1]]), np.array([[0.5, 0.5]])) * GRID).tolist()
-    [4.0]
-    """
+    """Compute the largest count above what the student predicts already, in grid steps."""
     return np.asarray((on_grid(votes) - on_grid(votes[0].sum() * student)).max(axis=1))
 
 
 def check_student(student: Floats | None, votes: Votes) -> Floats:
-    """Return the student's probabilities, or say why they are none.
-
-    >>> check_student(np.array([[0.5, 0.5]]), np.array([[9, 1]])).tolist()
-    [[0.5, 0.5]]
-    """
+    """Return the student's probabilities, or say why they are none."""
     if student is None or np.shape(student) != votes.shape:
         shown = None if student is None else np.shape(student)
         raise fail(

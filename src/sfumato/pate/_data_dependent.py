@@ -78,11 +78,7 @@ def laplace_log_tail(gaps: Floats, scale: float) -> Floats:
 
 
 def log_answer_probability(peaks: Floats, threshold: float, threshold_stddev: float) -> tuple[Floats, Floats]:
-    """Return ln Pr[answered] and ln Pr[refused] of the noisy threshold on counts that lie on the grid.
-
-    >>> [logs.round(5).tolist() for logs in log_answer_probability(np.array([250.0, 200.0]), 200.0, 150.0)]
-    [[-0.46115, -0.69315], [-0.99576, -0.69315]]
-    """
+    """Return ln Pr[answered] and ln Pr[refused] of the noisy threshold on counts that lie on the grid."""
     first_kept = (np.ceil(threshold / GRID) - 0.5) * GRID  # what is rounded to the threshold passes it
     distances = (np.asarray(peaks, float) - first_kept) / threshold_stddev
     return np.asarray(log_ndtr(distances)), np.asarray(log_ndtr(-distances))
@@ -230,11 +226,7 @@ def to_epsilon(divergences: Floats, orders: Floats, delta: float, conversion: st
 
 
 def chunks(num_queries: int, width: int) -> list[slice]:
-    """Cut the queries into slices whose tables of ``width`` columns stay small.
-
-    >>> chunks(3, 600_000)
-    [slice(0, 1, None), slice(1, 2, None), slice(2, 3, None)]
-    """
+    """Cut the queries into slices whose tables of ``width`` columns stay small."""
     size = max(1, _CHUNK // width)
     return [slice(start, min(start + size, num_queries)) for start in range(0, num_queries, size)]
 

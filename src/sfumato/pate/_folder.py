@@ -102,26 +102,20 @@ def write_folder(
     ledger: Ledger,
     student: Any,
     released: Arrays,
-    *,
-    told: dict[str, Any] | None = None,
-    sign_key: Path | None = None,
-) -> Certificate | None:
-    """Write ``run/release/`` and return its certificate.
-
-    Args:
-        sign_key: PEM file of an Ed25519 private key.
-    """
+    privacy: dict[str, Any],
+    sign_key: Path | None,
+) -> None:
+    """Write ``run/release/``, with a certificate where the cost was fixed beforehand, or else with what was told of it."""
     weights = weights_of(student)
     if not all(np.isfinite(value).all() for value in weights.values()):
         raise SfumatoError(
             "The student's training diverged: its weights are no finite numbers. The answers are kept and paid for; a student "
             "of a lower learning rate may learn from them."
         )
-    certificate = None if told is not None else _certify(spec, ledger)
-    if told is not None:
-        spec = {**spec, "privacy": told, "note": NO_CERTIFICATE}
+    certificate = _certify(spec, ledger) if privacy["certificate"] else None
+    if certificate is None:
+        spec = {**spec, "privacy": privacy, "note": NO_CERTIFICATE}
     write_release(run, certificate, ledger, spec, weights, released, sign_key)
-    return certificate
 
 
 def load_student(path: str | Path) -> Student:
@@ -152,12 +146,7 @@ def load_student(path: str | Path) -> Student:
 
 
 def weights_of(student: Any) -> dict[str, NDArray[Any]]:
-    """Return the networks of a trained student by name, as a release holds them.
-
-    >>> from sfumato.students._consistency import NetworkStudent, edge_network
-    >>> len(weights_of(NetworkStudent(edge_network(4, 2))))
-    4
-    """
+    """Return the networks of a trained student by name, as a release holds them."""
     return {
         f"{name}.{key}": value.detach().cpu().numpy()
         for name, network in _networks(student).items()

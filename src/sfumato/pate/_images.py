@@ -57,13 +57,7 @@ def load_images(name: str, data_dir: str | Path) -> Images:
 
 
 def load_svhn(data_dir: str | Path) -> Images:
-    """Read ``DATA_DIR/svhn``: 73,257 training and 26,032 test images in color.
-
-    >>> load_svhn("nowhere")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    sfumato.errors.DataError: ...
-    """
+    """Read ``DATA_DIR/svhn``: 73,257 training and 26,032 test images in color."""
     from sfumato.datasets._svhn import read_svhn
 
     x, y, roles = read_svhn(Path(data_dir) / SVHN)

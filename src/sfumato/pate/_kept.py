@@ -57,9 +57,6 @@ class Kept:
         scores: scores of answers and votes, against true labels.
         seconds: that teachers took.
         claim: its name in the ledger of the data set, and the mark of the answers there; empty without such a ledger.
-
-    >>> Kept(Answers(np.array([3]), 1), {"epsilon": 1.0}, {}, 2.5).answers.answered
-    1
     """
 
     answers: Answers
@@ -75,12 +72,6 @@ def terms_of(
     """Gather what decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
 
     Students are post-processing: a run that goes on may choose another one.
-
-    >>> from sfumato.pate._images import Images
-    >>> from sfumato.pate._plan import Settings, make_plan
-    >>> settings, x, y = Settings(250, 100, 2.0), np.zeros((2, 1, 28, 28), np.float32), np.zeros(2, np.int64)
-    >>> terms_of(settings, make_plan(settings), Images("toy", x, y, x, y), None)["num_queries"]
-    100
     """
     given = asdict(settings)
     for name in ("mechanism", "student", "student_settings", "controls"):
@@ -98,19 +89,12 @@ def terms_of(
 
 
 def holds_answers(run: Path) -> bool:
-    """Tell whether a run folder keeps the answers of a run that has not finished.
-
-    >>> holds_answers(Path("no-such-run"))
-    False
-    """
+    """Tell whether a run folder keeps the answers of a run that has not finished."""
     return (run / PRIVATE / _ANSWERS).exists()
 
 
 def check_folder(run: Path) -> None:
-    """Refuse a folder that is neither new nor that of a stopped run which may go on.
-
-    >>> check_folder(Path("no-such-run"))
-    """
+    """Refuse a folder that is neither new nor that of a stopped run which may go on."""
     names = [path.relative_to(run).as_posix() for path in run.rglob("*")]
     begun = run.is_dir() and all(name in _BEFORE_ANSWERS or left_behind(name, f"{PRIVATE}/{_RUN}") for name in names)
     if begun or holds_answers(run):
@@ -162,16 +146,7 @@ def reserve(
 
 
 def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
-    """Write the answers under the run folder, whole and on disk when this returns.
-
-    >>> import tempfile
-    >>> terms = {"num_queries": 2, "num_classes": 10, "dataset_ledger": None}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     privacy = {"releasable": True, "certificate": True}
-    ...     keep(Path(folder), terms, Kept(Answers(np.array([3, -1]), 2), privacy, {}, 2.5))
-    ...     take_up(Path(folder), terms).answers.labels.tolist()
-    [3, -1]
-    """
+    """Write the answers under the run folder, whole and on disk when this returns."""
     name, mark = kept.claim or (None, None)
     content = {
         "format": 2,
@@ -190,10 +165,7 @@ def keep(run: Path, terms: dict[str, Any], kept: Kept) -> None:
 
 
 def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
-    """Read the answers that a stopped run kept; None if it had none yet or the folder is new.
-
-    >>> take_up(Path("no-such-run"), {})
-    """
+    """Read the answers that a stopped run kept; None if it had none yet or the folder is new."""
     check_folder(run)
     path = run / PRIVATE / _ANSWERS
     if not path.exists():
@@ -224,10 +196,7 @@ def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
 
 
 def forget(run: Path) -> None:
-    """Remove what a run kept under its folder.
-
-    >>> forget(Path("no-such-run"))
-    """
+    """Remove what a run kept under its folder."""
     shutil.rmtree(run / PRIVATE, ignore_errors=True)
 
 

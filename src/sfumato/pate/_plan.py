@@ -141,11 +141,7 @@ class VotePlan(PlanEntry):
     mechanism: Mechanism
 
     def caveats(self, num_teachers: int) -> tuple[Caveat, ...]:
-        """List what is implausible about the plan. The number of teachers, each of some record, stands for that of the records.
-
-        >>> [caveat.code for caveat in make_plan(Settings(50, 9000, 1.0)).caveats(50)]
-        ['noisy-votes']
-        """
+        """List what is implausible about the plan; the number of teachers stands for that of the records."""
         settings = {"num_teachers": num_teachers, "mechanism": asdict(self.mechanism)}
         return implausible("pate", UNIT, self.to_dict()["claim"], {}, settings)
 

@@ -17,7 +17,6 @@ the end: weights, queries and answers, ledger, and a certificate where the cost 
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from dataclasses import asdict
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._files import whole_file
+from sfumato._files import write_json
 from sfumato._validate import fail
 from sfumato.errors import SfumatoError
 from sfumato.method.contract import Progress, Watch
@@ -119,38 +118,28 @@ def run(
     with noted(out):
         began = time.perf_counter()
         given = kept.answers.labels != REFUSED
-        student = fit_student(settings, images, rows[given], kept.answers.labels[given], progress, "student")
+        asked, labels = rows[given], kept.answers.labels[given]
+        student = fit_student(settings, images, asked, labels, progress, "student")
         learned = time.perf_counter()
         metrics = {
             **_facts(settings, plan, images, kept.answers),
             "resumed": resumed,
             "privacy": kept.privacy,
             **kept.scores,
-            **_scores(settings, images, rows, kept.answers, student, progress),
-            "seconds": {
-                "teachers": kept.seconds,
-                "student": learned - began,
-                "total": time.perf_counter() - start,
-            },
+            **_scores(settings, images, student, asked, labels, progress),
+            "seconds": {"teachers": kept.seconds, "student": learned - began, "total": time.perf_counter() - start},
         }
-        (out / "evaluation").mkdir(exist_ok=True)
-        with whole_file(out / "evaluation" / "metrics.json") as file:
-            file.write((json.dumps(metrics, indent=1) + "\n").encode())
+        write_json(out / "evaluation" / "metrics.json", metrics)
         if kept.privacy["releasable"]:
             released = {"queries": rows, "answers": kept.answers.labels.astype(np.int64)}
-            told_after = None if kept.privacy["certificate"] else kept.privacy
             shutil.rmtree(out / "release", ignore_errors=True)  # half-written by the stopped run
-            write_folder(out, spec, ledger, student, released, told=told_after, sign_key=sign_key)
+            write_folder(out, spec, ledger, student, released, kept.privacy, sign_key)
     forget(out)
     return metrics
 
 
 def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensemble | KernelEnsemble:
-    """Build the teachers that the settings name, suited to a named data set.
-
-    >>> make_ensemble(Settings(250, 100, 2.0, quick=True), "mnist", 10).num_teachers
-    50
-    """
+    """Build the teachers that the settings name, suited to a named data set."""
     if settings.teacher == "kernel":
         slanted = STUDENT_SETTINGS.get(dataset, {}).get("slanted", False)
         return KernelEnsemble(settings.num_teachers, num_classes, slanted=slanted, seed=settings.seed)
@@ -208,9 +197,6 @@ def answer(mechanism: Mechanism, votes: Votes, settings: Settings, key: Key | No
 
     Args:
         key: the key of the noise; a new one is drawn unless one is given.
-
-    >>> answer(ConfidentGNMax(5.0, 0.1, 0.1), np.array([[9, 1], [1, 9]]), Settings(10, 2, 1.0, max_answers=1)).labels.tolist()
-    [0, -1]
     """
     if isinstance(mechanism, ConfidentGNMax):
         return mechanism.aggregate(votes, key, max_answers=settings.answers)
@@ -277,22 +263,19 @@ def _facts(settings: Settings, plan: VotePlan, images: Images, answers: Answers)
 def _scores(
     settings: Settings,
     images: Images,
-    rows: NDArray[np.int64],
-    answers: Answers,
     student: Any,
+    asked: NDArray[np.int64],
+    labels: NDArray[np.int64],
     progress: Progress | None,
 ) -> dict[str, Any]:
     """Scores of the student, and of ceiling and floor, which read true labels: not covered by the guarantee."""
-    given = answers.labels != REFUSED
-    asked = rows[given]
-    ceiling = (
-        fit_student(settings, images, asked, images.test_y[asked], progress, "ceiling") if settings.controls else None
-    )
-    floor = fit_floor(images, asked, answers.labels[given])
+    ceiling = None
+    if settings.controls:
+        ceiling = score(fit_student(settings, images, asked, images.test_y[asked], progress, "ceiling"), images)
     return {
         "student": score(student, images),
-        "ceiling": None if ceiling is None else score(ceiling, images),
-        "floor": score(floor, images),
+        "ceiling": ceiling,
+        "floor": score(fit_floor(images, asked, labels), images),
         "evaluation_private": False,
     }
 

@@ -201,9 +201,6 @@ def check_records(x: Any, y: Any, ids: Ids, num_classes: int) -> NDArray[np.int6
 
     Args:
         x: private records, one row each.
-
-    >>> check_records(np.zeros((2, 3)), [0, 1], ["ann", "bob"], 2).tolist()
-    [0, 1]
     """
     num_classes = check_int("Classes are public: declare them.", low=2, num_classes=num_classes)
     y = np.asarray(y)

@@ -51,9 +51,6 @@ def check_votes(votes: NDArray[Any]) -> Votes:
     """Return counts as whole numbers, or say why they are none.
 
     Shapes: [queries, classes], every row with the same sum: each teacher votes on each query.
-
-    >>> check_votes(np.array([[9.0, 1.0], [2.0, 8.0]])).dtype
-    dtype('int64')
     """
     votes = np.asarray(votes)
     if votes.ndim != 2 or votes.shape[0] < 1 or votes.shape[1] < 2:
