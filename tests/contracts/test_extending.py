@@ -64,6 +64,11 @@ for command in (
     ["report", "trained", "--out", "report.html"],
     ["cite", "trained"],
     ["experiment", "run", "toy.toml", "--results", "results"],
+    ["train", "label-bits", *data, "--unit", "record", "--assume-public", "--out", "bits"],
+    ["verify", "bits"],
+    ["report", "bits", "--out", "bits.html"],
+    ["report", "bits", "--audience", "public", "--out", "public.html"],
+    ["audit", "bits"],
     ["train", "--help"],
     ["tune", "--help"],
 ):
@@ -72,8 +77,21 @@ for command in (
 assert invoke(["train", "gap", *data, "--unit", "group:3", "--ledger", "group.jsonl", "--total-epsilon", "3",
                "--out", "refused"]) == 2
 assert not Path("refused").exists() and not Path("group.jsonl").exists()
+from sfumato.privacy import accounting
+from sfumato.privacy.events import UnaryEncodingEvent
+from sfumato.verify._epsilon import epsilon_bracket
+from sfumato.verify._label_bits import Bits
+event = UnaryEncodingEvent(0.5, 8)
+low, high = epsilon_bracket([event.to_dict()], 1e-6)
+assert low <= accounting.epsilon([event], 1e-6) <= 1.001 * high < 4
+class Held:
+    dtype = "U8"
+    def __init__(self, value):
+        self.array = lambda: np.array([[value]])
+assert [len(list(Bits("bits", [1, 1], 0).value_faults({{"bits": Held(value)}}))) for value in (1, 2)] == [0, 1]
 import docs_pages
 print("$ docs")
+print('"const": "unary-encoding"' in docs_pages.schema_file())
 print(docs_pages.methods_table())
 """
 
@@ -91,7 +109,7 @@ def unfinished(folder, names):
 def place(text, table):
     """Where the first entry of a table stands, or the first import of the package."""
     if table == "imports":
-        return re.search(r"^from sfumato", text, re.MULTILINE).start()
+        return re.search(r"^from (?:sfumato|\.)", text, re.MULTILINE).start()
     return re.search(rf"^{table}(?:: .+)? = [({{]\n", text, re.MULTILINE).end()
 
 
@@ -122,19 +140,32 @@ def run(root, *arguments):
 
 
 def test_the_page_adds_files_and_single_lines():
-    """The method: two files, a line in each of two tables. The unit: a class, its import, an entry in each of three tables."""
+    """The method: a file, a line in a table, an entry of rules. The unit: a class, its import, an entry in each of three tables.
+
+    The event: two files, and a line for each. The kind of release: a class, and its words in two tables.
+    """
     assert [(name, table) for name, table, _ in blocks()] == [
         ("src/sfumato/central/_neighbor_labels.py", ""),
         ("src/sfumato/catalog.py", "_METHODS"),
-        ("src/sfumato/verify/_neighbor_labels.py", ""),
         ("src/sfumato/verify/_methods.py", "METHODS"),
         ("src/sfumato/privacy/edge_groups.py", ""),
         ("src/sfumato/privacy/units.py", "imports"),
         ("src/sfumato/privacy/units.py", "UNITS"),
         ("src/sfumato/bounded/aggregation.py", "HOPS"),
         ("src/sfumato/verify/_units.py", "UNITS"),
+        ("src/sfumato/privacy/events/_unary_encoding.py", ""),
+        ("src/sfumato/privacy/events/__init__.py", "imports"),
+        ("src/sfumato/verify/events/_unary_encoding.py", ""),
+        ("src/sfumato/verify/events/__init__.py", "_NAMES"),
+        ("src/sfumato/central/_label_bits.py", ""),
+        ("src/sfumato/catalog.py", "_METHODS"),
+        ("src/sfumato/verify/_label_bits.py", ""),
+        ("src/sfumato/verify/_methods.py", "imports"),
+        ("src/sfumato/verify/_methods.py", "METHODS"),
+        ("src/sfumato/audit/_promises.py", "_LEAVES"),
+        ("src/sfumato/report/_everyday.py", "SEEN"),
     ]
-    assert [text.count("\n") for _, table, text in blocks() if table] == [1, 1, 1, 1, 1, 4]
+    assert [text.count("\n") for _, table, text in blocks() if table] == [1, 6, 1, 1, 1, 4, 1, 1, 1, 1, 5, 1, 1]
 
 
 def test_everything_knows_the_method(copy):
@@ -146,14 +177,18 @@ def test_everything_knows_the_method(copy):
         "--out trained": '"floor": {"mean"',
         "cite trained": "sajadmanesh2023gap",
         "verify grouped": "unit: most 3, name group, relation add-remove",
+        "verify bits": "VALID: bits",
         "train --help": "neighbor-labels",
         "tune --help": "neighbor-labels",
         "docs": "| `neighbor-labels` | ",
     }.items():
         (found,) = (output for line, output in shown.items() if command in line)
         assert words in found
+    assert shown["docs"].startswith("True\n")
     assert "neighbor-labels" in (copy / "report.html").read_text()
     assert "any 3 undirected edges together" in (copy / "grouped.html").read_text()
+    assert "bits of optimized unary encoding, epsilon 1" in (copy / "bits.html").read_text()
+    assert "the group of each person, changed at random" in (copy / "public.html").read_text()
     rows = [json.loads(line) for line in (copy / "results" / "toy" / "results.jsonl").read_text().splitlines()]
     assert [(row["unit"], row["status"]) for row in rows] == [("edge", "done"), ("group:3", "done")]
     certificates = [
@@ -174,7 +209,8 @@ def test_the_contract_suite_holds_for_the_method(copy):
         "-c",
         str(ROOT / "pyproject.toml"),
         str(suite),
+        str(suite.with_name("test_rules.py")),
         "-k",
-        "neighbor-labels",
+        "neighbor-labels or (test_rules and label-bits)",
     )
     assert int(re.search(r"(\d+) passed", text)[1]) > 30

@@ -67,7 +67,7 @@ class Symmetric:
     """
 
     bound: float
-    outcomes: int
+    outcomes: float
     steps: int
 
     def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:

@@ -1,7 +1,7 @@
 """Events as a certificate writes them: trees of mechanisms, and what they are for the accountant.
 
 Part of the verifier: it needs NumPy and the standard library. **A new event is a file of this folder, and its type in**
-:data:`KINDS`.
+:data:`_NAMES`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from ._gaussian import Gaussian
 if TYPE_CHECKING:
     from ._kind import Event, Kind
 
-KINDS: dict[str, Kind] = {
-    name: import_module(f"._{name.replace('-', '_')}", __name__).KIND
-    for name in (
-        "gaussian", "poisson-gaussian", "repeated-gaussian", "laplace", "randomized-response", "exponential", "pure", "zcdp",
-        "composed", "selection",
-    )
-}  # fmt: skip
+_NAMES = (
+    "gaussian", "poisson-gaussian", "repeated-gaussian", "laplace", "randomized-response", "exponential", "pure", "zcdp",
+    "composed", "selection",
+)  # fmt: skip
+KINDS: dict[str, Kind] = {name: import_module(f"._{name.replace('-', '_')}", __name__).KIND for name in _NAMES}
 KNOWN_EVENTS = {name for name, kind in KINDS.items() if kind.part} | {"selection"}
 
 
