@@ -173,7 +173,11 @@ BAD_COMMANDS = [
     ("dataset-unknown", ("train", "gap", "--dataset", "facebok/Reed98", "--data-dir", ".", *EDGE), "sfumato datasets"),
     ("dataset-escapes", ("train", "gap", "--dataset", "npz/../../x", "--data-dir", ".", *EDGE), "sfumato datasets"),
     ("dataset-without-folder", ("train", "gap", "--dataset", "planetoid/cora", *EDGE), "data_dir"),
-    ("dataset-contradicted", ("train", "gap", "--dataset", "campus", "--directed", *EDGE), "contradicts --directed"),
+    (
+        "dataset-contradicted",
+        ("train", "gap", "--dataset", "campus", "--directed", *EDGE),
+        "contradicts what was declared. Drop --directed",
+    ),
     ("sage-is-not-private", ("train", "sage", "--dataset", "campus", *EDGE), "no proof under unit 'edge'"),
     (
         "hops-of-mlp",

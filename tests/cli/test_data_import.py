@@ -205,7 +205,7 @@ def test_a_store_stands_wherever_a_data_set_does(sfumato, store, tmp_path):
         (("--dataset", "campus"), "got both"),
         (("--label", "year"), "no --label with --graph"),
         (("--text-features", "hashing"), "no --text-features with --graph"),
-        (("--directed",), "is undirected, which contradicts --directed"),
+        (("--directed",), "is undirected, which contradicts what was declared. Drop --directed"),
     ],
 )
 def test_options_that_a_store_answers_are_refused(sfumato, store, tmp_path, options, problem):

@@ -156,8 +156,8 @@ def test_a_resumed_run_has_the_texts_of_its_start(signaled, sfumato, refused, pa
 
 
 BAD = [
-    ("no-encoder", ["--text", "abstract"], "--text COLUMN and --text-features together"),
-    ("no-column", ["--text-features", "hashing"], "--text COLUMN and --text-features together"),
+    ("no-encoder", ["--text", "abstract"], "--text and --text-features together"),
+    ("no-column", ["--text-features", "hashing"], "--text and --text-features together"),
     ("unknown-column", ["--text", "abstrakt", "--text-features", "hashing"], "Did you mean 'abstract'"),
     ("label", ["--text", "topic", "--text-features", "hashing"], "other than id, label and role"),
     ("unknown-encoder", ["--text", "abstract", "--text-features", "bert"], "to be one of hashing"),

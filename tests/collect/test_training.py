@@ -233,9 +233,9 @@ def test_a_method_that_does_not_fit_the_questions_is_refused(word, parts, said):
 def test_tables_that_do_not_fit_are_refused(edges, labeled):
     with pytest.raises(InputError, match="users report their label"):
         graph_of(collection(label=label()), labeled)
-    with pytest.raises(InputError, match="Expected --nodes FILE --label COLUMN"):
+    with pytest.raises(InputError, match="Expected `nodes` and `label`"):
         graph_of(collection(features=features()), edges)
-    with pytest.raises(InputError, match="Expected --edges FILE"):
+    with pytest.raises(InputError, match="Expected `edges`"):
         graph_of(collection(label=label()), Tables())
     with pytest.raises(InputError, match="users report their links"):
         graph_of(link_collection()[0], labeled)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import sfumato as sf
+from sfumato.errors import InputError
 from sfumato.evaluation import _request as module
 from sfumato.evaluation._controls import Beside, titles
 from sfumato.evaluation._request import Request, prepare
@@ -87,3 +88,8 @@ def test_a_ceiling_is_chosen_by_its_loss_which_sees_a_rare_class(monkeypatch):
     fitted = iter((kept.outcome, first, second))
     monkeypatch.setattr(module.Prepared, "_repeat", lambda *_: next(fitted))
     assert evaluated(monkeypatch, CEILINGS).controls == {"ceiling": second}
+
+
+def test_a_source_is_refused_in_words_of_python():
+    with pytest.raises(InputError, match="Expected `drop` with `nodes` and `edges` only"):
+        Source("campus", drop=("age",)).check()

@@ -132,7 +132,7 @@ def test_a_named_data_set_and_a_store_have_no_columns_to_leave_out(tmp_path, cap
     assert invoke(["train", "linear", "--dataset=campus", *out[1:]]) == 2
     assert "Expected --drop with --nodes and --edges only" in capsys.readouterr().err
     assert invoke(["train", "linear", f"--graph={tmp_path}", *out[1:]]) == 2
-    assert "Expected no --drop with --graph STORE" in capsys.readouterr().err
+    assert "Expected no --drop with --graph, a store" in capsys.readouterr().err
 
 
 def test_a_column_without_a_name_stays_without_one(tmp_path):

@@ -173,7 +173,7 @@ def _owned_cap(unit: NodeLevel) -> int:
     if unit.arcs != "owned":
         raise _unbounded(unit)
     if unit.max_out_degree is None:
-        raise fail("max_out_degree", None, "to be a public number under NodeLevel", "Pass --max-degree, such as 100.")
+        raise fail("max_out_degree", None, "to be a public number under NodeLevel", "Pass `max_degree`, such as 100.")
     return unit.max_out_degree
 
 

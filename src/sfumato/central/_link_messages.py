@@ -135,7 +135,7 @@ class LinkMessages(CuratorMethod):
         """
         if graph.y is None or graph.num_classes != plan.public.num_classes:
             classes = f"to have labels of {plan.public.num_classes} classes, as in training"
-            raise fail("graph", graph.name, classes, "Name the column with --label.")
+            raise fail("graph", graph.name, classes, "Name the column with `label`.")
         found: NDArray[np.float64] = _evidence(plan, graph, self._counts(plan, released)).of(pairs) @ weights[WEIGHT]
         return found
 

@@ -146,7 +146,7 @@ class Tuned(CuratorMethod):
         if not unit.private:
             raise fail("unit", "none", "to be a unit of privacy", "Without one, train each setting and compare.")
         if budget is not None and not budget.delta:
-            raise fail("delta", 0, "to be above 0 for a choice among settings", "Give one, or train with --delta 0.")
+            raise fail("delta", 0, "to be above 0 for a choice among settings", "Give one, or train with `delta` 0.")
         plan = super().calibrate(budget, unit, public)
         noises = [noise_of(event) for event in leaves([release.event for release in plan.releases])]
         if max(noises, default=0.0) > _MOST_NOISE:

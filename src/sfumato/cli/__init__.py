@@ -40,6 +40,7 @@ from sfumato.cli import _text as text
 from sfumato.cli import _train as train
 from sfumato.cli import _tune as tune
 from sfumato.cli._grouped import GroupedCommand, StopError, StoppableGroup
+from sfumato.cli._options import by_options
 from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
 from sfumato.evaluation._stopped import notes_of
 
@@ -177,5 +178,5 @@ def _note(
 
 def _fail(error: Exception, code: int, message: str | None = None) -> int:
     text = f"{str(error) if message is None else message} {notes_of(error)}"
-    print("Error: " + " ".join(text.split()), file=sys.stderr)
+    print("Error: " + by_options(" ".join(text.split())), file=sys.stderr)
     return code

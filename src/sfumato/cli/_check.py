@@ -16,7 +16,7 @@ import typer
 
 from sfumato._optional import LIGHT, check_installed
 from sfumato.cli import _data as data
-from sfumato.cli._options import Options
+from sfumato.cli._options import Options, by_options
 from sfumato.cli._parse import checks, given, parse
 from sfumato.cli._table import takes
 from sfumato.errors import InputError, MissingDependencyError
@@ -60,6 +60,7 @@ def dry_run(values: dict[str, Any]) -> None:
     found, job = _look(options)
     if job is not None:
         _around(found, job, out)
+    found.problems[:] = map(by_options, found.problems)
     told = _told(found, job, options)
     if values["as_json"]:
         typer.echo(json.dumps(told))

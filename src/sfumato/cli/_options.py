@@ -5,6 +5,7 @@ Other commands take options from it by name (:func:`of`). What options mean toge
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,20 @@ from typing import Any
 
 from sfumato.catalog import CARDS, WORDS, words_with
 from sfumato.cli._methods import METHOD as METHODS
-from sfumato.cli._table import BUDGET, DATA, LOCAL, METHOD, NEEDED, RECORD, RUNS, SCORES, given_option, option
+from sfumato.cli._table import (
+    BUDGET,
+    DATA,
+    LOCAL,
+    METHOD,
+    NEEDED,
+    RECORD,
+    RUNS,
+    SCORES,
+    given_option,
+    option,
+    rows,
+    spelled,
+)
 from sfumato.evaluation._source import Source
 from sfumato.privacy.units import UNITS
 from sfumato.record._deployment import Deployment
@@ -345,3 +359,14 @@ def named_source(options: Options) -> dict[str, Any]:
 
 
 of = partial(given_option, Options)
+
+_ROWS = rows(Options)
+
+
+def by_options(text: str) -> str:
+    """Name options where a text of the library names its arguments, in backticks.
+
+    >>> by_options("Expected `max_weight` with `edges` only.")
+    'Expected --max-weight with --edges only.'
+    """
+    return re.sub("`([a-z_]+)`", lambda found: spelled(found[1]) if found[1] in _ROWS else found[0], text)

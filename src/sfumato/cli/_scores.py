@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cli._options import by_options
 from sfumato.cli._output import plain_console
 
 _TRACK = 24  # characters from floor to ceiling
@@ -41,7 +42,7 @@ def note_uncharged(job: Job) -> None:
 def note_left_out(evaluation: Scored) -> None:
     """Say which controls could not be fitted, and why."""
     for note in evaluation.left_out:
-        print(f"Note: {note}", file=sys.stderr)
+        print(f"Note: {by_options(note)}", file=sys.stderr)
 
 
 def show(result: dict[str, Any], evaluation: Evaluation, out: Path) -> None:

@@ -49,16 +49,16 @@ class Tables:
     def check(self, asked: Schema, *, labeled: bool = True) -> Tables:
         """Refuse tables that do not fit what users were ``asked``."""
         if asked.links and self.edges is not None:
-            raise InputError("Expected no --edges with this collection, whose users report their links. Drop it.")
+            raise InputError("Expected no `edges` with this collection, whose users report their links. Drop it.")
         if not asked.links and self.edges is None:
-            raise InputError("Expected --edges FILE with this collection, got none. Name the table of public links.")
+            raise InputError("Expected `edges` with this collection, got none. Name the table of public links.")
         if asked.label and self.label is not None:
-            raise InputError("Expected no --label with this collection, whose users report their label. Drop it.")
+            raise InputError("Expected no `label` with this collection, whose users report their label. Drop it.")
         if not labeled and self.label is not None:
-            raise InputError("Expected no --label with --task link, which reads none. Drop it.")
+            raise InputError("Expected no `label` with `task` link, which reads none. Drop it.")
         if labeled and not asked.label and (self.nodes is None or self.label is None):
             raise InputError(
-                "Expected --nodes FILE --label COLUMN with this collection, whose users report no label: labels are public then. "
+                "Expected `nodes` and `label` with this collection, whose users report no label: labels are public then. "
                 "Name both."
             )
         return self

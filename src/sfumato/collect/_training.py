@@ -122,9 +122,9 @@ def method_of(word: str, asked: Schema, preset: str | None = None) -> Any:
     settings = settings_of(asked)
     budgets = {name: math.inf if settings[name] is None else settings[name] for name in ("epsilon_x", "epsilon_y")}
     if preset is not None and not asked.features:
-        raise InputError(f"Expected no --preset with a collection without features, got {preset!r}. Drop it.")
+        raise InputError(f"Expected no `preset` with a collection without features, got {preset!r}. Drop it.")
     if preset is not None and word == "pgc-links":
-        raise InputError(f"Expected no --preset with --task link, got {preset!r}. Drop it.")
+        raise InputError(f"Expected no `preset` with `task` link, got {preset!r}. Drop it.")
     if word == "label-only":
         del budgets["epsilon_x"]
     return replace(method_for(word, {**budgets, "preset": preset}), **settings)

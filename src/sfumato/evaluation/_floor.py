@@ -45,7 +45,7 @@ def save(job: Job, prepared: Prepared, evaluation: Scored) -> None:
     outcome = getattr(evaluation, "controls", {}).get("floor")
     if outcome is None or outcome.first.plan.epsilon != 0 or outcome.first.plan.releases:
         raise InputError(
-            f"The run is kept in {str(job.kept.out)!r}, but it has no floor that spends nothing. Drop --save-floor."
+            f"The run is kept in {str(job.kept.out)!r}, but it has no floor that spends nothing. Drop `save_floor`."
         )
     out, fitted = job.save_floor, outcome.first
     fitted.save(out, sign_key=job.kept.sign_key, ids_of=prepared.first if job.kept.public_ids else None)

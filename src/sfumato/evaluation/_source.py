@@ -88,44 +88,43 @@ class Source:
         kinds = sum((self.named, self.graph is not None, bool(self.nodes or self.edges)))
         if kinds != 1:
             raise InputError(
-                "Expected either --dataset NAME, --graph STORE, or --nodes FILE --edges FILE --label COLUMN, got "
-                + ("both." if kinds else "neither. For a first try: --dataset campus.")
+                "Expected either `dataset`, `graph`, or `nodes`, `edges` and `label`, got "
+                + ("both." if kinds else "neither. For a first try take the data set campus.")
             )
         if self.graph is not None:
             self._check_store()
         tables = not self.named and self.graph is None
         if self.named and (self.edge_weight is not None or self.max_weight is not None):
-            raise InputError("Expected --edge-weight and --max-weight with --nodes and --edges only. Drop them.")
+            raise InputError("Expected `edge_weight` and `max_weight` with `nodes` and `edges` only. Drop them.")
         if self.named and self.drop:
-            raise InputError("Expected --drop with --nodes and --edges only; a named data set has its own columns.")
+            raise InputError("Expected `drop` with `nodes` and `edges` only; a named data set has its own columns.")
         for option in ("nodes", "edges", *(("label",) if labeled and self._declared_label() is None else ())):
             if tables and getattr(self, option) is None:
-                raise InputError(f"Expected --{option} beside --nodes and --edges, got none. Name the {option}.")
+                raise InputError(f"Expected `{option}` beside `nodes` and `edges`, got none. Name the {option}.")
         if tables and self.min_class_size is not None:
             raise InputError(
-                "Expected --min-class-size with --dataset only. Filter your own tables before reading them."
+                "Expected `min_class_size` with `dataset` only. Filter your own tables before reading them."
             )
         if self.named and (self.label or self.schema):
             raise InputError(
-                "Expected --label and --schema with --nodes and --edges only; a named data set has its own."
+                "Expected `label` and `schema` with `nodes` and `edges` only; a named data set has its own."
             )
         if self.named and self.text:
             raise InputError(
-                "Expected --text with --nodes and --edges only; a named data set knows its documents. Drop it."
+                "Expected `text` with `nodes` and `edges` only; a named data set knows its documents. Drop it."
             )
         if len(set(self.text)) < len(self.text):
-            raise InputError("Expected --text to name each column once, got one twice. Drop the second.")
+            raise InputError("Expected `text` to name each column once, got one twice. Drop the second.")
         if tables and bool(self.text) != (self.text_features is not None):
             raise InputError(
-                "Expected --text COLUMN and --text-features together, got one of them. Name both, such as --text abstract "
-                "--text-features hashing."
+                "Expected `text` and `text_features` together, got one of them. Name both, such as abstract and hashing."
             )
         if self.text_features is not None:
             from sfumato.text._encoders import encoder_named
 
             encoder_named(self.text_features)
         if self.image_size is not None and not self.named:
-            raise InputError("Expected --image-size with --dataset only: tables hold no images. Drop it.")
+            raise InputError("Expected `image_size` with `dataset` only: tables hold no images. Drop it.")
         self.pixels()
         if self.split != "public":
             from sfumato.graph._splits import parse_fractions
@@ -153,8 +152,8 @@ class Source:
         option = next((name for name in fixed if getattr(self, name)), None)
         if option is not None:
             raise InputError(
-                f"Expected no --{option.replace('_', '-')} with --graph STORE, which is read already. Give it to sfumato data "
-                "import, if that takes it, or drop it."
+                f"Expected no `{option}` with `graph`, a store that is read already. Give it to `sfumato data import`, if that "
+                "takes it, or drop it."
             )
 
     def pixels(self) -> tuple[int, int] | None:
@@ -195,7 +194,7 @@ class Source:
 
         kinds = {Path(str(path)).suffix.lower() in (".parquet", ".pq") for path in (self.nodes, self.edges)}
         if len(kinds) > 1:
-            raise InputError("Expected --nodes and --edges of one kind, got CSV and Parquet. Convert one of them.")
+            raise InputError("Expected `nodes` and `edges` of one kind, got CSV and Parquet. Convert one of them.")
         read = read_parquet if kinds.pop() else read_csv
         return read(
             str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
@@ -227,10 +226,8 @@ class Source:
 
     def _as_declared(self, graph: Graph, name: str) -> Graph:
         if self.directed is not None and self.directed != graph.directed:
-            raise DataError(
-                f"{name} is {'directed' if graph.directed else 'undirected'}, which contradicts "
-                f"--{'directed' if self.directed else 'undirected'}. Drop the option."
-            )
+            found = "directed" if graph.directed else "undirected"
+            raise DataError(f"{name} is {found}, which contradicts what was declared. Drop `directed`.")
         return graph
 
     def of_new_nodes(self) -> dict[str, Any]:
@@ -249,7 +246,7 @@ class Source:
         if graph.roles is not None:
             return graph
         if self.split == "public":
-            raise InputError(f"Expected --split A/B/C: {graph.name!r} has no public split. Try 75/10/15.")
+            raise InputError(f"Expected `split` A/B/C: {graph.name!r} has no public split. Try 75/10/15.")
         from sfumato.graph._splits import parse_fractions
 
         return graph.with_split(parse_fractions(self.split), seed=seed, labeled=self.labeled)
@@ -310,5 +307,5 @@ class Source:
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(
                 f"Expected {str(path)!r} to say where the graph is, but it cannot be read. A run that was saved from Python has "
-                "none: score it with fitted.evaluate(graph), or predict with --dataset, --graph or --nodes."
+                "none: score it with fitted.evaluate(graph), or predict with `dataset`, `graph` or `nodes`."
             ) from error

@@ -221,7 +221,7 @@ class Method(Listed):
         Raises:
             InputError: the method scores nodes.
         """
-        raise fail("method", self.name, "to score pairs of nodes", "Train link-messages or pgc with --task link.")
+        raise fail("method", self.name, "to score pairs of nodes", "Train link-messages or pgc with `task` link.")
 
     @property
     def rows_called(self) -> str:
