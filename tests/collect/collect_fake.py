@@ -60,7 +60,8 @@ class FakeServer:
             case "POST", ("/reports" | "/withdrawals"):
                 message, signature, back = body[:-64], body[-64:], path == "/withdrawals"
                 user = decode(self.schema, message).user
-                if user not in self.users or not verify(self.users[user][0], message, signature, withdrawal=back):
+                code = KEY.code(self.schema, user) if back else None
+                if user not in self.users or not verify(self.users[user][0], message, signature, withdrawal=code):
                     return 403, {"detail": "Unknown user or wrong signature."}
                 if back:
                     return 201 if self.reports.pop(user, None) else 200, {}

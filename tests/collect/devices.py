@@ -68,9 +68,10 @@ class FakeDevice:
         """What it sends to report."""
         return self.message(label) + self.keys.sign(self.message(label))
 
-    def withdrawal(self, label: int = 0) -> bytes:
+    def withdrawal(self, label: int = 0, generation: int = 0) -> bytes:
         """What it sends to take its report back."""
-        return self.message(label) + self.keys.sign_withdrawal(self.message(label))
+        code = SERVER_KEY.code(self.schema, self.user, generation)
+        return self.message(label) + self.keys.sign_withdrawal(self.message(label), code)
 
     def coded(self, label: int = 0) -> tuple[bytes, bytes]:
         """What it hands to a device that sends batches."""

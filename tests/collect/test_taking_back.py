@@ -1,6 +1,7 @@
 """What can be taken back: a code that leaked, with all that came under it, and a report before the collection is closed."""
 
 import sqlite3
+import time
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sfumato.collect._audit import Listed
 from sfumato.collect._estimate import estimate
 from sfumato.collect._graph import Tables
 from sfumato.collect._keys import DeviceKeys
+from sfumato.collect._patience import BUSY
 from sfumato.collect._reading import stream_any
 from sfumato.collect._server import create_app
 from sfumato.collect._store import Enrolment, Keys, Store, Upload
@@ -252,7 +254,11 @@ def test_a_user_takes_the_own_report_back(where):
             client.post("/users", json=one.code)
             assert status("/reports", one.body(label)) == 201
         message = ADA.message(1)
-        for signature in (ADA.keys.sign(message), THIEF.sign_withdrawal(message), BOB.withdrawal(2)[-64:]):
+        for signature in (
+            ADA.keys.sign(message),
+            THIEF.sign_withdrawal(message, ADA.code["code"]),
+            BOB.withdrawal(2)[-64:],
+        ):
             assert status("/withdrawals", message + signature) == 403
         assert status("/reports", ADA.withdrawal(1)) == 403, "it proves nothing else"
         assert len(other.messages()) == 2
@@ -286,8 +292,27 @@ def test_whoever_enrolled_again_elsewhere_takes_the_report_back(client):
     again = ADA.enrolment._replace(keys=ADA.enrolment.keys._replace(generation=1))
     operator.enrol([again])
     operator.add([ADA.upload(1)._replace(generation=1)])
-    assert client.post("/withdrawals", content=ADA.withdrawal(1)).status_code == 201
+    assert client.post("/withdrawals", content=ADA.withdrawal(1)).status_code == 403, "it is for the code of before"
+    assert operator.messages() == (ADA.message(1),)
+    assert client.post("/withdrawals", content=ADA.withdrawal(1, 1)).status_code == 201
     assert operator.messages() == ()
+
+
+def test_a_withdrawal_waits_for_no_reader(tmp_path):
+    """To wait would keep everybody from writing; what is still in the log goes with the next withdrawal."""
+    where = str(tmp_path / "reports.sqlite")
+    store, other = Store.create(where, SCHEMA), Store.open(where)
+    store.enrol([ADA.enrolment])
+    store.add([ADA.upload(1)])
+    with other._database.reading() as connection:
+        connection.exec_driver_sql("select count(*) from reports").scalar()
+        start = time.monotonic()
+        assert store.take_back([ADA.upload(1)]) == ["stored"]
+        assert time.monotonic() - start < BUSY / 2
+    assert store.take_back([ADA.upload(1)]) == ["repeated"]
+    assert ADA.message(1) not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    for one in (store, other):
+        one.dispose()
 
 
 FIRST_FORMAT = """

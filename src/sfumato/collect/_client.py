@@ -302,7 +302,7 @@ class Device:
             server: where the report was sent.
 
         Raises:
-            InputError: no report was drawn for this schema.
+            InputError: no report was drawn for this schema, or the device never enrolled for it.
             RefusedError: the collection is closed, or the server does not know this device, and so has no report of it.
             CollectionError: the server does not answer.
         """
@@ -312,7 +312,12 @@ class Device:
             message = _drawn(entries, schema, "There is nothing to take back.")
             if not found_entry(entries, "withdrawal", schema):
                 append_entry(self.folder, entries, {"kind": "withdrawal", "schema": schema.sha256})
-        signed = message + self.keys.sign_withdrawal(message)
+        code = self.code(schema)
+        if code is None:
+            raise InputError(
+                "Expected codes.json to hold the code of this device, got none. Ask the operator to withdraw it."
+            )
+        signed = message + self.keys.sign_withdrawal(message, code)
         return server.post("/withdrawals", signed).status_code == 200
 
     @property

@@ -139,11 +139,19 @@ class Database:
         if rows:
             connection.exec_driver_sql(self._inserts[table.name], list(rows))
 
-    def flush(self) -> None:
-        """Write the write-ahead log of SQLite into its file and empty it, as far as no other process reads it."""
-        if self._sqlite:
-            with self._explained(), self._engine.connect() as connection:
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    def flush(self, *, wait: bool = True) -> bool:
+        """Write the write-ahead log of SQLite into its file and empty it; return whether it is empty.
+
+        While somebody reads, it cannot be emptied, and to ``wait`` for that keeps everybody from writing.
+        """
+        if not self._sqlite:
+            return True
+        with self._explained(), self._engine.connect() as connection:
+            if not wait:
+                connection.exec_driver_sql("PRAGMA busy_timeout=0")
+            busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * patience.BUSY:.0f}")
+        return not busy
 
     def cut(self) -> None:
         """Let threads that wait for a database which hangs get an error."""

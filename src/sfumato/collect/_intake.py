@@ -105,7 +105,8 @@ class Intake:
         """Check the upload of one report by the keys at hand, without the store; None leaves it to :meth:`report`."""
         message, signature = body[: -keys.SIGNATURE_BYTES], body[-keys.SIGNATURE_BYTES :]
         own = self._at_hand(user)
-        if not keys.verify(own.sign_key, message, signature, withdrawal=withdrawal):
+        code = self._server_key.code(self._schema, user, own.generation) if withdrawal else None
+        if not keys.verify(own.sign_key, message, signature, withdrawal=code):
             return None
         self._decode(message)
         return Upload(user, message, signature, own.generation)

@@ -74,9 +74,9 @@ class DeviceKeys:
         """Return the signature of one report, 64 bytes."""
         return self._signer.sign(_REPORT + message)
 
-    def sign_withdrawal(self, message: bytes) -> bytes:
-        """Return the signature with which the user takes this report back, 64 bytes; it proves nothing else."""
-        return self._signer.sign(_WITHDRAWAL + message)
+    def sign_withdrawal(self, message: bytes, code: str) -> bytes:
+        """Return the signature with which the user takes this report back, 64 bytes; it ends with the enrolment ``code``."""
+        return self._signer.sign(_withdrawn(message, code))
 
     def sign_batch(self, batch: bytes) -> bytes:
         """Return the signature of a batch of reports by its sender, 64 bytes."""
@@ -151,9 +151,13 @@ def is_strong(sign_key: bytes) -> bool:
     return second < _P and second not in _WEAK
 
 
-def verify(sign_key: bytes, message: bytes, signature: bytes, *, withdrawal: bool = False) -> bool:
-    """Tell whether ``signature`` is that of ``message``, a report or its ``withdrawal``, under the public key ``sign_key``."""
-    return _verified(sign_key, (_WITHDRAWAL if withdrawal else _REPORT) + message, signature)
+def verify(sign_key: bytes, message: bytes, signature: bytes, *, withdrawal: str | None = None) -> bool:
+    """Tell whether ``signature`` is that of ``message``, a report, under the public key ``sign_key``.
+
+    Or whether it is that of its ``withdrawal`` under this enrolment code.
+    """
+    signed = _REPORT + message if withdrawal is None else _withdrawn(message, withdrawal)
+    return _verified(sign_key, signed, signature)
 
 
 def verify_batch(sign_key: bytes, batch: bytes, signature: bytes) -> bool:
@@ -174,6 +178,10 @@ def same(code: bytes | str, other: bytes | str) -> bool:
     """
     one, two = (value.encode(errors="surrogatepass") if isinstance(value, str) else value for value in (code, other))
     return hmac.compare_digest(one, two)
+
+
+def _withdrawn(message: bytes, code: str) -> bytes:
+    return _WITHDRAWAL + code.encode() + b"\0" + message
 
 
 def _verified(sign_key: bytes, text: bytes, signature: bytes) -> bool:

@@ -162,8 +162,7 @@ class Store(Stored):
                     own[one.user] = own[one.user]._replace(withdrawn=True)
         self._unflushed |= "stored" in answers
         if self._unflushed:
-            self._database.flush()
-            self._unflushed = False
+            self._unflushed = not self._database.flush(wait=False)
         return answers
 
     def close(self) -> tuple[str, int]:
