@@ -63,7 +63,7 @@ soak: .venv/dev.stamp ## run the long tests and the blocks of every page, and th
 
 audit: .venv/dev.stamp ## attack the claims of every method and find planted faults; write docs/results/audit.md
 	SFUMATO_TEST_KEYS=fresh OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m audit tests
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py > docs/results/audit.md
 
 SPEC ?= --all
 PROFILE ?= quick

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import time
 
+import study
+
 from sfumato.privacy import accounting
 from sfumato.privacy.calibration import calibrate, gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to_dict
@@ -50,57 +52,39 @@ RARE = 2e-5  # below this sampling probability the verifier is timed as well
 GAUSSIAN = ((1, 1, 4.886554), (1, 5, 12.595247), (2, 3, 4.151817), (5, 2, 1.211967), (5, 5, 1.994527))
 
 
-def timed(what):
-    """A value and the seconds it took."""
-    start = time.perf_counter()
-    value = what()
-    return value, time.perf_counter() - start
-
-
 def main() -> None:
-    """Print both tables."""
-    timed(lambda: accounting.epsilon([PoissonGaussianEvent(0.1, 2.0, 10)], 1e-5))
-    print(
-        f"{'q':>8} {'sigma':>6} {'T':>8} {'delta':>8} {'relation':>10} {'reference':>10} {'ours':>10} {'off %':>7} {'s':>6}"
-    )
+    """Print the tables."""
+    accounting.epsilon([PoissonGaussianEvent(0.1, 2.0, 10)], 1e-5)
+    rows = []
     for q, sigma, steps, delta, relation, reference in SUBSAMPLED:
-        event = PoissonGaussianEvent(q, float(sigma), steps, relation)
-        value, seconds = timed(lambda event=event, delta=delta: accounting.epsilon([event], delta))
-        off = 100 * (value / reference - 1)
-        print(
-            f"{q:8g} {sigma:6g} {steps:8d} {delta:8g} {relation:>10} {reference:10g} {value:10.6f} {off:7.3f} {seconds:6.2f}"
-        )
-        if q < RARE:
-            (_, high), seconds = timed(lambda event=event, delta=delta: epsilon_bracket([event_to_dict(event)], delta))
-            print(f"{'':51} {'verified':>10} {high:10.6f} {100 * (high / value - 1):7.3f} {seconds:6.2f}")
+        event, start = PoissonGaussianEvent(q, float(sigma), steps, relation), time.perf_counter()
+        value = accounting.epsilon([event], delta)
+        told = (f"{value:.6f}", f"{100 * (value / reference - 1):.3f}", f"{time.perf_counter() - start:.2f}")
+        start = time.perf_counter()
+        high = epsilon_bracket([event_to_dict(event)], delta)[1] if q < RARE else None
+        verified = ("-", "-") if high is None else (f"{high:.6f}", f"{time.perf_counter() - start:.2f}")
+        rows.append((q, sigma, steps, delta, relation, reference, *told, *verified))
     for sigma, count, reference in GAUSSIAN:
-        event = GaussianEvent(float(sigma), count)
-        value, seconds = timed(lambda event=event: accounting.epsilon([event], 1e-6))
-        print(
-            f"{'-':>8} {sigma:6g} {count:8d} {1e-6:8g} {'gaussian':>10} {reference:10g} {value:10.6f} {'':7} {seconds:6.3f}"
-        )
-
+        value = accounting.epsilon([GaussianEvent(float(sigma), count)], 1e-6)
+        told = (f"{value:.6f}", f"{100 * (value / reference - 1):.3f}")
+        rows.append(("-", sigma, count, 1e-6, "gaussian", reference, *told, *["-"] * 3))
+    heads = ("q", "sigma", "T", "delta", "relation", "reference", "ours", "off %", "s", "verified", "s")
+    study.table(heads, rows)
     sgd = Part(PoissonGaussianEvent(256 / 19800, 1.0, 773), SGD_WEIGHT)
     node = (Part(GaussianEvent(1.0, 2)), sgd, sgd)
+
+    def dpsgd(q: float, steps: int, epsilon: float, delta: float, relation: str = "add-remove") -> float:
+        return calibrate(lambda z: [PoissonGaussianEvent(q, z, steps, relation)], epsilon, delta)
+
     tasks = {
         "Gaussian, 2 hops, epsilon 1, delta 1e-7": lambda: gaussian_noise_multiplier(1.0, 1e-7, 2),
-        "DP-SGD, q 0.01, 1000 steps, epsilon 2, delta 1e-5": lambda: calibrate(
-            lambda z: [PoissonGaussianEvent(0.01, z, 1000)], 2.0, 1e-5
-        ),
-        "the same under replace": lambda: calibrate(
-            lambda z: [PoissonGaussianEvent(0.01, z, 1000, "replace")], 2.0, 1e-5
-        ),
-        "DP-SGD, q 4e-6, 250000 steps, epsilon 0.1, delta 1e-6": lambda: calibrate(
-            lambda z: [PoissonGaussianEvent(4e-6, z, 250_000)], 0.1, 1e-6
-        ),
+        "DP-SGD, q 0.01, 1000 steps, epsilon 2, delta 1e-5": lambda: dpsgd(0.01, 1000, 2.0, 1e-5),
+        "the same under replace": lambda: dpsgd(0.01, 1000, 2.0, 1e-5, "replace"),
+        "DP-SGD, q 4e-6, 250000 steps, epsilon 0.1, delta 1e-6": lambda: dpsgd(4e-6, 250_000, 0.1, 1e-6),
         "GAP node plan, split, epsilon 8": lambda: split_noise(node, 8.0, 1e-5),
         "GAP node plan, split, epsilon 1": lambda: split_noise(node, 1.0, 1e-5),
     }
-    print("\ncalibration")
-    for name, task in tasks.items():
-        value, seconds = timed(task)
-        shown = value if isinstance(value, float) else " / ".join(f"{e.noise_multiplier:.4f}" for e in value)
-        print(f"  {name:52} {shown!s:28.28} {seconds:6.2f} s")
+    study.table(("calibration", "seconds"), ((name, f"{study.seconds(task):.2f}") for name, task in tasks.items()))
 
 
 if __name__ == "__main__":

@@ -9,19 +9,13 @@ t-interval, over seeds; no constant was chosen here.
 
 from __future__ import annotations
 
-import argparse
-import math
-import os
-import warnings
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import t as student
+import study
 
 import sfumato as sf
 from sfumato.central._arrivals import calibrate_arrival, graph_free
-from sfumato.datasets._loading import load_dataset
-from sfumato.errors import SfumatoWarning
 from sfumato.graph._subgraph import induced
 from sfumato.tables._newcomers import Newcomers, node_names
 
@@ -68,28 +62,18 @@ def measure(full: sf.graph.Graph, word: str, epsilon: float, seed: int) -> tuple
     return before, np.concatenate(right).mean(), np.concatenate(alone).mean()
 
 
-def show(values: np.ndarray) -> str:
-    half = student.ppf(0.975, len(values) - 1) * 100 * values.std(ddof=1) / math.sqrt(len(values))
-    return f"{100 * values.mean():.1f} ± {half:.1f}"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
-    parser.add_argument("--units", nargs="+", choices=("edge", "node"), default=("edge", "node"))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    options = parser.parse_args()
-    warnings.simplefilter("ignore", SfumatoWarning)
-    print("| graph | unit | epsilon | test nodes of the run | nodes that arrive later | their features alone |")
-    print("|---|---|---|---|---|---|", flush=True)
-    for name in options.datasets:
-        full = load_dataset(name, options.data_dir)
-        for word, epsilon in SETTINGS:
-            if word not in options.units:
-                continue
-            found = np.array([measure(full, word, epsilon, seed) for seed in range(options.seeds)])
-            print(f"| {name} | {word} | {epsilon:g} | " + " | ".join(map(show, found.T)) + " |", flush=True)
+    """Print a row for each graph and setting."""
+    given = study.options(__doc__, datasets=DATASETS, units={"edge": None, "node": None}, seeds=10)
+    columns = ("graph", "unit", "epsilon", "test nodes of the run", "nodes that arrive later", "their features alone")
+
+    def row(name: str, word: str, epsilon: float) -> tuple[str, ...]:
+        full = study.graph_of(name, given.data_dir)
+        found = [measure(full, word, epsilon, seed) for seed in range(given.seeds)]
+        return name, word, f"{epsilon:g}", *map(study.told, zip(*found, strict=True))
+
+    asked = ((name, *one) for name in given.datasets for one in SETTINGS if one[0] in given.units)
+    study.table(columns, (row(*one) for one in asked))
 
 
 if __name__ == "__main__":

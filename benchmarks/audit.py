@@ -1,6 +1,6 @@
-"""Audit every method of a trusted curator but PATE and find the planted faults; writes Markdown.
+"""Audit every method of a trusted curator but PATE and find the planted faults; prints the page.
 
-    OMP_NUM_THREADS=1 python benchmarks/audit.py [--size 0.5] [--fits 8] [--only NAME ...] [--out docs/results/audit.md]
+    OMP_NUM_THREADS=1 python benchmarks/audit.py [--size 0.5] [--fits 8] [--only NAME ...]
 
 Each method is audited with its default settings under every unit that it has a proof for, at epsilon 1 and delta 1e-6, on random
 graphs with canaries; all bounds of one audit hold together at 99.9 %. Canaries and coins come from seed 0, noise and sampling
@@ -9,12 +9,15 @@ from the operating system. The tightness of GAP is measured with 30 fits of one 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import study
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "audit"))
 from audit_faults import FAULTS, UNSEEN
@@ -40,100 +43,69 @@ UNITS: dict[str, tuple[Unit, ...]] = {
     "record": (RecordLevel(), RecordLevel(relation="replace")),
     **{form: units for unit in (ClassLevel, SubclassLevel) for form, units in unit.forms().items()},
 }
-READING = (
-    "A bound of 0 proves nothing: this attack, at this size, found no trace. Weights trained by DP-SGD show little of one record "
-    "(a node-level claim is split between noisy sums and such training), and few scores cannot prove much. What no attack reads "
-    "is not tested at all; `sfumato audit` names it. A bound above the claim would refute it."
-)
-HEAD = "| method | unit | claim | bound | share | confidence | scores | seconds | best attack |\n" + "|---" * 9 + "|"
 
 
-def row(name: str, unit: str, result: Audit, seconds: float) -> str:
-    """One line of the table; a flag shows what is broken."""
+def row(name: str, unit: str, measure: Callable[[], Audit]) -> tuple[Audit, tuple[str, ...]]:
+    """An audit and its row; a flag shows what is broken."""
+    start = time.perf_counter()
+    result = measure()
     best = max(result.evidence, key=lambda one: one.epsilon_lower_bound, default=None)
     share = result.epsilon_lower_bound / result.claimed if result.claimed else 0.0
     attack = "promises alone" if best is None else best.name
-    return (
-        f"| {name} | {unit} | {result.claimed:.3g} | {result.epsilon_lower_bound:.3f} | {share:.0%} | "
-        f"{result.confidence:.1%} | {0 if best is None else best.trials} | {seconds:.0f} | "
-        f"{'**flagged**: ' + '; '.join(result.broken) if result.flagged else attack} |"
-    )
+    found = (f"{result.claimed:.3g}", f"{result.epsilon_lower_bound:.3f}", f"{share:.0%}", f"{result.confidence:.1%}")
+    cost = (str(0 if best is None else best.trials), f"{time.perf_counter() - start:.0f}")
+    flag = f"**flagged**: {'; '.join(result.broken)}" if result.flagged else attack
+    return result, (name, unit, *found, *cost, flag)
 
 
 def main() -> int:
-    """Audit, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=float, default=0.5)
-    parser.add_argument("--fits", type=int)
-    parser.add_argument("--only", nargs="*", default=())
-    parser.add_argument("--out", type=Path, default=Path("docs/results/audit.md"))
-    options = parser.parse_args()
+    """Audit and print; the Makefile keeps what is printed as the page."""
+    given = study.options(__doc__, size=0.5, fits=0, only=tuple(METHODS))
     set_threads(1)
-    warnings.simplefilter("ignore")
-    lines = [
-        "# What audits found",
-        "",
-        f"`{' '.join(['python benchmarks/audit.py', *sys.argv[1:]])}`",
-        "",
-        stamp([1]),
-        "",
-        "## Methods",
-        "",
-        READING,
-        "",
-        HEAD,
-    ]
-    alarms = 0
-    for name in options.only or METHODS:
-        for title, units in UNITS.items():
+    columns = ("method", "unit", "claim", "bound", "share", "confidence", "scores", "seconds", "best attack")
+    alarms: list[str] = []
+
+    def methods() -> Iterator[tuple[str, ...]]:
+        for name, (title, units) in product(given.only, UNITS.items()):
             for unit in units:
-                start = time.perf_counter()
+                relation = ", replaced" if unit.relation == "replace" else ""
+                run = partial(audit, method_named(name), unit, BUDGET, size=given.size, fits=given.fits or None)
                 try:
-                    result = audit(method_named(name), unit, BUDGET, size=options.size, fits=options.fits)
+                    result, cells = row(name, title + relation, run)
                 except (UnsupportedUnitError, InputError):
                     continue
-                if not result.claimed:
-                    continue
-                alarms += result.flagged
-                relation = ", replaced" if unit.relation == "replace" else ""
-                lines.append(row(name, title + relation, result, time.perf_counter() - start))
-                print(lines[-1], flush=True)
-    start = time.perf_counter()
-    result = audit(GAP(epochs=1), EdgeLevel(directed=False), BUDGET, fits=30)
-    lines += [
-        "",
-        "## Tightness: canary edges of GAP",
-        "",
-        HEAD,
-        row("gap", "undirected edge", result, time.perf_counter() - start),
-    ]
-    lines += [
-        "",
-        "## Planted faults",
-        "",
-        "| fault | method | unit | claim | bound | flagged | seconds | what is broken |",
-    ]
-    lines += ["|---|---|---|---|---|---|---|---|"]
-    missed = 0
-    for fault in FAULTS:
-        start = time.perf_counter()
-        result = fault.audit()
-        missed += not result.flagged
-        lines.append(
-            f"| {fault.name} | {fault.method.name} | {fault.unit.describe()} | {result.claimed:.3g} | "
-            f"{result.epsilon_lower_bound:.3g} | {'yes' if result.flagged else 'NO'} | {time.perf_counter() - start:.0f} | "
-            f"{'; '.join(result.broken[:2])} |"
-        )
-        print(lines[-1], flush=True)
-    lines += [
-        "",
-        "## Faults that the auditor does not see",
-        "",
-        *(f"* **{name}**: {why}" for name, why in UNSEEN.items()),
-        "",
-    ]
-    options.out.write_text("\n".join(lines), encoding="utf-8")
-    print(f"{alarms} false alarms, {missed} of {len(FAULTS)} faults missed")
+                if result.claimed:
+                    alarms.extend([name] * result.flagged)
+                    yield cells
+
+    def faults() -> Iterator[tuple[str, ...]]:
+        for fault in FAULTS:
+            result, cells = row(fault.name, fault.unit.describe(), fault.audit)
+            missed.extend([fault.name] * (not result.flagged))
+            flagged = "yes" if result.flagged else "NO"
+            yield (
+                fault.name,
+                fault.method.name,
+                cells[1],
+                cells[2],
+                cells[3],
+                flagged,
+                cells[7],
+                "; ".join(result.broken[:2]),
+            )
+
+    missed: list[str] = []
+    print(f"# What audits found\n\n`{' '.join(['python benchmarks/audit.py', *sys.argv[1:]])}`\n\n{stamp([1])}\n\n## Methods\n\n"
+          "A bound of 0 proves nothing: this attack, at this size, found no trace. What no attack reads is not tested at all; "
+          "`sfumato audit` names it. A bound above the claim would refute it.")  # fmt: skip
+    study.table(columns, methods())
+    tight = partial(audit, GAP(epochs=1), EdgeLevel(directed=False), BUDGET, fits=30)
+    study.table(columns, [row("gap", "undirected edge", tight)[1]], "## Tightness: canary edges of GAP")
+    heads = ("fault", "method", "unit", "claim", "bound", "flagged", "seconds", "what is broken")
+    study.table(heads, faults(), "## Planted faults")
+    print("\n## Faults that the auditor does not see\n")
+    print("\n".join(f"* **{name}**: {why}" for name, why in UNSEEN.items()))
+    print(f"{len(alarms)} false alarms, {len(missed)} of {len(FAULTS)} faults missed", file=sys.stderr)
     return 1 if alarms or missed else 0
 
 

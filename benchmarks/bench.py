@@ -9,13 +9,17 @@ ends with exit code 1 if a ratio is below half of the recorded one, three times 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
+import re
 import sys
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any
+
+import study
 
 os.environ["OMP_WAIT_POLICY"] = "passive"  # or idle threads of one library would take turns of another
 
@@ -24,10 +28,7 @@ import numpy as np
 import torch
 from bench_rows import ROWS, Call, Row
 
-from sfumato.bounded.kernels import language
-from sfumato.experiments._pages import stamped
-from sfumato.report._markdown import to_markdown
-from sfumato.report._page import Code, Facts, Items, Page, Section, Table
+from sfumato.experiments._pages import stamp
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 LEAST, TRIES = 0.5, 3
@@ -37,27 +38,20 @@ Measured = dict[str, float]
 
 def main() -> None:
     """Measure and record, or measure and compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="+", choices=[row.key for row in ROWS], help="measure these rows again")
-    parser.add_argument("--check", action="store_true", help="compare the short form with what is recorded")
-    options = parser.parse_args()
+    given = study.options(__doc__, rounds=5, only={row.key: row for row in ROWS}, check=False)
     numba.set_num_threads(2)
     torch.set_num_threads(2)
-    recorded = json.loads((RESULTS / "bench.json").read_text()) if (RESULTS / "bench.json").exists() else {}
-    rows = [row for row in ROWS if not options.only or row.key in options.only]
-    if options.check:
-        if "short" not in recorded:
-            sys.exit("Expected recorded ratios in docs/results/bench.json, found none. Run make bench first.")
-        sys.exit(check(rows, recorded["short"], options.rounds))
+    recorded = json.loads((RESULTS / "bench.json").read_text())
+    rows = [row for row in ROWS if row.key in given.only]
+    if given.check:
+        sys.exit(check(rows, recorded["short"], given.rounds))
     for form in ("full", "short"):
-        found = recorded.setdefault(form, {}) if options.only else recorded.__setitem__(form, {}) or recorded[form]
         for row in rows:
-            found[row.key] = measured(row, form == "short", options.rounds)
-            say(row, found[row.key])
-    recorded["machine"] = machine()
+            recorded[form][row.key] = measured(row, form == "short", given.rounds)
+            say(row, recorded[form][row.key])
+    recorded["machine"] = study.machine()
     RESULTS.joinpath("bench.json").write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
-    RESULTS.joinpath("bench.md").write_text(stamped(to_markdown(page(recorded)), []))
+    write(recorded)
 
 
 def check(rows: list[Row], recorded: dict[str, Measured], rounds: int) -> int:
@@ -115,61 +109,23 @@ def readable(duration: float) -> str:
     return f"{duration / 1e-9:.3g} ns"
 
 
-def machine() -> dict[str, str]:
-    """What ran."""
-    model = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
-        "processor": f"{model[0] if model else platform.processor()}, {os.cpu_count()} cores, 2 threads used",
-        "memory": f"{memory:.0f} GiB",
-        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"torch {torch.__version__}, Numba {numba.__version__}, sums in {language()}",
-        "load": f"{os.getloadavg()[0]:.1f} at the end, of which this process is 1 to 2",
-    }
-
-
-def page(recorded: dict) -> Page:
-    """The page of the recorded ratios."""
-    columns = ("path", "peer", "ours", "peer's", "times as fast", "budget")
-    tables = []
-    for form, caption in (("full", "Full sizes"), ("short", "Sizes of `make bench-short`")):
-        rows = tuple(
-            (
-                f"{row.path} (`{row.key}`)",
-                row.peer,
-                f"{readable(found['ours'])} a {row.unit}",
-                readable(found["peer"]),
-                f"{found['ratio']:.2f}",
-                (row.budget or "-") if form == "full" else "-",
-            )
-            for row in ROWS
-            if (found := recorded[form].get(row.key))
-        )
-        tables.append(Table(form, caption, columns, rows, text=("path", "peer", "budget")).without_empty())
-    return Page(
-        "Speed beside named peers",
-        "Ratios of one run, in which our call and the peer's alternate: medians over rounds. Budgets are those of the design; "
-        "`0.625 x` is 1.6 times the peer's time.",
-        (
-            Section("ratios", "Ratios", tuple(tables)),
-            Section("machine", "Machine", (Facts(tuple(recorded["machine"].items())),)),
-            Section("notes", "How to read it", (NOTES,)),
-            Section("again", "Run it again", (Code("make bench bench-short"),)),
-        ),
-    )
-
-
-NOTES = Items(
-    (
-        "A hop of ours adds whole numbers exactly, which is what its noise proof needs; the peers add float32.",
-        "A DP-SGD step of ours draws secret coins, sums whole numbers exactly in float64, and draws noise from a keyed sampler "
-        "with a proved law. Opacus runs as it comes: float32, and noise of torch's generator.",
-        "The noisy hops of the peer take NumPy's float32 normals, without keys.",
-        "make bench-short fails if a ratio falls below half of the recorded one.",
-    )
-)
+def write(recorded: dict[str, dict[str, Any]]) -> None:
+    """Replace the date, the ratios and the machine on the page."""
+    path, columns = RESULTS / "bench.md", ("path", "peer", "ours", "peer's", "times as fast", "budget")
+    with redirect_stdout(StringIO()) as text:
+        for form, title in (("full", "Full sizes."), ("short", "Sizes of `make bench-short`.")):
+            both = ((row, recorded[form][row.key]) for row in ROWS if row.key in recorded[form])
+            lines = (
+                (f"{row.path} (`{row.key}`)", row.peer, f"{readable(found['ours'])} a {row.unit}", readable(found["peer"]),
+                 f"{found['ratio']:.2f}", row.budget * (form == "full") or "-")
+                for row, found in both
+            )  # fmt: skip
+            study.table(columns, lines, title)
+        print("\n## Machine\n\n" + "\n".join(f"- {name}: {words}" for name, words in recorded["machine"].items()))
+    head, _, rest = path.read_text().partition("## Ratios\n")
+    tail = rest.partition("## How to read it\n")[2]
+    head = re.sub(r"^Date: .*$", stamp([]), head, flags=re.MULTILINE)
+    path.write_text(f"{head}## Ratios\n{text.getvalue()}\n## How to read it\n{tail}")
 
 
 if __name__ == "__main__":

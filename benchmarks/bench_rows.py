@@ -17,16 +17,14 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
-from hop import arcs
 from opacus.grad_sample import GradSampleModule
 from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleModuleFastGradientClipping
 from opacus.optimizers import DPOptimizer
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
-from pagerank import in_scipy
+from speed import arcs
 from torch import nn
 
-from local import dense_multibit
 from sfumato.bounded._gradients import PrivateSGD, private_steps
 from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.bounded.aggregation import (
@@ -49,16 +47,7 @@ Call = Callable[[], float]
 
 @dataclass(frozen=True)
 class Row:
-    """A budget: our call beside a peer's.
-
-    Args:
-        key: names the row for ever.
-        path: what is timed, in words.
-        unit: what one unit of work is.
-        peer: whose call stands beside ours.
-        budget: what the design asks for, in words; empty without a demand.
-        calls: makes both calls; its argument asks for the short form.
-    """
+    """A budget: our call beside a peer's. ``calls`` makes both; its argument asks for the short form."""
 
     key: str
     path: str
@@ -192,6 +181,34 @@ def encoder(short: bool) -> tuple[Call, Call]:
         return users
 
     return ours, lambda: done(dense_multibit(few, generator), len(few))
+
+
+def dense_multibit(values: np.ndarray, generator: np.random.Generator, epsilon: float = 1.0) -> np.ndarray:
+    """The usual form of a multi-bit report, m = 1: an n x d float matrix with one informative entry a row."""
+    users, d = values.shape
+    sampled = np.zeros(values.shape, bool)
+    sampled[np.arange(users), generator.integers(d, size=users)] = True
+    p = np.exp(epsilon) / (np.exp(epsilon) + 1)
+    bits = generator.random(values.shape, np.float32) < (1 - p) + values * (2 * p - 1)
+    return np.where(sampled, (2.0 * bits - 1) * d / (2 * (2 * p - 1)), 0).astype(np.float32) + np.float32(0.5)
+
+
+def in_scipy(adjacency: sp.csr_array, roots: np.ndarray, walk: Walk) -> sp.csr_array:
+    """Approximate PageRank by ISTA as it is written down, on vectors of the length of the graph."""
+    degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+    keep, to_neighbors = (1 + walk.alpha) / 2, (1 - walk.alpha) / 2
+    least = walk.rho * walk.alpha * np.maximum(degrees, 1)
+    lost, incoming = np.where(degrees > 0, keep, walk.alpha), sp.csr_array(adjacency.T)
+    rows = []
+    for root in roots:
+        p, r = np.zeros(len(degrees)), np.zeros(len(degrees))
+        r[root] = walk.alpha
+        while (r > (1 + walk.gamma) * least).any():
+            step = np.maximum(r - least, 0)  # of length 1 in the metric of the degrees, as in the source
+            p += step
+            r += to_neighbors * (incoming @ (step / np.maximum(degrees, 1))) - lost * step
+        rows.append(sp.csr_array(p[None]))
+    return sp.csr_array(sp.vstack(rows))
 
 
 def pagerank(short: bool) -> tuple[Call, Call]:

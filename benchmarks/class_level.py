@@ -1,11 +1,10 @@
-"""Class-level privacy and model inversion beside chapter 4 of their publication; fits models and writes Markdown and pictures.
+"""Class-level privacy and model inversion beside chapter 4 of their publication; prints Markdown tables, and writes pictures.
 
     OMP_NUM_THREADS=1 python benchmarks/class_level.py --dataset mnist [--seeds 3] [--quick] [--parts accuracy cells inversion]
-        [--out docs/results] [--log FILE] [--data-dir DIR]
+        [--log FILE] [--only-print] [--pictures docs/results] [--data-dir DIR]
 
 Data sets are mnist, fashion_mnist (the same settings, confirmed there) and orl_faces (in place of Faces94). Every row is a fit
-of the method with its secret noise and exact accounting; seeds choose initial weights. With ``--log``, a run that was stopped
-goes on where it was. ``--quick`` fits a few rows once. ``--parts`` with no word only writes the page of a log again.
+of the method with its secret noise and exact accounting; seeds choose initial weights. ``--quick`` fits a few rows once.
 
 Digits: all 60,000 training images are private; under centroids the first 5,000 are declared public, and no step reads them.
 Settings were chosen on the last 10,000 training images of MNIST. Models of part ``inversion`` leave these 10,000 out, and their
@@ -16,20 +15,17 @@ Faces: images 1 to 7 of a person train, 8 to 10 test. Settings were chosen by tr
 
 from __future__ import annotations
 
-import argparse
 import base64
-import json
-import os
 import time
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import study
 import torch
-from class_level_pages import write_page
+from scipy.stats import spearmanr
 
 from sfumato._threads import set_threads
 from sfumato.attacks._inversion import Inversion
@@ -40,6 +36,7 @@ from sfumato.datasets.images import load_images
 from sfumato.privacy import accounting
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import ClassLevel, NoPrivacy, RecordLevel, SubclassLevel
+from sfumato.report._pictures import picture_grid
 
 if TYPE_CHECKING:
     from sfumato.classlevel._images import ImageMethod
@@ -47,30 +44,38 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 DIGITS, FACES = ("mnist", "fashion_mnist"), "orl_faces"
-PARTS = ("accuracy", "cells", "inversion")
+PARTS = {"accuracy", "cells", "inversion"}
 STEPS = {1.6: 249, 3.0: 258, 3.65: 299}
 """By sigma: steps whose exact epsilon rounds to the published one."""
 CELLS = (1, 5, 10, 25, 50, 100)
 PLAIN = NoPrivacy()
+DISTANCES = {
+    "mia_distance": "distance",
+    "matched_distance": "to as many training images",
+    "heldout_distance": "to held-out images",
+    "blank_distance": "of a blank image",
+    "confidence": "confidence",
+}
+PUBLISHED_DISTANCES = {
+    "mnist": {
+        "original": (8.02, 8.36, 9.14, 9.50, 8.35, 9.76, 9.64, 8.38, 8.79, 8.93),
+        "enhanced": (5.93, 7.89, 8.51, 7.92, 8.2, 8.41, 8.51, 7.76, 8.06, 8.76),
+    },
+    "orl_faces": {
+        "original": (0.707, 0.663, 0.64, 0.681, 0.668, 0.707),
+        "enhanced": (0.691, 0.643, 0.626, 0.664, 0.65, 0.692),
+    },
+}
+"""Tables 4.1 and 4.2: the smallest distance to training images of each class."""
+PICTURES = {"mnist": "class-level", "fashion_mnist": "class-level-fashion-mnist", "orl_faces": "class-level-faces"}
+Found = dict[str, dict[int, dict[str, Any]]]
 ATTACKS = {"enhanced": Inversion.digits(), "original": Inversion.original(), "faces": Inversion.faces()}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A model of the tables.
-
-    Args:
-        part: the part that it belongs to.
-        label: what it is called in tables.
-        method: the method with its settings.
-        unit: the unit of privacy.
-        noise: sigma; 0 without privacy.
-        delta: that of the published claim.
-        published: accuracy in percent and epsilon, as far as there are any.
-        attacks: the names of the attacks that it meets.
-        quick: whether the quick profile fits it.
-        size: height and width of faces.
-        cells: k_sub.
+    """A model of the tables: noise is sigma (0 without privacy), delta that of the published claim, ``published`` accuracy in
+    percent and epsilon, ``attacks`` those that it meets, ``size`` that of faces, and ``cells`` k_sub.
     """
 
     part: str
@@ -152,36 +157,33 @@ def face_rows() -> list[Row]:
 
 
 def main() -> None:
-    """Fit every row, seed by seed, and write the page after each seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", choices=[*DIGITS, FACES], default="mnist")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, default=Path("docs/results"))
-    parser.add_argument("--log", type=Path, help="keeps what was found; nothing in it is fitted again")
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    options = parser.parse_args()
+    """Fit every row, seed by seed, and print the tables."""
+    given = study.options(
+        __doc__, log="class_level.jsonl", dataset="mnist", seeds=3, parts=PARTS, quick=False, pictures=None
+    )
     set_threads(None)
-    name = options.dataset
-    rows = [row for row in (face_rows if name == FACES else digit_rows)() if row.quick or not options.quick]
-    found: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
-    for line in options.log.read_text().splitlines() if options.log and options.log.exists() else ():
-        one = json.loads(line)
-        if one["dataset"] == name:
-            found[one["key"]][one["seed"]] = one
-    for seed in range(1 if options.quick else options.seeds):
-        for row in rows:
-            if row.part not in options.parts or seed in found[row.key]:
-                continue
-            one = {"dataset": name, "key": row.key, "seed": seed} | fit(row, name, seed, options.data_dir)
-            print(name, row.key, seed, f"{one['accuracy']:.4f} {one['seconds']:.0f} s", flush=True)
-            found[row.key][seed] = one
-            if options.log:
-                with options.log.open("a") as file:
-                    file.write(json.dumps(one) + "\n")
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_page(options.out, name, rows, found)
+    name, attack = given.dataset, "faces" if given.dataset == FACES else "enhanced"
+    rows = [row for row in (face_rows if name == FACES else digit_rows)() if row.quick or not given.quick]
+    rows = [row for row in rows if row.part in given.parts]
+    by_key = {row.key: row for row in rows}
+    cells = ((name, row.key, seed) for seed in range(1 if given.quick else given.seeds) for row in rows)
+    found: Found = {}
+    for (_, key, seed), one in study.kept(
+        given, cells, lambda _, key, seed: fit(by_key[key], name, seed, given.data_dir)
+    ).items():
+        found.setdefault(key, {})[seed] = one
+    done = [row for row in rows if row.key in found]
+    accuracy([row for row in done if row.part == "accuracy"], found, name != "fashion_mnist")
+    counted([row for row in done if row.cells and row.noise == 1.6], found, attack)
+    attacked = [row for row in done if attack in row.attacks and of(found, row, "mia_distance", attack)]
+    inversion(attacked, found, attack)
+    if name in DIGITS:
+        pairs_and_ranks(attacked, found)
+    if name in PUBLISHED_DISTANCES:
+        by_class(attacked, found, name)
+    if given.pictures:
+        figure = pictures_of(PICTURES[name], attacked, found, attack)
+        (Path(given.pictures) / f"{figure.name}.svg").write_text(figure.alone())
 
 
 def fit(row: Row, dataset: str, seed: int, data_dir: str) -> dict[str, Any]:
@@ -229,6 +231,130 @@ def pictures(images: np.ndarray, samples: np.ndarray) -> dict[str, Any]:
     shown = {"images": images, "samples": samples}
     packed = {k: base64.b64encode(np.rint(255 * v).astype(np.uint8).tobytes()).decode() for k, v in shown.items()}
     return packed | {"shape": list(images.shape)}
+
+
+def of(found: Found, row: Row, key: str, attack: str = "") -> list[float]:
+    """One number of each seed; of those whose model met the attack, if one is named."""
+    runs = found[row.key].values()
+    return [(run["attacks"][attack] if attack else run)[key] for run in runs if not attack or attack in run["attacks"]]
+
+
+def told(found: Found, row: Row, key: str, attack: str = "") -> str:
+    """A mean over seeds; accuracies in percent."""
+    return study.told(of(found, row, key, attack), 100 if key in ("accuracy", "validation") else 1, 2)
+
+
+def settings(row: Row) -> tuple[str, str, str]:
+    """The cells of a row that name it."""
+    size = f" {row.size[0]} x {row.size[1]}" if row.size else ""
+    cells = f", {row.cells} a class" if row.cells not in (0, 50) else ""
+    return row.label + cells, row.method.network + size, f"{row.noise:g}" if row.noise else "-"
+
+
+def exact(found: Found, row: Row) -> str:
+    """The epsilon of a row."""
+    return f"{of(found, row, 'epsilon')[0]:.2f}" if row.noise else "-"
+
+
+def accuracy(rows: list[Row], found: Found, published: bool) -> None:
+    """Accuracies and epsilons beside the published ones; seconds are those of one fit."""
+    lines = []
+    for row in rows:
+        known = [f"{value:g}" for value in row.published if published] + ["-", "-"]
+        cost = (f"{row.delta:g}" if row.noise else "-", known[1], exact(found, row))
+        seconds = f"{np.mean(of(found, row, 'seconds')):.0f}"
+        lines.append((*settings(row), known[0], told(found, row, "accuracy"), len(found[row.key]), *cost, seconds))
+    columns = ("model", "network", "sigma", "accuracy (published)", "accuracy (here)", "seeds", "delta")
+    study.table((*columns, "epsilon (published)", "epsilon (exact)", "seconds"), lines, "### Accuracy")
+
+
+def counted(rows: list[Row], found: Found, attack: str) -> None:
+    """Accuracy and distance by the number of cells of a class (figure 4.9)."""
+    lines = []
+    for row in sorted(rows, key=lambda row: (row.method.network, row.cells)):
+        if row.part != "accuracy" or row.method.network != "softmax":
+            hit = attack in row.attacks
+            measured = [told(found, row, key, attack) if hit else "-" for key in DISTANCES]
+            lines.append((row.method.network, row.cells, exact(found, row), told(found, row, "accuracy"), *measured))
+    columns = ("network", "subclasses of a class", "epsilon", "accuracy", *DISTANCES.values())
+    study.table(columns, lines, "### Number of subclasses (figure 4.9)")
+
+
+def inversion(rows: list[Row], found: Found, attack: str) -> None:
+    """Distances of every attacked model; accuracy is that on validation images, where there are any."""
+    lines = []
+    for row in rows:
+        right = told(found, row, "accuracy" if of(found, row, "validation")[0] is None else "validation")
+        measured = [told(found, row, key, attack) for key in DISTANCES]
+        seeds = len(of(found, row, "mia_distance", attack))
+        lines.append((*settings(row), exact(found, row), right, seeds, *measured))
+    columns = ("model", "network", "sigma", "epsilon", "accuracy", "seeds", *DISTANCES.values())
+    study.table(columns, lines, "### Model inversion")
+
+
+def pairs_and_ranks(rows: list[Row], found: Found) -> None:
+    """Softmax models of nearest validation accuracy side by side; and rank correlations of epsilon with each number."""
+    chosen = [row for row in rows if row.part == "inversion" and row.cells in (0, 50) and row.noise]
+    both = {label: [row for row in chosen if row.label == label] for label in ("record-DP", "subclass-DP")}
+
+    def mean(row: Row, key: str, attack: str = "") -> float:
+        return float(np.mean(of(found, row, key, attack)))
+
+    lines, ranks = [], []
+    for row in both["subclass-DP"]:
+        right = mean(row, "validation")
+        other = min(both["record-DP"], key=lambda one: abs(mean(one, "validation") - right))
+        cells = [f"{row.noise:g} / {other.noise:g}", f"{100 * right:.2f} / {100 * mean(other, 'validation'):.2f}"]
+        cells += [" / ".join(f"{mean(one, key, 'enhanced'):.2f}" for one in (row, other)) for key in DISTANCES]
+        lines.append(cells)
+    for label, family in both.items():
+        costs = [of(found, row, "epsilon")[0] for row in family]
+        values = [[mean(row, key, "enhanced") for row in family] for key in DISTANCES]
+        ranks.append((label, len(family), *(f"{spearmanr(costs, one).statistic:+.2f}" for one in values)))
+    study.table(("sigma", "accuracy", *DISTANCES.values()), lines, "Subclass-DP / record-DP at about equal accuracy")
+    study.table(
+        ("models", "number", *DISTANCES.values()), ranks, "Rank correlation (Spearman) of epsilon with each number"
+    )
+
+
+def by_class(rows: list[Row], found: Found, name: str) -> None:
+    """Tables 4.1 and 4.2: the original and the enhanced attack on models without privacy."""
+    known, digits = PUBLISHED_DISTANCES[name], 3 if name == FACES else 2
+    width = len(known["original"])
+
+    def line(label: str, values: Any) -> tuple[str, ...]:
+        return (label, *(f"{one:.{digits}f}" for one in values[:width]), f"{np.mean(values[:width]):.{digits}f}")
+
+    lines = [line(f"published, {attack}", values) for attack, values in known.items()]
+    for row in rows:
+        if not row.noise and "original" in row.attacks:
+            for attack in reversed(row.attacks):
+                runs = [run["attacks"][attack]["classes"].values() for run in found[row.key].values()]
+                classes = np.array([[one["train"] for one in run] for run in runs]).mean(0)
+                lines.append(line(f"{settings(row)[1]}, {'enhanced' if attack == 'faces' else attack}", classes))
+    first = int(name == FACES)
+    study.table(
+        ("attack", *range(first, width + first), "mean"), lines, "Smallest distance to training images by class"
+    )
+
+
+def pictures_of(name: str, rows: list[Row], found: Found, attack: str) -> Any:
+    """A picture grid of the first ten classes: a training image, then what the attack finds."""
+
+    def unpacked(one: dict[str, Any], key: str) -> np.ndarray:
+        return np.frombuffer(base64.b64decode(one[key]), np.uint8).reshape(one["shape"])[:10].astype(np.float32) / 255
+
+    lines: list[tuple[str, np.ndarray]] = []
+    for row in rows:
+        run = found[row.key].get(0)
+        if run is not None and row.cells in (0, 50):
+            one, (label, network, noise) = run["attacks"][attack], settings(row)
+            lines += [] if lines else [("first training image", unpacked(one, "samples"))]
+            text = f"{label}, {network}, sigma {noise}, accuracy {100 * run['accuracy']:.1f}"
+            lines.append((text, unpacked(one, "images")))
+    columns = [str(one + (attack == "faces")) for one in range(10)]
+    title = "Model inversion: a training image of each class, and what the attack finds in each model"
+    return picture_grid(name, title, "; ".join(line for line, _ in lines) + ".", lines, columns)
 
 
 if __name__ == "__main__":

@@ -9,22 +9,20 @@ Each report is new. Both databases must have put a report on disk before it is a
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import multiprocessing
 import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-import httpx
 import sqlalchemy as sql
+import study
 import uvicorn
-from collect_load import enrol, questions, report
+from collect_load import enrol, report, serving, wait
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 
@@ -110,56 +108,32 @@ def run_bare(name: str, store: str, bodies: list[bytes], seconds: float) -> None
         server = multiprocessing.Process(target=bare, args=(store, listener), daemon=True)
         server.start()
         port = listener.getsockname()[1]
-        _wait(f"http://127.0.0.1:{port}/openapi.json")
+        wait(f"http://127.0.0.1:{port}/openapi.json")
         measure(f"bare FastAPI insert, {name}", port, bodies, seconds)
         server.terminate()
         server.join()
 
 
-def run_ours(name: str, store: str, folder: Path, key: ServerKey, asked: argparse.Namespace) -> list[bytes]:
+def run_ours(name: str, store: str, folder: Path, key: ServerKey, given: Any) -> list[bytes]:
     """Measure `sfumato collect serve`, and return the bodies of the reports."""
-    schema = questions(key)
-    (folder / "schema.json").write_text(schema.text)
-    key.write(folder / "server.key")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    words = ["schema.json", "--store", store, "--port", str(port)]
-    server = subprocess.Popen([sys.executable, "-m", "sfumato", "collect", "serve", *words], cwd=folder)
-    try:
-        _wait(f"http://127.0.0.1:{port}/readyz")
-        devices = {f"user-{place}": DeviceKeys.new() for place in range(asked.users)}
-        enrol(f"http://127.0.0.1:{port}", schema, key, devices, folder / "admin.token")
+    with serving(folder, key, store) as (url, schema):
+        devices = {f"user-{place}": DeviceKeys.new() for place in range(given.users)}
+        enrol(url, schema, key, devices, folder / "admin.token")
         messages = {user: report(schema, user) for user in devices}
         bodies = [message + devices[user].sign(message) for user, message in messages.items()]
-        measure(f"sfumato collect serve, {name}", port, bodies, asked.seconds)
-    finally:
-        server.terminate()
-        server.wait(30)
+        measure(f"sfumato collect serve, {name}", int(url.rpartition(":")[2]), bodies, given.seconds)
     return bodies
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--users", type=int, default=USERS)
-    parser.add_argument("--postgres", help="The URL of an empty database.")
-    asked = parser.parse_args()
-    stores = {"SQLite": ""} | ({"PostgreSQL": asked.postgres} if asked.postgres else {})
+    """Measure both servers on each database."""
+    given = study.options(__doc__, seconds=10.0, users=USERS, postgres=None)
+    stores = {"SQLite": ""} | ({"PostgreSQL": given.postgres} if given.postgres else {})
     for name, url in stores.items():
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made)
-            bodies = run_ours(name, url or "reports.sqlite", folder, ServerKey.new(), asked)
-            run_bare(name, url or str(folder / "bare.sqlite"), bodies, asked.seconds)
-
-
-def _wait(url: str) -> None:
-    while True:
-        try:
-            if httpx.get(url).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
+            bodies = run_ours(name, url or "reports.sqlite", folder, ServerKey.new(), given)
+            run_bare(name, url or str(folder / "bare.sqlite"), bodies, given.seconds)
 
 
 if __name__ == "__main__":

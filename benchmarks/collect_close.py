@@ -9,14 +9,11 @@ as on the command line; the memory is the largest resident set that the system s
 
 from __future__ import annotations
 
-import argparse
-import os
-import subprocess
-import sys
+import resource
 import tempfile
-import time
 from pathlib import Path
 
+import study
 from collect_load import questions, report
 
 from sfumato.collect._database import REPORTS
@@ -42,34 +39,27 @@ def filled(where: str, reports: int) -> None:
     store.dispose()
 
 
-def measured(*arguments: str) -> tuple[float, float, float]:
-    """Seconds, seconds of the processor, and MiB of one command in a process of its own."""
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sfumato", "collect", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    if status:
-        sys.exit(f"sfumato collect {arguments[0]} failed.")
-    return time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--reports", type=int, default=1_000_000)
-    parser.add_argument("--store")
-    asked = parser.parse_args()
+    """Print a line for each step."""
+    given = study.options(__doc__, reports=1_000_000, store=None)
     with tempfile.TemporaryDirectory() as folder:
-        where = asked.store or str(Path(folder) / "reports.sqlite")
-        filled(where, asked.reports)
-        print(f"{asked.reports:,} reports")
-        for name, *arguments in (
+        where = given.store or str(Path(folder) / "reports.sqlite")
+        filled(where, given.reports)
+        closed = str(Path(folder) / "closed")
+        steps = (
             ("close", "--store", where, "--yes"),
-            ("export", "--store", where, "--out", str(Path(folder) / "closed")),
+            ("export", "--store", where, "--out", closed),
             ("estimate", where),
-        ):
-            seconds, processor, memory = measured(name, *arguments)
-            print(f"{name:10}{seconds:8.1f} s {processor:8.1f} s of processor {memory:6.0f} MiB", flush=True)
+        )
+
+        def row(*words: str) -> tuple[str, ...]:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            _, seconds, memory = study.process("-m", "sfumato", "collect", *words)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            return words[0], f"{seconds:.1f}", f"{processor:.1f}", f"{memory:.0f}"
+
+        study.table((f"{given.reports:,} reports", "s", "s of processor", "MiB"), (row(*one) for one in steps))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ no limit by address is in its way; with --addresses 3 it comes from three others
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import http.client
 import json
@@ -25,7 +24,9 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import study
 from collect_load import enrol, questions, report
 
 from sfumato.collect._keys import DeviceKeys, ServerKey
@@ -122,21 +123,16 @@ def memory(process: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    for name, value in (("silent", 5000), ("slow", 1000), ("seconds", 120), ("descriptors", 1024), ("devices", 4)):
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument(
-        "--addresses", type=int, default=0, help="Other addresses that attack; 0 takes this machine's own."
+    asked = study.options(
+        __doc__, silent=5000, slow=1000, seconds=120, descriptors=1024, devices=4, addresses=0, plain=False
     )
-    parser.add_argument("--plain", action="store_true", help="Without TLS.")
-    asked = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory() as name:
         attack(Path(name), asked)
 
 
-def started(folder: Path, asked: argparse.Namespace) -> tuple[subprocess.Popen[bytes], int, str]:
+def started(folder: Path, asked: Any) -> tuple[subprocess.Popen[bytes], int, str]:
     """Start a server with few descriptors; return the process, its port and its address."""
     options = ["--port", "0"]
     if not asked.plain:
@@ -156,7 +152,7 @@ def started(folder: Path, asked: argparse.Namespace) -> tuple[subprocess.Popen[b
     return process, int(url.rsplit(":", 1)[1]), url
 
 
-def attack(folder: Path, asked: argparse.Namespace) -> None:
+def attack(folder: Path, asked: Any) -> None:
     """Print the latency of honest reports under the flood, and what the server took and wrote."""
     key = ServerKey.new()
     schema = questions(key)

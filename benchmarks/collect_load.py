@@ -9,7 +9,6 @@ the end the store must hold each acknowledged report once. With few users the re
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -19,10 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
+import study
 
 from sfumato.collect import _keys as keys
 from sfumato.collect import _wire as wire
@@ -104,30 +105,44 @@ def load(url: str, path: str, bodies: list[bytes], folder: Path, seconds: int) -
     return json.loads(found[1])
 
 
+@contextmanager
+def serving(folder: Path, key: ServerKey, store: str) -> Iterator[tuple[str, Schema]]:
+    """Serve a collection from a folder; yield its address and what it asks."""
+    schema = questions(key)
+    (folder / "schema.json").write_text(schema.text)
+    key.write(folder / "server.key")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["schema.json", "--store", store, "--port", str(port)]
+    server = subprocess.Popen([sys.executable, "-m", "sfumato", "collect", "serve", *words], cwd=folder)
+    try:
+        wait(f"http://127.0.0.1:{port}/readyz")
+        yield f"http://127.0.0.1:{port}", schema
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def wait(url: str) -> None:
+    """Wait until an address answers."""
+    while True:
+        try:
+            if httpx.get(url).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--users", type=int, default=200_000)
-    asked = parser.parse_args()
+    """Measure both ways to upload."""
+    given = study.options(__doc__, seconds=10, users=200_000)
     if shutil.which("wrk") is None:
         sys.exit("wrk is not installed (Debian: apt-get install wrk).")
     with tempfile.TemporaryDirectory() as name:
         folder, key = Path(name), ServerKey.new()
-        schema = questions(key)
-        (folder / "schema.json").write_text(schema.text)
-        key.write(folder / "server.key")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        store, url = folder / "reports.sqlite", f"http://127.0.0.1:{port}"
-        words = ["schema.json", "--store", store.name, "--port", str(port)]
-        server = subprocess.Popen([sys.executable, "-m", "sfumato", "collect", "serve", *words], cwd=folder)
-        try:
-            while not _answers(url):
-                time.sleep(0.1)
-            measure(url, schema, key, folder, asked.users, asked.seconds, store)
-        finally:
-            server.terminate()
-            server.wait(30)
+        with serving(folder, key, "reports.sqlite") as (url, schema):
+            measure(url, schema, key, folder, given.users, given.seconds, folder / "reports.sqlite")
 
 
 def measure(url: str, schema: Schema, key: ServerKey, folder: Path, users: int, seconds: int, store: Path) -> None:
@@ -165,13 +180,6 @@ def tell(what: str, found: dict[str, float], each: int, store: Path, start: floa
         f"{held:,} new reports in the store, {found['requests'] * each:,} acknowledged in time, {found['errors']:,} errors",
         flush=True,
     )
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/status").status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The default under local privacy beside its controls: test accuracy with its interval, as a Markdown page.
+"""The default under local privacy beside its controls: test accuracy with its interval, as a Markdown table.
 
     OMP_NUM_THREADS=1 python benchmarks/defaults_local.py [--datasets planetoid/cora ...] [--epsilon-x 1] \\
-        [--epsilons 0.5 1 2] [--seeds 10] [--first-seed 300] [--out docs/results/defaults-local.md] [--seconds]
+        [--epsilons 0.5 1 2] [--seeds 10] [--first-seed 300] [--log FILE] [--seconds]
 
 Seed i draws split i (50/25/25), the initialization of networks and, by the key that hashes it, the reports: all methods of a
 row learn from the same ones, so that their differences say more than their intervals. Seeds from 300 on chose nothing.
@@ -10,27 +10,24 @@ With --seconds it prints instead how many CPU seconds one fit at (epsilon_x, eps
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import sys
 import time
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import t as student
+import study
 
-from sfumato.experiments._pages import stamp
-from sfumato.graph import Graph, load_dataset
 from sfumato.local import LPGNN, Hybrid, LabelOnly
 from sfumato.local._collection import encode, received
 from sfumato.local._controls import GRAPH_FREE
 from sfumato.method.contract import Watch
 from sfumato.noise.coins import SecretWords
+
+if TYPE_CHECKING:
+    from sfumato.graph import Graph
 
 CHOSE = (
     "planetoid/cora",
@@ -96,80 +93,44 @@ def accuracies(graph: Graph, epsilon_x: float, epsilon_y: float, seed: int) -> l
     return found
 
 
-def interval(values: np.ndarray) -> str:
-    """Mean and half width of the 95 % t-interval."""
-    if np.isnan(values).any():
-        return "-"
-    half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0
-    return f"{values.mean():.1f} ± {half:.1f}"
-
-
-def table(datasets: list[str], epsilons: list[float], seeds: range, epsilon_x: float, data_dir: str) -> str:
-    """Compute the Markdown table; progress goes to standard error."""
-    lines = ["| " + " | ".join(HEAD) + " |", "| --- |" + " ---: |" * (len(HEAD) - 1)]
-    for name in datasets:
-        graph = load_dataset(name, data_dir)
-        for epsilon in epsilons:
-            rows = np.array([accuracies(graph, epsilon_x, epsilon, seed) for seed in seeds])
-            best = rows[:, 2 + int(rows[:, 3].mean() > rows[:, 2].mean())]
-            differences = (rows[:, 0] - best, rows[:, 1] - rows[:, 0])
-            shown = [interval(values) for values in (*rows.T, *differences)]
-            lines.append(f"| {name}{' (chose)' if name in CHOSE else ''} | {epsilon:g} | " + " | ".join(shown) + " |")
-            print(lines[-1], file=sys.stderr, flush=True)
-    return "\n".join(lines)
-
-
-def page(found: str, seeds: range, epsilon_x: float) -> str:
-    """Compose the page around a table."""
-    return f"""# The default under local privacy
-
-`python benchmarks/defaults_local.py`: test accuracy in percent, mean of seeds {seeds[0]} to {seeds[-1]} with its 95 % t-interval.
-A seed draws a split (50/25/25), the reports and the initialization; methods of a row learn from the same reports. A user
-spends epsilon_y, and {epsilon_x:g} more where features are asked for; "-" where the graph has none. The last two
-columns are paired: the default without features minus the better of its two controls (labels alone by heat kernel, or by
-propagation), and what features add. Graphs marked (chose) were looked at, on seeds from 100 to 110, while constants were
-set: no seed here, no other graph.
-
-{stamp([len(seeds)])}
-
-{found}
-"""
+def main() -> None:
+    """Print the table, or seconds."""
+    given = study.options(
+        __doc__, log="defaults_local.jsonl", datasets=DATASETS, epsilon_x=1.0, epsilons=(0.5, 1.0, 2.0), seeds=10,
+        first_seed=300, seconds=False,
+    )  # fmt: skip
+    if given.seconds:
+        seconds(given.datasets, given.data_dir)
+        return
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    cells = (
+        (name, given.epsilon_x, epsilon, seed)
+        for name in given.datasets
+        for epsilon in given.epsilons
+        for seed in seeds
+    )
+    found = study.kept(given, cells, lambda name, *cell: accuracies(study.graph_of(name, given.data_dir), *cell))
+    rows = []
+    for (name, _, epsilon), runs in study.grouped(found, 3).items():
+        shown = np.array(runs)
+        best = shown[:, 2 + int(shown[:, 3].mean() > shown[:, 2].mean())]
+        differences = (shown[:, 0] - best, shown[:, 1] - shown[:, 0])
+        told = (study.told(values, 1) for values in (*shown.T, *differences))
+        rows.append((f"{name}{' (chose)' if name in CHOSE else ''}", f"{epsilon:g}", *told))
+    study.table(HEAD, rows)
 
 
 def seconds(datasets: list[str], data_dir: str) -> None:
     """Print the CPU seconds of one fit a graph, at (1, 1) where it has features and at (0, 1) where it has none."""
-    print("| graph | nodes | arcs | features | seconds |\n| --- | ---: | ---: | ---: | ---: |")
-    for name in datasets:
-        graph = load_dataset(name, data_dir).with_split((0.5, 0.25, 0.25), seed=0)
+
+    def row(name: str) -> tuple[object, ...]:
+        graph = study.graph_of(name, data_dir, 0, (0.5, 0.25, 0.25))
         method = Hybrid(epsilon_x=float(graph.num_features > 0), epsilon_y=1.0)
         plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
-        start = time.process_time()
-        plan.fit(graph)
-        spent = time.process_time() - start
-        print(f"| {name} | {graph.num_nodes} | {graph.num_arcs} | {graph.num_features} | {spent:.0f} |", flush=True)
+        spent = study.seconds(lambda: plan.fit(graph), time.process_time)
+        return name, graph.num_nodes, graph.num_arcs, graph.num_features, f"{spent:.0f}"
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
-    parser.add_argument("--epsilon-x", type=float, default=1.0)
-    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0], help="of labels")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first-seed", type=int, default=300)
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--seconds", action="store_true")
-    options = parser.parse_args()
-    if options.seconds:
-        seconds(options.datasets, options.data_dir)
-        return
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    found = table(options.datasets, options.epsilons, seeds, options.epsilon_x, options.data_dir)
-    text = page(found, seeds, options.epsilon_x)
-    if options.out is None:
-        print(text)
-    else:
-        options.out.write_text(text)
+    study.table(("graph", "nodes", "arcs", "features", "seconds"), map(row, datasets))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Degree inference against DPAR on Cora-ML (figures 5.4 and 5.6 of its thesis): errors and accuracies side by side.
 
     OMP_NUM_THREADS=1 python benchmarks/degree_attack.py [--forms sound published] [--epsilons 1 2 4 8] [--seeds 5]
-        [--first-seed 520] [--log FILE] [--only-print] [--page FILE] [--pictures DIR] [--data-dir DIR]
+        [--first-seed 520] [--log FILE] [--only-print] [--pictures DIR] [--data-dir DIR]
 
 The attacker sees the embedding of each training node (the hidden layer, summed over the node's PageRank row if it has one),
 knows the degrees of half of the nodes, and predicts those of the others by ridge regression. Degrees count arcs between training
@@ -10,30 +10,23 @@ features alone. The mean of the known degrees and the same regression on feature
 was learned.
 
 *sound* is method dpar at delta 2e-3, half of mu squared for rows and half for training; *Features, all nodes* is its default.
-*published* is the form of dpar_published.py, epsilon split equally, without any guarantee; DPSGD exists in this form alone.
-Its rows are those of a sample of 9 % of the training nodes, which are the nodes asked for. Training has 80 % of the nodes.
-Figure 5.5 is on PubMed, whose features are not among the data. Means with 95 % t-intervals over seeds; seed i draws split,
-initialization and halves.
+*published* is the form of dpar_published.py, without any guarantee, on a sample of 9 % of the training nodes. Training has 80 %
+of the nodes. Means with 95 % t-intervals over seeds; seed i draws split, initialization and halves.
 
-Fits that ``--log`` holds are not repeated. ``--page`` puts the tables at the end of a page, and ``--pictures`` writes
-t-SNE drawings of the first seed.
+``--pictures`` writes t-SNE drawings of the first seed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import study
 from dpar_published import SETUPS, trained
-from links_attack import put_tables, read
-from scipy.special import stdtrit
 
 from sfumato._optional import require
 from sfumato._threads import set_threads
@@ -47,7 +40,6 @@ from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel, NoPrivacy
 from sfumato.report._drawing import MARKERS, PALETTE, finish, style
-from sfumato.scoring._scores import score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,8 +64,8 @@ SETTINGS: dict[str, Any] = {
     "l2_clip_norm": 1.0,
     "public_test_graph": True,
 }
-HALVES, MOST_DRAWN, DRAWN = 20, 250, (1.0, 4.0, 16.0)
 Cell = tuple[str, str, float | None, int]
+HALVES, MOST_DRAWN, DRAWN = 20, 250, (1.0, 4.0, 16.0)
 
 
 @dataclass(frozen=True)
@@ -87,52 +79,31 @@ class Embedded:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--forms", nargs="+", choices=("sound", "published"), default=("sound", "published"))
-    parser.add_argument("--epsilons", nargs="+", type=float, default=(1.0, 2.0, 4.0, 8.0))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=520)
-    parser.add_argument("--log", type=Path, default=Path("runs/degree_attack.jsonl"))
-    parser.add_argument("--only-print", action="store_true")
-    parser.add_argument("--page", type=Path)
-    parser.add_argument("--pictures", type=Path)
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    options = parser.parse_args()
+    """Fit and attack what is missing, print the tables, and draw pictures if asked."""
+    given = study.options(
+        __doc__, log="degree_attack.jsonl", forms=dict.fromkeys(("sound", "published")), epsilons=(1.0, 2.0, 4.0, 8.0), seeds=5,
+        first_seed=520, pictures=None,
+    )  # fmt: skip
     set_threads(None)
-    if "published" in options.forms and not options.only_print:
-        warnings.warn("Expected nothing private of the published form: its accounting does not hold.", stacklevel=1)
-    done = read(options.log)
-    if not options.only_print:
-        options.log.parent.mkdir(parents=True, exist_ok=True)
-        with options.log.open("a", encoding="utf-8") as file:
-            for cell in cells(options):
-                if cell not in done:
-                    done[cell] = attacked(cell, options.data_dir)
-                    file.write(json.dumps([*cell, done[cell]]) + "\n")
-                    file.flush()
-    tables = "\n".join(line for form in options.forms for line in table(form, done))
-    print(tables)
-    if options.page:
-        put_tables(options.page, tables)
-    if options.pictures:
-        for form in options.forms:
-            (options.pictures / f"degree-attack-{form}.svg").write_text(picture(form, options))
+    found = study.kept(given, cells(given), lambda *cell: attacked(cell, given.data_dir))
+    for form in given.forms:
+        table(form, {cell[1:]: one for cell, one in found.items() if cell[0] == form})
+        if given.pictures:
+            (Path(given.pictures) / f"degree-attack-{form}.svg").write_text(picture(form, given))
 
 
-def cells(options: argparse.Namespace) -> list[Cell]:
+def cells(given: Any) -> Iterator[Cell]:
     """All fits, a seed after the other."""
-    found: list[Cell] = []
-    for seed in range(options.first_seed, options.first_seed + options.seeds):
-        for form in options.forms:
+    for seed in range(given.first_seed, given.first_seed + given.seeds):
+        for form in given.forms:
             variants = KINDS if form == "sound" else PUBLISHED
-            found += [(form, variant, epsilon, seed) for variant in variants for epsilon in options.epsilons]
-            found.append((form, NO_NOISE, None, seed))
-    return found
+            yield from ((form, variant, epsilon, seed) for variant in variants for epsilon in given.epsilons)
+            yield form, NO_NOISE, None, seed
 
 
-@cache
 def split(data_dir: str, seed: int) -> Graph:
-    return load_dataset(GRAPH, data_dir).with_split((0.8, 0.0, 0.2), seed=seed)
+    """The graph with the split of a seed."""
+    return study.graph_of(GRAPH, data_dir, seed, (0.8, 0.0, 0.2))
 
 
 def embedded(cell: Cell, data_dir: str) -> Embedded:
@@ -144,7 +115,7 @@ def embedded(cell: Cell, data_dir: str) -> Embedded:
         run = trained(load_dataset(GRAPH, data_dir), SETUPS[GRAPH], word, 4, epsilon or 1.0, seed)
         rows = run.matrix @ hidden_rows(run.weights, unit_rows(run.part))
         roots = np.empty(0, np.int64) if variant == "Features" else run.roots
-        return Embedded(np.asarray(rows, np.float64), run.sample, roots, run.accuracy / 100)
+        return Embedded(np.asarray(rows, np.float64), run.sample, roots, run.accuracy)
     unit = NoPrivacy() if epsilon is None else UNIT
     budget = None if epsilon is None else Budget(epsilon, DELTA)
     settings = SETTINGS | ({"learning_rate": 0.03} if epsilon is None else {})
@@ -157,7 +128,7 @@ def embedded(cell: Cell, data_dir: str) -> Embedded:
     nodes = np.flatnonzero(graph.train_mask)
     roots = method.roots(plan.public)
     roots = roots if len(roots) < len(nodes) else np.empty(0, np.int64)
-    return Embedded(hidden[nodes].astype(np.float64), nodes, roots, score(fitted, graph)["accuracy"])
+    return Embedded(hidden[nodes].astype(np.float64), nodes, roots, study.accuracy(graph, fitted))
 
 
 def attacked(cell: Cell, data_dir: str) -> dict[str, Any]:
@@ -187,34 +158,21 @@ def inferred(rows: NDArray[np.float64], degrees: NDArray[np.float64], seed: int,
     return dict(zip(("rmse", "mae", "spearman", "mean rmse", "mean mae"), np.mean(found, 0).tolist(), strict=True))
 
 
-def table(form: str, done: dict[Cell, dict[str, Any]]) -> list[str]:
-    groups: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
-    for (one, variant, epsilon, _), found in done.items():
-        if one == form:
-            groups.setdefault((variant, epsilon), []).append(found)
+def table(form: str, found: dict[Any, dict[str, Any]]) -> None:
+    """The table of one form."""
     keys = ("accuracy", "rmse", "mean rmse", "spearman", "roots rmse", "roots mean rmse", "roots spearman")
-    lines = [
-        f"\n## {form}\n",
-        "| variant | epsilon | seeds | " + " | ".join(keys) + " |",
-        "|---" * (3 + len(keys)) + "|",
-    ]
+
+    def told(rows: list[dict[str, Any]], name: str, key: str) -> str:
+        return study.told([row[name] for row in rows], 100 if key == "accuracy" else 1, 2) if name in rows[0] else ""
+
+    groups, lines = study.grouped(found, 2), []
     for (variant, epsilon), rows in groups.items():
-        cells = [told([row[key] for row in rows], key) if key in rows[0] else "" for key in keys]
-        lines.append(f"| {variant} | {'' if epsilon is None else f'{epsilon:g}'} | {len(rows)} | {' | '.join(cells)} |")
-    alone = [row for (variant, epsilon), rows in groups.items() if (variant, epsilon) == ("GM", 1.0) for row in rows]
-    if alone:
-        cells = [
-            told([row[f"features {key}"] for row in alone], key) if f"features {key}" in alone[0] else ""
-            for key in keys
-        ]
-        lines.append(f"| features alone, no model | | | {' | '.join(cells)} |")
-    return lines
-
-
-def told(values: list[float], key: str) -> str:
-    found = np.asarray(values) * (100 if key == "accuracy" else 1)
-    half = stdtrit(len(found) - 1, 0.975) * found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else float("nan")
-    return f"{found.mean():.2f} ± {half:.2f}"
+        lines.append(
+            (variant, "" if epsilon is None else f"{epsilon:g}", len(rows), *(told(rows, key, key) for key in keys))
+        )
+    if alone := groups.get(("GM", 1.0)):
+        lines.append(("features alone, no model", "", "", *(told(alone, f"features {key}", key) for key in keys)))
+    study.table(("variant", "epsilon", "seeds", *keys), lines, f"### {form}")
 
 
 def picture(form: str, options: argparse.Namespace) -> str:

@@ -15,14 +15,11 @@ nothing.
 
 from __future__ import annotations
 
-import argparse
-import os
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import stdtrit
+import study
 
 from sfumato._threads import set_threads
 from sfumato.bounded._appr_release import gaussian_row_event, gaussian_rows, largest_entries
@@ -32,7 +29,6 @@ from sfumato.bounded._split_gradients import split_steps
 from sfumato.central._appr import exact_rows, loss_weights
 from sfumato.central._dpar import DPAR, power_iteration
 from sfumato.central._two_layers import first_weights, own_scores, train_plainly, weight_arrays
-from sfumato.graph import load_dataset
 from sfumato.nn._training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.keys import derive_key, new_key
@@ -52,58 +48,47 @@ MUS = (1e9, 500.0, 200.0, 100.0, 50.0, 20.0, 10.0, 5.0, 2.0)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graph", default="npz/cora_ml")
-    parser.add_argument("--delta", type=float, default=2e-3)
-    parser.add_argument("--epsilons", nargs="+", type=float, default=(1.0, 4.0, 8.0, 16.0))
-    parser.add_argument("--top-k", type=int, default=4)
-    parser.add_argument("--occurrences", nargs="+", type=int, default=(2, 3, 5))
-    parser.add_argument("--rows", nargs="+", type=int, help="rows of the first table: 0 sampled, 1 features, else R")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=410)
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    options = parser.parse_args()
+    """Print both tables."""
+    given = study.options(
+        __doc__, graph="npz/cora_ml", delta=2e-3, epsilons=(1.0, 4.0, 8.0, 16.0), top_k=4, occurrences=(2, 3, 5), seeds=5,
+        first_seed=410,
+    )  # fmt: skip
     set_threads(None)
-    warnings.simplefilter("ignore")
-    graph = load_dataset(options.graph, options.data_dir)
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    graphs = [graph.with_split((0.8, 0.0, 0.2), seed=seed) for seed in seeds]
-    free = [largest_entries(exact_rows(one, all_roots(one), Walk()), options.top_k) for one in graphs]
-    budgets = [*options.epsilons, None]
-    print("| | " + " | ".join("no privacy" if one is None else f"epsilon {one:g}" for one in budgets) + " |")
-    print("|---" * (1 + len(budgets)) + "|")
-    for most in options.rows or (SAMPLED, 1, *options.occurrences):
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    graphs = [study.graph_of(given.graph, given.data_dir, seed, (0.8, 0.0, 0.2)) for seed in seeds]
+    free = [
+        largest_entries(exact_rows(one, np.arange(int(one.train_mask.sum())), Walk()), given.top_k) for one in graphs
+    ]
+    budgets = [*given.epsilons, None]
+
+    def row(most: int) -> tuple[str, ...]:
         cells = []
         for epsilon in budgets:
-            both = [
-                accuracies(
-                    one, sp.csr_matrix(sp.eye(rows.shape[0])) if most < 2 else rows, most, epsilon, options, seed
-                )
-                for one, rows, seed in zip(graphs, free, seeds, strict=True)
-            ]
-            cells.append(" / ".join(told(part) for part in zip(*both, strict=True)))
-        print(f"| {NAMES.get(most, f'free rows, R = {most}')} | " + " | ".join(cells) + " |", flush=True)
-    print(
-        f"\n| mu of 70 rows | epsilon at delta {options.delta:g} | share of the {options.top_k} largest found |\n|---|---|---|"
-    )
-    for mu in MUS:
-        shares = [recall(one, mu, options.top_k, seed) for one, seed in zip(graphs, seeds, strict=True)]
+            both = []
+            for one, rows, seed in zip(graphs, free, seeds, strict=True):
+                read = sp.csr_matrix(sp.eye(rows.shape[0])) if most < 2 else rows
+                both.append(accuracies(one, read, most, epsilon, given.delta, seed))
+            cells.append(" / ".join(map(study.told, zip(*both, strict=True))))
+        return NAMES.get(most, f"free rows, R = {most}"), *cells
+
+    def released(mu: float) -> tuple[str, ...]:
         event = gaussian_row_event(70, 1.0, np.sqrt(140) / mu)
-        print(f"| {mu:g} | {accounting.epsilon([event], options.delta):.4g} | {told(shares)} |", flush=True)
+        shares = [recall(one, mu, given.top_k, seed) for one, seed in zip(graphs, seeds, strict=True)]
+        return f"{mu:g}", f"{accounting.epsilon([event], given.delta):.4g}", study.told(shares)
 
-
-def all_roots(graph: Graph) -> np.ndarray:
-    return np.arange(int(graph.train_mask.sum()))
+    heads = ("no privacy" if one is None else f"epsilon {one:g}" for one in budgets)
+    study.table(("", *heads), map(row, (SAMPLED, 1, *given.occurrences)))
+    heads = ("mu of 70 rows", f"epsilon at delta {given.delta:g}", f"share of the {given.top_k} largest found")
+    study.table(heads, map(released, MUS))
 
 
 def accuracies(
-    graph: Graph, rows: sp.spmatrix, most: int, epsilon: float | None, options: argparse.Namespace, seed: int
+    graph: Graph, rows: sp.spmatrix, most: int, epsilon: float | None, delta: float, seed: int
 ) -> tuple[float, float]:
     """Own and public accuracy of a network whose losses read ``rows``, at no cost for them."""
-    method, public, roots = DPAR(), graph.public_facts(UNIT), all_roots(graph)
+    method, public, roots = DPAR(), graph.public_facts(UNIT), np.arange(int(graph.train_mask.sum()))
     network = method.network(graph, loss_weights(sp.csr_matrix(rows), roots, max(most, 1)), roots)
     start = first_weights(public, method.width, seed)
-    delta = options.delta
     if most == SAMPLED:
         network.split.left_out[~coins(derive_key(new_key(), "sample"), RATE, roots)] = True
         most, epsilon, delta = 1, None if epsilon is None else inner_epsilon(epsilon, RATE), delta / RATE
@@ -115,25 +100,17 @@ def accuracies(
         flat, _ = split_steps(network, start, settings, new_key(), leave_out=True)
     own = own_scores(weight_arrays(public, method.width, flat), graph)
     mixed = power_iteration(graph, own, method.alpha, method.power_steps)
-    assert graph.y is not None
-    hit = [100 * float((scores.argmax(1) == graph.y)[graph.test_mask].mean()) for scores in (own, mixed)]
-    return hit[0], hit[1]
+    return study.accuracy(graph, own.argmax(1)), study.accuracy(graph, mixed.argmax(1))
 
 
 def recall(graph: Graph, mu: float, top_k: int, seed: int) -> float:
-    """Share of the K largest entries of 70 rows that Gaussian noise leaves among the K largest, in percent."""
-    roots = np.random.default_rng(seed).permutation(all_roots(graph))[:70]
+    """Share of the K largest entries of 70 rows that Gaussian noise leaves among the K largest."""
+    roots = np.random.default_rng(seed).permutation(np.arange(int(graph.train_mask.sum())))[:70]
     rows = exact_rows(graph, roots, Walk())
     noisy = gaussian_rows(rows, 0.01, np.sqrt(140) * 0.01 / mu, top_k, new_key())
     true = largest_entries(rows, top_k)
     shared = [len(set(true[[i]].indices) & set(noisy[[i]].indices)) for i in range(len(roots))]
-    return 100 * float(np.sum(shared)) / true.nnz
-
-
-def told(values: object) -> str:
-    found = np.asarray(values)
-    half = stdtrit(len(found) - 1, 0.975) * found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else float("nan")
-    return f"{found.mean():.1f} ± {half:.1f}"
+    return float(np.sum(shared)) / true.nnz
 
 
 if __name__ == "__main__":

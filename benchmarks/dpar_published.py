@@ -1,4 +1,4 @@
-"""DPAR as Zhang et al. ran it, on Cora-ML or MS Academic, and what it costs. **No number here is a private baseline.**
+"""DPAR as Zhang et al. ran it, and what it costs. **No number here is a private baseline.**
 
     OMP_NUM_THREADS=1 python benchmarks/dpar_published.py [--graph npz/cora_ml] [--variants gm em-v0 ...] [--top-k 4 16] \\
         [--epsilons 1 2 4 8 16] [--seeds 5] [--first-seed 410] [--data-dir DIR]
@@ -16,18 +16,16 @@ t-intervals over seeds; nothing is certified or saved.
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import warnings
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+import study
 import torch
 from scipy.optimize import brentq
-from scipy.special import stdtrit
 from torch import nn
 
 from sfumato._threads import set_threads
@@ -37,7 +35,6 @@ from sfumato.bounded._split_gradients import SplitNetwork
 from sfumato.central._appr import random_rows
 from sfumato.central._dpar import power_iteration
 from sfumato.central._two_layers import first_weights, own_scores, weight_arrays
-from sfumato.graph import load_dataset
 from sfumato.graph._subgraph import adjacency, induced
 from sfumato.nn._training import Adam
 from sfumato.privacy import accounting
@@ -67,30 +64,28 @@ SETUPS = {"npz/cora_ml": Setup(0.09, 70, 2e-3), "npz/coauthor_cs": Setup(0.03, 1
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graph", choices=tuple(SETUPS), default="npz/cora_ml")
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
-    parser.add_argument("--top-k", nargs="+", type=int, default=(4, 16))
-    parser.add_argument("--epsilons", nargs="+", type=float, default=(1.0, 2.0, 4.0, 8.0, 16.0))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=410)
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    options = parser.parse_args()
+    """Print a row for each variant."""
+    given = study.options(
+        __doc__, graph="npz/cora_ml", variants=dict.fromkeys(VARIANTS), top_k=(4, 16), epsilons=(1.0, 2.0, 4.0, 8.0, 16.0),
+        seeds=5, first_seed=410,
+    )  # fmt: skip
     set_threads(None)
-    warnings.warn("Expected nothing private: the published accounting does not hold.", stacklevel=1)
-    graph, setup = load_dataset(options.graph, options.data_dir), SETUPS[options.graph]
-    print("| | K | " + " | ".join(f"stated {epsilon:g}: accuracy, costs" for epsilon in options.epsilons) + " |")
-    print("|---" * (2 + len(options.epsilons)) + "|")
-    for variant in options.variants:
-        reads_rows = variant not in ("features",)
-        for top_k in options.top_k if reads_rows else (1,):
-            cells = []
-            for epsilon in options.epsilons:
-                seeds = range(options.first_seed, options.first_seed + options.seeds)
-                found = [run(graph, setup, variant, top_k, epsilon, seed) for seed in seeds]
-                costs = "no claim" if variant in ("vanilla", "dpsgd") else f"{np.mean([one[1] for one in found]):.0f}"
-                cells.append(f"{told([one[0] for one in found])}, {costs}")
-            print(f"| {variant} | {top_k if reads_rows else ''} | " + " | ".join(cells) + " |", flush=True)
+    print("Expected nothing private: the published accounting does not hold.", file=sys.stderr)
+    graph, setup = study.graph_of(given.graph, given.data_dir), SETUPS[given.graph]
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+
+    def row(variant: str, top_k: int) -> tuple[str, ...]:
+        cells = []
+        for epsilon in given.epsilons:
+            found = [trained(graph, setup, variant, top_k, epsilon, seed) for seed in seeds]
+            claims = variant not in ("vanilla", "dpsgd")
+            costs = f"{np.mean([one.costs for one in found]):.0f}" if claims else "no claim"
+            cells.append(f"{study.told([one.accuracy for one in found])}, {costs}")
+        return variant, str(top_k) if variant != "features" else "", *cells
+
+    asked = ((one, k) for one in given.variants for k in (given.top_k if one != "features" else (1,)))
+    heads = (f"stated {epsilon:g}: accuracy, costs" for epsilon in given.epsilons)
+    study.table(("", "K", *heads), (row(*one) for one in asked))
 
 
 @dataclass(frozen=True)
@@ -111,15 +106,9 @@ class Run:
 
     @property
     def accuracy(self) -> float:
-        assert self.graph.y is not None
-        predicted = power_iteration(self.graph, own_scores(self.weights, self.graph), 0.25, 2).argmax(1)
-        return 100 * float((predicted == self.graph.y)[self.graph.test_mask].mean())
-
-
-def run(graph: Graph, setup: Setup, variant: str, top_k: int, epsilon: float, seed: int) -> tuple[float, float]:
-    """Test accuracy in percent, and what the run really costs."""
-    found = trained(graph, setup, variant, top_k, epsilon, seed)
-    return found.accuracy, found.costs
+        return study.accuracy(
+            self.graph, power_iteration(self.graph, own_scores(self.weights, self.graph), 0.25, 2).argmax(1)
+        )
 
 
 def trained(graph: Graph, setup: Setup, variant: str, top_k: int, epsilon: float, seed: int) -> Run:
@@ -128,7 +117,6 @@ def trained(graph: Graph, setup: Setup, variant: str, top_k: int, epsilon: float
     train = np.flatnonzero(graph.train_mask)
     sample = np.sort(coins.permutation(train)[: round(setup.rate * len(train))])
     part = induced(graph, sample)
-    assert part is not None
     half, delta = epsilon / setup.rate / 2, setup.delta / setup.rate / 2
     roots = np.sort(coins.permutation(len(sample))[: setup.rows])
     rows, events = released(part, roots, variant, top_k, (half, delta), coins)
@@ -229,12 +217,6 @@ def train_published(
         descent.grad.copy_(torch.from_numpy(total / len(batch)))
         descent.step()
     return descent.flat.numpy()
-
-
-def told(values: list[float]) -> str:
-    found = np.asarray(values)
-    half = stdtrit(len(found) - 1, 0.975) * found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else float("nan")
-    return f"{found.mean():.1f} ± {half:.1f}"
 
 
 if __name__ == "__main__":

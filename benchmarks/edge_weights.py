@@ -11,16 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import study
 
 import sfumato as sf
-from sfumato.catalog import method_named
 from sfumato.graph import Graph, stochastic_block_model
-from sfumato.scoring._scores import score
 
 BOUND = 100.0
 UNITS = {"edge": (sf.EdgeLevel(directed=False), 1.0), "node": (sf.NodeLevel(max_out_degree=40), 8.0)}
 METHODS = {"edge": ("gap", "progap", "label-messages", "graph-free"), "node": ("gap", "label-messages", "linear")}
-SEEDS = range(3)
 
 
 def payments(seed: int) -> Graph:
@@ -39,18 +37,19 @@ def payments(seed: int) -> Graph:
 
 
 def main() -> None:
-    """Print mean and standard deviation of the test accuracy in percent, over seeds."""
-    print("| Unit | Method | With weights | Without |\n|---|---|---|---|")
-    for word, (unit, epsilon) in UNITS.items():
-        for name in METHODS[word]:
-            rows = []
-            for seed in SEEDS:
-                graph = payments(seed)
-                for one in (graph, replace(graph, weights=None)):
-                    plan = method_named(name).calibrate(sf.Budget(epsilon, 1e-6), unit, one.public_facts(unit))
-                    rows.append(100 * score(plan.fit(one, seed=seed), one)["accuracy"])
-            cells = (f"{np.mean(found):.1f} ± {np.std(found):.1f}" for found in (rows[::2], rows[1::2]))
-            print(f"| {word}, epsilon {epsilon:g} | {name} | {' | '.join(cells)} |", flush=True)
+    """Print mean and interval of the test accuracy in percent, over seeds."""
+    given = study.options(__doc__, seeds=3)
+
+    def row(word: str, name: str) -> tuple[str, ...]:
+        (unit, epsilon), found = UNITS[word], ([], [])
+        for seed in range(given.seeds):
+            graph = payments(seed)
+            for place, one in enumerate((graph, replace(graph, weights=None))):
+                found[place].append(study.accuracy(one, study.fitted(name, sf.Budget(epsilon, 1e-6), unit, one, seed)))
+        return f"{word}, epsilon {epsilon:g}", name, *map(study.told, found)
+
+    rows = (row(word, name) for word, names in METHODS.items() for name in names)
+    study.table(("Unit", "Method", "With weights", "Without"), rows)
 
 
 if __name__ == "__main__":

@@ -11,18 +11,14 @@ groups, which is evaluation only. Seeds from 410 on chose nothing; the defaults 
 
 from __future__ import annotations
 
-import argparse
-import os
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtrit
+import study
 
 from sfumato._threads import set_threads
 from sfumato.catalog import method_named
-from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel
 
@@ -64,69 +60,50 @@ VARIANTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graphs", nargs="+", default=GRAPHS)
-    parser.add_argument("--variants", nargs="+", choices=tuple(VARIANTS), default=tuple(VARIANTS))
-    parser.add_argument("--epsilons", nargs="+", type=float, default=(1.0, 2.0, 8.0))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=410)
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    options = parser.parse_args()
+    """Print a table for each graph."""
+    given = study.options(__doc__, graphs=GRAPHS, variants=VARIANTS, epsilons=(1.0, 2.0, 8.0), seeds=5, first_seed=410)
     set_threads(None)
-    warnings.simplefilter("ignore")
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    for name in options.graphs:
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    heads = ("", *(f"epsilon {epsilon:g}: {what}" for epsilon in given.epsilons for what in ("own", "group")))
+    for name in given.graphs:
         path, _, public = name.partition(" ")
-        graph = load_dataset(path, options.data_dir, split=public or None)
-        drawn = [graph if public else graph.with_split(seed=seed) for seed in seeds]
-        print(f"\n### {name}: majority class {told([majority(one) for one in drawn])}\n")
-        print("| | " + " | ".join(f"epsilon {epsilon:g}: own | group" for epsilon in options.epsilons) + " |")
-        print("|---" * (1 + 2 * len(options.epsilons)) + "|")
-        for variant in options.variants:
-            row = []
-            for epsilon in options.epsilons:
+        drawn = [
+            study.graph_of(path, given.data_dir, **({"split": public} if public else {"seed": seed})) for seed in seeds
+        ]
+
+        def row(variant: str, drawn=drawn) -> tuple[str, ...]:
+            cells = []
+            for epsilon in given.epsilons:
                 both = [accuracies(VARIANTS[variant], one, epsilon, s) for one, s in zip(drawn, seeds, strict=True)]
-                row += [told(part) for part in zip(*both, strict=True)]
-            print(f"| {variant} | " + " | ".join(row) + " |", flush=True)
+                cells += map(study.told, zip(*both, strict=True))
+            return variant, *cells
+
+        title = f"### {name}: majority class {study.told([majority(one) for one in drawn])}"
+        study.table(heads, map(row, given.variants), title)
 
 
 def accuracies(variant: Variant, graph: Graph, epsilon: float, seed: int) -> tuple[float, float]:
     """Of a fit: predictions that read the node alone, and those of the convolution inside groups (not a number if none)."""
-    unit = NodeLevel(arcs="incident", relation=variant.relation)
-    split = variant.method == "graph-split"
+    unit, split = NodeLevel(arcs="incident", relation=variant.relation), variant.method == "graph-split"
     method = method_named(variant.method, **variant.settings, **({"group_seed": seed} if split else {}))
-    learned = permuted(graph, seed) if variant.permuted else graph
-    fitted = method.calibrate(Budget(epsilon, DELTA), unit, learned.public_facts(unit)).fit(learned, seed=seed)
-    inside = accuracy(graph, method.group_scores(fitted.weights, graph).argmax(1)) if split else float("nan")
-    return accuracy(graph, fitted.predict(graph)), inside
-
-
-def accuracy(graph: Graph, predicted: np.ndarray) -> float:
-    assert graph.y is not None
-    asked = graph.test_mask & (graph.y >= 0)
-    return 100 * float((predicted == graph.y)[asked].mean())
+    fitted = study.fitted(
+        method, Budget(epsilon, DELTA), unit, permuted(graph, seed) if variant.permuted else graph, seed
+    )
+    inside = study.accuracy(graph, method.group_scores(fitted.weights, graph).argmax(1)) if split else float("nan")
+    return study.accuracy(graph, fitted), inside
 
 
 def majority(graph: Graph) -> float:
-    assert graph.y is not None
+    """Accuracy of the most frequent class."""
     known = graph.y[graph.train_mask & (graph.y >= 0)]
-    return accuracy(graph, np.full(graph.num_nodes, np.bincount(known).argmax()))
+    return study.accuracy(graph, np.full(graph.num_nodes, np.bincount(known).argmax()))
 
 
 def permuted(graph: Graph, seed: int) -> Graph:
     """Labels of training nodes in random order: what is left is the frequency of classes."""
-    assert graph.y is not None
     y, ids = graph.y.copy(), np.flatnonzero(graph.train_mask)
     y[ids] = np.random.default_rng(seed).permutation(y[ids])
     return replace(graph, y=y)
-
-
-def told(values: Any) -> str:
-    found = np.asarray(values)
-    if np.isnan(found).any():
-        return "-"
-    half = stdtrit(len(found) - 1, 0.975) * found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else float("nan")
-    return f"{found.mean():.1f} ± {half:.1f}"
 
 
 if __name__ == "__main__":

@@ -12,21 +12,17 @@ Means in percent with 95 % t-intervals over seeds. The figures read true labels:
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import study
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 import sfumato as sf
 from sfumato.central._graph_split import GraphSplit
-from sfumato.datasets._loading import load_dataset
-from sfumato.errors import SfumatoWarning
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -37,36 +33,24 @@ PRIVATE = {
     "10 splits, Adam": GraphSplit(num_groups=10, batch_size=1, dropout=0.5, steps=500),
     "1,000 groups (default)": GraphSplit(),
 }
+NETWORKS = {"without privacy": PLAIN, **PRIVATE}
 INCIDENT, NONE = sf.NodeLevel(arcs="incident"), sf.NoPrivacy()
 
 
 def fewer(graph: Graph, share: float, seed: int) -> Graph:
     """The graph with a part of its training nodes; the others have no role."""
     train = np.random.default_rng(seed).permutation(np.flatnonzero(graph.train_mask))
-    assert graph.roles is not None
     roles = graph.roles.copy()
     roles[train[math.ceil(share * len(train)) :]] = 3
     return graph.with_roles(roles)
 
 
+@lru_cache(maxsize=2)
 def predicted(method: GraphSplit, graph: Graph, epsilon: float | None, seed: int) -> NDArray[np.int64]:
     """Classes of all nodes by one fit."""
     unit = NONE if epsilon is None else INCIDENT
     budget = None if epsilon is None else sf.Budget(epsilon, 1e-5)
-    method = replace(method, group_seed=seed)
-    return method.calibrate(budget, unit, graph.public_facts(unit)).fit(graph, seed=seed).predict(graph)
-
-
-def row(*cells: object) -> None:
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-
-
-def mean(values: list[float]) -> str:
-    """In percent, with half the width of its interval."""
-    if len(values) < 2:
-        return f"{100 * values[0]:.1f}"
-    half = student.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values))
-    return f"{100 * np.mean(values):.1f} ± {100 * half:.1f}"
+    return study.fitted(replace(method, group_seed=seed), budget, unit, graph, seed).predict(graph)
 
 
 def chance(found: NDArray[np.int64], truth: NDArray[np.int64], hard: NDArray[np.bool_]) -> float:
@@ -75,62 +59,47 @@ def chance(found: NDArray[np.int64], truth: NDArray[np.int64], hard: NDArray[np.
     return float(1 - shares[truth[hard]].mean())
 
 
-def measure(name: str, data_dir: str, seeds: int) -> None:
-    runs: dict[tuple[str, str, float], list[tuple[float, float, float]]] = {}
-    where: dict[str, NDArray[np.float64]] = {}
-    for seed in range(seeds):
-        full = load_dataset(name, data_dir).with_split((0.45, 0.18, 0.37), seed=seed)
-        assert full.y is not None
-        test = full.test_mask & (full.y >= 0)
-        truth = full.y[test]
-        base = predicted(PLAIN, full, None, seed)[test]
-        hard = base != truth
-
-        size = (full.num_classes, full.num_classes)
-
-        def note(
-            what: str, epsilon: str, share: float, found: NDArray[np.int64], truth=truth, hard=hard, size=size
-        ) -> None:
-            same = (found != truth)[hard].mean()
-            told = float((found == truth).mean()), float(same), chance(found, truth, hard)
-            runs.setdefault((what, epsilon, share), []).append(told)
-            if share == 1:
-                table = where.setdefault(f"{what}, epsilon {epsilon}", np.zeros(size))
-                np.add.at(table, (truth[hard], found[hard]), 1)
-
-        note("without privacy", "-", 1.0, base)
-        for share in SHARES[:-1]:
-            note("without privacy", "-", share, predicted(PLAIN, fewer(full, share, seed), None, seed)[test])
-        for what, method in PRIVATE.items():
-            for epsilon in EPSILONS:
-                for share in PRIVATE_SHARES:
-                    found = predicted(method, fewer(full, share, seed), epsilon, seed)[test]
-                    note(what, f"{epsilon:g}", share, found)
-    print(f"\n### {name}, {seeds} seeds\n")
-    row("network", "epsilon", "training nodes", "accuracy", "hard cases still wrong", "by chance")
-    row(*["---"] * 6)
-    for (what, epsilon, share), told in sorted(runs.items(), key=lambda one: (one[0][0], one[0][1], one[0][2])):
-        row(what, epsilon, f"{100 * share:.0f} %", *(mean([one[k] for one in told]) for k in range(3)))
-    classes = full.classes or tuple(map(str, range(full.num_classes)))
-    print(
-        f"\nWhere hard cases of each class go on {name} (all training nodes): the most frequent answer and its share.\n"
-    )
-    row("network", *classes)
-    row(*["---"] * (1 + len(classes)))
-    for what, table in where.items():
-        most = [f"{classes[int(line.argmax())]} {100 * line.max() / max(line.sum(), 1):.0f} %" for line in table]
-        row(what, *most)
+def measured(name: str, what: str, epsilon: float | None, share: float, seed: int, data_dir: str) -> list[Any]:
+    """Accuracy, share of hard cases that stay wrong, that of a guess, and where hard cases go: [class, answer] counts."""
+    full = study.graph_of(name, data_dir, seed, (0.45, 0.18, 0.37))
+    test = full.test_mask & (full.y >= 0)
+    truth = full.y[test]
+    hard = predicted(PLAIN, full, None, seed)[test] != truth
+    found = predicted(NETWORKS[what], full if share == 1 else fewer(full, share, seed), epsilon, seed)[test]
+    where = np.zeros((full.num_classes,) * 2, int)
+    np.add.at(where, (truth[hard], found[hard]), 1)
+    return [
+        float((found == truth).mean()),
+        float((found != truth)[hard].mean()),
+        chance(found, truth, hard),
+        where.tolist(),
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    parser.add_argument("--datasets", nargs="+", default=("planetoid/cora", "planetoid/citeseer"))
-    parser.add_argument("--seeds", type=int, default=5)
-    chosen = parser.parse_args()
-    warnings.simplefilter("ignore", SfumatoWarning)
-    for name in chosen.datasets:
-        measure(name, chosen.data_dir, chosen.seeds)
+    """Measure what is missing, and print two tables for each graph."""
+    given = study.options(
+        __doc__, log="graph_split_data.jsonl", datasets=("planetoid/cora", "planetoid/citeseer"), seeds=5
+    )
+    networks = [("without privacy", None, share) for share in SHARES]
+    networks += [(what, epsilon, share) for what in PRIVATE for epsilon in EPSILONS for share in PRIVATE_SHARES]
+    asked = ((name, *one, seed) for name in given.datasets for seed in range(given.seeds) for one in networks)
+    found = study.grouped(study.kept(given, asked, lambda *cell: measured(*cell, given.data_dir)), 4)
+    for name in given.datasets:
+        rows, lines, classes = [], [], study.graph_of(name, given.data_dir).classes
+        for what, epsilon, share in networks:
+            runs = found[name, what, epsilon, share]
+            told = (study.told([one[k] for one in runs]) for k in range(3))
+            rows.append((what, "-" if epsilon is None else f"{epsilon:g}", f"{100 * share:.0f} %", *told))
+            if share == 1:
+                where = np.sum([one[3] for one in runs], axis=0)
+                most = (f"{classes[int(one.argmax())]} {100 * one.max() / max(one.sum(), 1):.0f} %" for one in where)
+                lines.append((f"{what}, epsilon {epsilon or '-'}", *most))
+        columns = ("network", "epsilon", "training nodes", "accuracy", "hard cases still wrong", "by chance")
+        study.table(columns, rows, f"### {name}")
+        study.table(
+            ("network", *classes), lines, f"Where hard cases of each class go on {name}: the most frequent answer"
+        )
 
 
 if __name__ == "__main__":

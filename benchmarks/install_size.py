@@ -1,18 +1,18 @@
 """Print what each extra of the package takes on disk, and the seconds to a first result with it.
 
-    python benchmarks/install_size.py [--source FOLDER] [EXTRA ...]
+    python benchmarks/install_size.py [--source FOLDER] [--extras base light train all]
 
 Each extra is installed into a fresh environment with the versions of constraints.txt. The first result is `sfumato train auto`
 on the built-in graph without controls, as a new process; the first one of an environment also compiles loops. `base` is the
 package without an extra, which trains nothing.
 """
 
-import argparse
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+import study
 
 ROOT = Path(__file__).parents[1]
 FIRST = ["train", "auto", "--dataset", "campus", "--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--no-controls"]
@@ -32,24 +32,20 @@ def installed(extra: str, source: Path, folder: Path) -> tuple[float, int]:
     return megabytes(site) - before, len(list(site.glob("*.dist-info"))) - 1
 
 
-def seconds(folder: Path, run: str) -> float:
-    start = time.perf_counter()
-    command = [folder / "bin" / "sfumato", *FIRST, "--out", folder / run]
-    subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - start
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("extras", nargs="*", default=["base", "light", "train", "all"])
-    parser.add_argument("--source", type=Path, default=ROOT, help="the checkout to install")
-    asked = parser.parse_args()
-    print("| Extra | MB | Packages | First result, s | Again, s |\n|---|---|---|---|---|")
-    for extra in asked.extras:
+    """Print a row for each extra."""
+    given = study.options(__doc__, extras=("base", "light", "train", "all"), source=str(ROOT))
+
+    def row(extra: str) -> tuple[str, ...]:
         with tempfile.TemporaryDirectory() as name:
-            size, packages = installed(extra, asked.source.resolve(), Path(name))
-            took = ["-"] * 2 if extra == "base" else [f"{seconds(Path(name), run):.1f}" for run in ("one", "two")]
-            print(f"| {extra} | {size:,.0f} | {packages} | {took[0]} | {took[1]} |", flush=True)
+            size, packages = installed(extra, Path(given.source).resolve(), Path(name))
+            first = [f"{name}/bin/sfumato", *FIRST, "--out"]
+            runs = (study.seconds(lambda run=run: subprocess.run([*first, f"{name}/{run}"], check=True, capture_output=True))
+                    for run in ("one", "two"))  # fmt: skip
+            took = ["-"] * 2 if extra == "base" else [f"{one:.1f}" for one in runs]
+            return extra, f"{size:,.0f}", str(packages), *took
+
+    study.table(("Extra", "MB", "Packages", "First result, s", "Again, s"), map(row, given.extras))
 
 
 if __name__ == "__main__":

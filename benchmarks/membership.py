@@ -1,9 +1,8 @@
-"""Membership inference on node-level methods (Table 4.3 of Sajadmanesh, 2023), and LiRA; writes docs/results/membership.md.
+"""Membership inference on node-level methods (Table 4.3 of Sajadmanesh, 2023), and LiRA; prints Markdown tables.
 
-    python benchmarks/membership.py --log FILE [--runs 10] [--targets thousand all] [--lira 1] [--out docs/results]
+    python benchmarks/membership.py --log FILE [--runs 10] [--targets thousand all] [--lira 1]
 
-Run i draws the nodes of split i, and fits and attacks with seed i. Every result is a line of the log; a run that stopped goes on
-where it stopped, and with --runs 0 --lira 0 the page alone is written. "thousand": the target is trained as in the published
+Run i draws the nodes of split i, and fits and attacks with seed i. "thousand": the target is trained as in the published
 code, on 40 % of 1,000 nodes a class of the whole graph, and 40 % are others. "all": the target is trained on 75 % of all nodes,
 as the text says, and 15 % are others. The attacker's shadow model has its own 1,000 nodes a class in the same shares. Nothing
 here was tuned: settings are defaults.
@@ -11,27 +10,16 @@ here was tuned: settings are defaults.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import time
-import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import study
 import torch
-from membership_page import EPSILONS, LATE, LIRA_CELLS, SHADOWS, page
 
 import sfumato as sf
 from sfumato.attacks._membership import BASELINE, Confidence, ShadowMembership, attack_rows
 from sfumato.attacks._ratios import RMIA, LiRA
 from sfumato.attacks._shadows import Candidates, labels, shadows
-from sfumato.catalog import method_named
-from sfumato.datasets._loading import load_dataset
-from sfumato.errors import SfumatoWarning
-from sfumato.experiments._pages import stamped
-from sfumato.report._markdown import to_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +27,19 @@ if TYPE_CHECKING:
     from sfumato.attacks._scores import Attacked
     from sfumato.graph._graph import Graph
 
-Key = tuple[str, str, str, float | None, int]
 DELTA, DEGREE = 1e-5, 100
+PUBLISHED = {
+    "GAP": (50.16, 50.25, 50.61, 51.11, 52.66, 81.67),
+    "SAGE": (50.25, 50.20, 50.23, 50.17, 50.20, 62.49),
+    "MLP": (50.32, 50.72, 52.13, 53.44, 54.77, 81.57),
+}
+SHADOWS, EPSILONS = 16, (1.0, 2.0, 4.0, 8.0, 16.0, None)
+LATE: dict[str, tuple[str, dict[str, Any]]] = {
+    "last": ("last step kept", {}),
+    "long": ("last of 1,000 steps", {"epochs": 1000}),
+}
+"""Kinds of rows without privacy and without validation labels: what they are called, and settings of the method."""
+LIRA_CELLS = [(row, epsilon) for row in ("MLP", "GAP") for epsilon in (None, 8.0)]
 NOISED: dict[str, Any] = {"inference": "noised"}
 METHODS: dict[str, tuple[tuple[str, dict[str, Any]], tuple[str, dict[str, Any]]]] = {
     "GAP": (("gap", {}), ("gap", {})),
@@ -69,10 +68,11 @@ def without_validation(graph: Graph) -> Graph:
 
 
 def fitted_on(graph: Graph, row: str, epsilon: float | None, run: int, **more: Any) -> Any:
+    """A fit of the row's method with privacy, or of the one without."""
     name, settings = METHODS[row][epsilon is None]
     unit = sf.NoPrivacy() if epsilon is None else sf.NodeLevel(max_out_degree=DEGREE)
     budget = None if epsilon is None else sf.Budget(epsilon, DELTA)
-    return method_named(name, **settings | more).calibrate(budget, unit, graph.public_facts(unit)).fit(graph, seed=run)
+    return study.fitted(name, budget, unit, graph, run, **settings | more)
 
 
 def figures(attacked: Attacked) -> dict[str, float]:
@@ -121,57 +121,72 @@ def lira_cell(graph: Graph, row: str, epsilon: float | None, run: int) -> dict[s
     return found
 
 
-def jobs(options: argparse.Namespace) -> Iterator[Key]:
-    """Everything that the log should hold: run by run, so that cells stay about equally filled, without privacy first."""
-    for run in range(max(options.runs, options.lira)):
-        table = [("table", target, row, epsilon, run) for epsilon in (None, *EPSILONS[:-1]) for target in options.targets
-                 for row in reversed(METHODS) if run < options.runs]  # fmt: skip
-        lira = [("lira", "thousand", row, epsilon, run) for row, epsilon in LIRA_CELLS if run < options.lira]
-        plain = len(METHODS) * len(options.targets) * (run < options.runs)
-        late = [(kind, target, row, None, run) for kind in LATE for row in ("MLP", "GAP") for target in options.targets
-                if run < options.runs]  # fmt: skip
-        yield from (*late, *table[:plain], *lira[:2], *table[plain:], *lira[2:])
+def jobs(given: Any) -> Iterator[tuple[str, str, str, float | None, int]]:
+    """Everything that the log should hold, run by run, without privacy first."""
+    for run in range(max(given.runs, given.lira)):
+        for target in given.targets if run < given.runs else ():
+            yield from ((kind, target, row, None, run) for kind in LATE for row in ("MLP", "GAP"))
+            yield from (("table", target, row, one, run) for one in (None, *EPSILONS[:-1]) for row in reversed(METHODS))
+        yield from (("lira", "thousand", *one, run) for one in LIRA_CELLS if run < given.lira)
 
 
-def work(options: argparse.Namespace) -> None:
-    """Add the missing lines to the log."""
-    done = {key(line) for line in lines(options.log)}
-    graph = load_dataset("facebook100/Berkeley13", data_dir=options.data_dir)
-    for kind, target, row, epsilon, run in jobs(options):
-        if (kind, target, row, epsilon, run) in done:
-            continue
-        start = time.perf_counter()
-        roles = target_graph(graph, target, run)
-        if kind in LATE:
-            found = table_cell(without_validation(roles), row, epsilon, run, **LATE[kind][1])
-        else:
-            found = (lira_cell if kind == "lira" else table_cell)(roles, row, epsilon, run)
-        line = {"kind": kind, "target": target, "row": row, "epsilon": epsilon, "run": run, **found}
-        with options.log.open("a") as log:
-            log.write(json.dumps({**line, "seconds": round(time.perf_counter() - start, 1)}) + "\n")
-
-
-def lines(log: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-
-
-def key(line: dict[str, Any]) -> Key:
-    return line["kind"], line["target"], line["row"], line["epsilon"], line["run"]
+def measured(given: Any, kind: str, target: str, row: str, epsilon: float | None, run: int) -> dict[str, Any]:
+    """One line of the log."""
+    graph = target_graph(study.graph_of("facebook100/Berkeley13", given.data_dir), target, run)
+    if kind in LATE:
+        return table_cell(without_validation(graph), row, epsilon, run, **LATE[kind][1])
+    return (lira_cell if kind == "lira" else table_cell)(graph, row, epsilon, run)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--targets", nargs="+", choices=("thousand", "all"), default=["thousand", "all"])
-    parser.add_argument("--lira", type=int, default=1, help="runs of LiRA and RMIA")
-    parser.add_argument("--out", type=Path, default=Path("docs/results"))
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    options = parser.parse_args()
+    """Measure what is missing, and print the tables."""
+    given = study.options(__doc__, log="membership.jsonl", runs=10, targets=dict.fromkeys(("thousand", "all")), lira=1)
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore", SfumatoWarning)
-    work(options)
-    (options.out / "membership.md").write_text(stamped(to_markdown(page(lines(options.log)))))
+    found = study.kept(given, jobs(given), lambda *cell: measured(given, *cell))
+    groups = study.grouped(found, 4)
+    for target in given.targets:
+        rows = [("table", row, epsilon, f"{printed:.2f}") for row, numbers in PUBLISHED.items()
+                for epsilon, printed in zip(EPSILONS, numbers, strict=True)]  # fmt: skip
+        rows += [(kind, row, None, "-") for row in ("MLP", "GAP") for kind in LATE]
+        lines = (line(kind, row, epsilon, printed, groups[kind, target, row, epsilon])
+                 for kind, row, epsilon, printed in rows if (kind, target, row, epsilon) in groups)  # fmt: skip
+        heads = ("AUC (published)", "AUC", "AUC, one model", "confidence", "without the model", "TPR at 1 % FPR")
+        study.table(
+            ("method", *heads, "train accuracy", "test accuracy", "gap", "runs"), lines, f"### Target: {target}"
+        )
+    for (kind, _, row, epsilon, run), one in found.items():
+        if kind == "lira":
+            lines = ((name, *(interval(of, key) for key in ("auc", "tpr", "tpr_rare"))) for name, of in one.items())
+            columns = ("attack", "AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR")
+            study.table(columns, lines, f"{row}, {named(epsilon)}, run {run}, {SHADOWS} shadow models")
+
+
+def named(epsilon: float | None) -> str:
+    """A budget in words."""
+    return "no privacy" if epsilon is None else f"epsilon {epsilon:g}"
+
+
+def interval(of: dict[str, float], key: str) -> str:
+    """A number of one run with its interval, in percent."""
+    low, high = 100 * of[f"{key}_low"], 100 * of[f"{key}_high"]
+    return f"{100 * of[key]:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def line(kind: str, row: str, epsilon: float | None, published: str, runs: list[dict[str, Any]]) -> tuple[object, ...]:
+    """A row of table 4.3."""
+    attack = [run["membership"] for run in runs]
+    columns = (
+        [one["auc"] for one in attack],
+        [run["one model"] for run in runs if "one model" in run],
+        [run["membership-confidence"]["auc"] for run in runs],
+        [one["baseline"] for one in attack],
+        [one["tpr"] for one in attack],
+        [run["train"] for run in runs],
+        [run["test"] for run in runs],
+        [run["train"] - run["test"] for run in runs],
+    )
+    late = f", {LATE[kind][0]}" if kind in LATE else ""
+    return f"{row}, {named(epsilon)}{late}", published, *map(study.told, columns), len(runs)
 
 
 if __name__ == "__main__":

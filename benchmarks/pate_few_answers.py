@@ -6,13 +6,9 @@ Four sets of images, none of them test images of PATE: training rows 0 to 8999 o
 chosen, and as other families the 1,797 digits of scikit-learn, enlarged to 28 x 28, and 400 faces of 40 people (ORL), reduced
 to it. Answers are true classes, some replaced by a class drawn uniformly, which may be the true one:
 
-* `100`: 100 answers, 3 % replaced;
-* `100, one of a class`: as before, but of one class, drawn anew each time, one right answer is left;
-* `100, half the classes`: 100 answers, 10 % replaced, from a pool that has images of half the classes alone;
-* `300, skewed`: 300 answers, 3 % replaced, from a pool in which each class has 0.7 times as many images as the one before, at
-  least 20;
-* `300, skewed and noisy`: the same with 20 % replaced;
-* `2200, noisy`: 2,200 answers, 30 % replaced.
+* `one of a class`: of one class, drawn anew each time, one right answer is left;
+* `half the classes`: from a pool that has images of half the classes alone;
+* `skewed`: from a pool in which each class has 0.7 times as many images as the one before, at least 20.
 
 A line has the accuracy on images without an answer and on those with one, and the share that is found of the class with one right
 answer (means over seeds).
@@ -20,10 +16,8 @@ answer (means over seeds).
 
 from __future__ import annotations
 
-import argparse
-import os
-
 import numpy as np
+import study
 import torch
 from sklearn.datasets import load_digits
 from torch.nn import functional
@@ -34,6 +28,7 @@ from sfumato.pate._plan import POOL
 from sfumato.students import _neighborhood as neighborhood
 from sfumato.students._histograms import edge_histograms, upright
 
+# Answers, and the share of them that is replaced.
 ASKED = {
     "100": (100, 0.03),
     "100, one of a class": (100, 0.03),
@@ -45,25 +40,21 @@ ASKED = {
 
 
 def main() -> None:
-    """Print a line for each set of images, situation and prior."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    parser.add_argument("--datasets", nargs="+", default=["mnist", "fashion_mnist", "digits", "faces"])
-    parser.add_argument("--priors", nargs="+", type=float, default=[0.0, 10.0, 1000.0])
-    parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
+    """Print a row for each set of images, situation and prior."""
+    given = study.options(
+        __doc__, datasets=("mnist", "fashion_mnist", "digits", "faces"), priors=(0.0, 10.0, 1000.0), seeds=3
+    )
     torch.set_num_threads(1)
+    lines = []
     for name in given.datasets:
         rows, y = described(name, given.data_dir)
         for title, (count, _) in ASKED.items():
-            if count > len(y) / 2 or ("half" in title and count > len(y) / 4):
-                continue
-            for prior in given.priors:
-                neighborhood.PRIOR = prior
-                scores = [measured(rows, y, title, seed) for seed in range(given.seeds)]
-                mean, answered, part = 100 * np.mean(scores, 0)
-                found = "" if np.isnan(part) else f", of the class {part:.1f}"
-                print(f"{name:13} {title:21} prior {prior:6g}: {mean:.1f}, answered {answered:.1f}{found}", flush=True)
+            if count <= len(y) / (4 if "half" in title else 2):
+                for prior in given.priors:
+                    neighborhood.PRIOR = prior
+                    scores = zip(*(measured(rows, y, title, seed) for seed in range(given.seeds)), strict=True)
+                    lines.append((name, title, f"{prior:g}", *map(study.told, scores)))
+    study.table(("images", "answers", "prior", "others right, %", "answered", "of the class"), lines)
 
 
 def measured(rows: torch.Tensor, y: np.ndarray, title: str, seed: int) -> tuple[float, float, float]:

@@ -1,28 +1,22 @@
 """Figure 3.3 of the thesis: what two discriminators of PATE+ disagree about, and whether cleansing follows from it.
 
-    python benchmarks/pate_figure_3_3.py --log FILE [--seeds 3] [--regimes edges networks] [--out docs/results]
+    python benchmarks/pate_figure_3_3.py --log FILE [--seeds 3] [--regimes edges networks]
 
 250 kernel teachers of the Fashion-MNIST training images answer 2,200 of test rows 0 to 8999 under GNMax noise of 94 votes, which
 makes about 726 answers wrong, as many as published. PATE+ learns from the answers and is watched; which of them are wrong is read
-by the evaluation alone. Then labels are taken away, in several ways, and PATE+ is trained again. Every training is a line of the
-log: a run that stopped goes on where it stopped, and with --seeds 0 the page alone is written.
+by the evaluation alone. Then labels are taken away, in several ways, and PATE+ is trained again.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import time
-from datetime import UTC, datetime
-from functools import lru_cache
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import study
 import torch
 from numpy.typing import NDArray
-from pate_figure_3_3_page import write
 
 from sfumato.nn._metrics import accuracy
 from sfumato.pate._aggregation import GNMax
@@ -42,36 +36,61 @@ REGIMES = {"edges": (EDGES, 6800), "networks": (NETWORKS, 2200)}
 WATCHED = "PATE+"
 CLEANSED = ("PATE++", "PATE++, of all labels alike", "a random share removed", "wrong labels removed")
 VARIANTS = {"edges": (WATCHED, *CLEANSED), "networks": ("PATE", "PATE with co-teaching", WATCHED, *CLEANSED)}
+PARTS = 5  # of the training
+PRINTED = {"PATE": "74.8", "PATE+": "76.5", "PATE with co-teaching": "77.3", "PATE++": "79.6"}
+"""Table 3.1 at 4.05."""
+KINDS = {"apart": "disagreement", "disputed": "disputed", "learned": "learned by PATE+", "easy": "small loss, of all"}
+"""Sets of labels whose noise rate is told: the two predict different classes; neither of these is the label; those with a small
+loss among the first; those with a small loss among all labels, which co-teaching would learn."""
 
 
 def main() -> None:
-    """Train what the log lacks, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--regimes", nargs="+", default=list(REGIMES), choices=list(REGIMES))
-    parser.add_argument("--variants", nargs="+", default=VARIANTS["networks"], choices=VARIANTS["networks"])
-    parser.add_argument("--out", type=Path, default=Path("docs/results"))
-    parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    lines = [json.loads(line) for line in given.log.read_text().splitlines()] if given.log.exists() else []
-    known = {(line["regime"], line["variant"], line["seed"]): line for line in lines}
-    for seed in range(given.seeds):
-        for regime in given.regimes:
-            for variant in VARIANTS[regime]:
-                if (regime, variant, seed) in known or variant not in given.variants:
-                    continue
-                rows, labels = answered(given.data_dir, seed, given.log.with_name(f"{given.log.stem}-{seed}.npy"))
-                torch.set_num_threads(given.threads)  # Numba, which draws the noise, sets its own
-                watched = known.get((regime, WATCHED, seed))
-                found = fitted(load(given.data_dir), rows, labels, regime, variant, seed, watched)
-                line = known[regime, variant, seed] = {"regime": regime, "variant": variant, "seed": seed, **found}
-                with given.log.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(regime, variant, seed, f"{100 * found['accuracy']:.1f} %, {found['seconds']:.0f} s", flush=True)
-    write(list(known.values()), given.out)
+    """Train what the log lacks, and print the tables of each regime."""
+    given = study.options(__doc__, log="pate_figure_3_3.jsonl", seeds=3, regimes=REGIMES)
+    torch.set_num_threads(1)
+    watched: dict[tuple[str, int], dict[str, Any]] = {}
+    asked = [(one, variant, seed) for seed in range(given.seeds) for one in given.regimes for variant in VARIANTS[one]]
+    asked.sort(key=lambda cell: (cell[2], cell[0], cell[1] != WATCHED))  # the others need what PATE+ saw
+
+    images = load_images("fashion_mnist", given.data_dir)
+
+    def measured(regime: str, variant: str, seed: int) -> dict[str, Any]:
+        if variant != WATCHED and (regime, seed) not in watched:
+            logged = map(json.loads, given.log.read_text().splitlines())
+            watched[regime, seed] = next(found for *cell, found in logged if cell == [regime, WATCHED, seed])
+        rows, labels = answered(images, seed)
+        torch.set_num_threads(1)  # Numba, which draws the noise, sets its own
+        return fitted(images, rows, labels, regime, variant, seed, watched.get((regime, seed)))
+
+    found = study.grouped(study.kept(given, asked, measured), 2)
+    for regime in given.regimes:
+        noise_table(regime, found.get((regime, WATCHED), []))
+        rows = []
+        for variant in VARIANTS[regime]:
+            runs = found.get((regime, variant), [])
+            scores = study.told([one["accuracy"] for one in runs])
+            taken = [one for one in runs if one.get("removed")]
+            removed = f"{np.mean([one['removed'] for one in taken]):.0f}" if taken else "-"
+            wrong = study.told([one["removed_wrong"] / one["removed"] for one in taken])
+            rows.append((variant, scores, len(runs), removed, wrong, PRINTED.get(variant, "-")))
+        study.table(("Student", "Accuracy", "Seeds", "Labels removed", "Wrong among them, %", "Published"), rows)
+
+
+def noise_table(regime: str, runs: list[dict[str, Any]]) -> None:
+    """Share of wrong labels in percent by part of the training, over seeds."""
+
+    def rate(trace: dict[str, Any], kind: str, part: slice) -> float:
+        return sum(trace[f"{kind}_wrong"][part]) / max(sum(trace[kind][part]), 1)
+
+    traces = [one["trace"] for one in runs]
+    ends = np.linspace(0, len(traces[0]["apart"]) if traces else 0, PARTS + 1).astype(int)
+    rows = []
+    for low, high in pairwise(ends):
+        count = np.mean([np.mean(one["apart"][low:high]) for one in traces]) if traces else 0
+        told = (study.told([rate(one, kind, slice(low, high)) for one in traces]) for kind in KINDS)
+        rows.append((f"epochs {low + 1} to {high}", f"{count:.0f}", *told))
+    every = study.told([one["wrong"] / one["labels"] for one in runs])
+    study.table(("Part", "Disagreements", *KINDS.values()), rows, f"### {regime}: of all labels {every} % are wrong")
 
 
 def fitted(
@@ -84,7 +103,7 @@ def fitted(
     watched: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Train one student from these labels of rows of the pool, and measure it on test rows 9000 to 9999."""
-    start, (chosen, others) = time.perf_counter(), REGIMES[regime]
+    chosen, others = REGIMES[regime]
     wrong = labels != images.test_y[rows]
     unlabeled = choose_queries(LABELS + others, seed)[LABELS:]
     x, pool, test = (shown(images.test_x[at], regime) for at in (rows, unlabeled, slice(POOL, None)))
@@ -107,8 +126,7 @@ def fitted(
         student = train(plus, x[kept], labels[kept], np.concatenate([pool, x[moved]]))
         facts |= {"removed": len(moved), "removed_wrong": int(wrong[moved].sum())}
     score = accuracy(images.test_y[POOL:], student.predict(test))
-    day = datetime.now(UTC).date().isoformat()
-    return {**facts, "accuracy": score, "seconds": time.perf_counter() - start, "date": day}
+    return {**facts, "accuracy": score}
 
 
 def removed(
@@ -166,9 +184,6 @@ class Trace:
         learned, easy = self.chosen
         self.epochs.append(
             {
-                "first_fits": float((first == self.labels).mean()),
-                "second_fits": float((second == self.labels).mean()),
-                "wrong_fitted": float((self.found == self.labels)[:, self.wrong].mean()),
                 "apart": int(apart.sum()),
                 "apart_wrong": int(self.wrong[apart].sum()),
                 "disputed": int(disputed.sum()),
@@ -182,26 +197,16 @@ class Trace:
         self.chosen = np.zeros((2, 2))
 
 
+def answered(images: Images, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the pool and the teachers' answers to them."""
+    rows, teachers = choose_queries(LABELS, seed), KernelEnsemble(TEACHERS, images.num_classes, seed=seed)
+    votes = teachers.fit(images.train_x, images.train_y, range(len(images.train_y))).votes(images.test_x[rows])
+    return rows, GNMax(NOISE).aggregate(votes, bytes([seed]) * 32).labels
+
+
 def shown(x: NDArray[np.float32], regime: str) -> NDArray[np.float32]:
     """The images of a regime: whole, or of half the side."""
     return x if regime == "edges" else x.reshape(len(x), 1, 14, 2, 14, 2).mean((3, 5))
-
-
-@lru_cache(maxsize=1)
-def load(data_dir: str) -> Images:
-    """Fashion-MNIST, read once."""
-    return load_images("fashion_mnist", data_dir)
-
-
-def answered(data_dir: str, seed: int, path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of the pool and the teachers' answers to them, which are kept in a file."""
-    rows = choose_queries(LABELS, seed)
-    if not path.exists():
-        images = load(data_dir)
-        teachers = KernelEnsemble(TEACHERS, images.num_classes, seed=seed)
-        votes = teachers.fit(images.train_x, images.train_y, range(len(images.train_y))).votes(images.test_x[rows])
-        np.save(path, GNMax(NOISE).aggregate(votes, bytes([seed]) * 32).labels)
-    return rows, np.load(path)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,15 @@
 """The default method on rare classes beside its controls; prints a Markdown table.
 
     OMP_NUM_THREADS=1 python benchmarks/rare.py [--tasks pairs-3 npz/coauthor_cs:3 ...] [--settings edge-1 edge-4 ...] \\
-        [--seeds 10] [--reference-seeds 3] [--first-seed 310] [--results FILE] [--only-print]
+        [--seeds 10] [--reference-seeds 3] [--first-seed 310] [--log FILE] [--only-print]
 
 Tasks have two classes. Generated ones (``sfumato.graph.outcomes``, 20,000 nodes, mean degree 20, all labels known) are named by
 pattern and percent of positives; each seed draws its own graph. In ``customers-8`` neighborhoods decide more, features less, mean
 degree is 13.5 and 60 % of labels are missing. Real ones are one class against the rest, named by graph and
 number of the class. Seed i draws split i (75/10/15); noise is fresh. Delta is 1e-7 (edge) and 1e-5 (node).
 
-Columns are means over seeds on the test nodes: area under the ROC curve and average precision of ``auto``, of the floor (the
-graph-free model with the best mean at the same unit and budget) and of the ceiling (the better of label messages without privacy
-and the reference network, which is slow and may have fewer seeds); ``way`` is the share of the way from floor to ceiling in the
-area; then the calibration error of ``auto`` (fifteen bins of equally many nodes), the error that these probabilities would show
-on as many nodes if they were exactly right (``chance``: labels drawn from them, mean of 200 draws), and the log-loss beside
-that of the floor. ``+-`` is half a 95 % t-interval of the paired difference to the floor.
+docs/results/rare.md says what the columns are. Calibration errors are of fifteen bins of equally many nodes; ``chance`` is the
+error of labels that are drawn from the probabilities (mean of 200 draws).
 
 The inputs of the head were chosen on generated graphs of seeds 100 to 103 with 8 % of positives, and on UCSC68 (class 0), Cora-ML
 (2), Amazon Computers (0) and Rutgers89 (3); nothing here chose anything.
@@ -21,18 +17,13 @@ The inputs of the head were chosen on generated graphs of seeds 100 to 103 with 
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from kept import add_options, finished
-from scipy.special import stdtrit
+import study
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from sfumato.catalog import method_named
-from sfumato.graph import load_dataset
 from sfumato.graph._rare_outcomes import PATTERNS, outcomes
 from sfumato.nn._metrics import shared
 from sfumato.privacy.budget import Budget
@@ -58,34 +49,45 @@ SETTINGS = ("edge-1", "edge-4", "node-4", "node-8")
 FLOORS = {"edge": ("graph-free",), "node": ("linear", "mlp")}
 CEILINGS = ("label-messages", "reference")
 BINS = 15
-Cell = tuple[str, str, str, int]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", default=GENERATED + REAL)
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS)
-    parser.add_argument("--reference-seeds", type=int, help="seeds of the reference network; default: all")
-    add_options(parser, "runs/rare.jsonl", 310)
-    options = parser.parse_args()
-    done = finished(options, cells(options), fit)
-    for setting in options.settings:
-        table(setting, options, done)
+    """Fit what is missing, and print a table for each setting."""
+    given = study.options(
+        __doc__, log="rare.jsonl", tasks=GENERATED + REAL, settings=dict.fromkeys(SETTINGS), seeds=10, first_seed=310,
+        reference_seeds=10,
+    )  # fmt: skip
+    found = study.grouped(study.kept(given, cells(given), lambda *cell: fit(*cell, given.data_dir)), 3)
+    columns = (
+        "task",
+        "AUC auto",
+        "floor",
+        "+-",
+        "ceiling",
+        "way",
+        "AP auto",
+        "floor",
+        "+-",
+        "ceiling",
+        "ECE",
+        "chance",
+    )
+    for setting in given.settings:
+        rows = (row(task, setting, found) for task in given.tasks if (task, setting, "auto") in found)
+        study.table((*columns, "loss auto", "floor", "seeds"), rows, f"### {setting}")
 
 
-def cells(options: argparse.Namespace) -> list[Cell]:
+def cells(given: Any) -> list[tuple[str, str, str, int]]:
     """All fits, seed by seed, so that a run that is stopped leaves whole seeds; those of the reference network are the last."""
     found, slow = [], []
-    most = options.seeds if options.reference_seeds is None else options.reference_seeds
-    for seed in range(options.first_seed, options.first_seed + options.seeds):
-        for task in options.tasks:
+    for seed in range(given.first_seed, given.first_seed + given.seeds):
+        for task in given.tasks:
             found.append((task, "none", "label-messages", seed))
-            slow += [(task, "none", "reference", seed)] * (seed < options.first_seed + most)
-            for setting in options.settings:
-                unit = setting.partition("-")[0]
+            slow += [(task, "none", "reference", seed)] * (seed < given.first_seed + given.reference_seeds)
+            for setting in given.settings:
                 found.append((task, setting, "auto", seed))
-                found += [(task, floor_of(setting), method, seed) for method in FLOORS[unit]]
-    return list(dict.fromkeys([*found, *slow]))
+                found += [(task, floor_of(setting), method, seed) for method in FLOORS[setting.partition("-")[0]]]
+    return [*found, *slow]
 
 
 def floor_of(setting: str) -> str:
@@ -107,24 +109,21 @@ def graph_of(task: str, seed: int, data_dir: str) -> Graph:
         }
         return outcomes(20_000, seed, **how).with_split(seed=seed)
     name, _, label = task.partition(":")
-    graph = load_dataset(name, data_dir)
+    graph = study.graph_of(name, data_dir)
     assert graph.y is not None
     y = np.where(graph.y < 0, -1, graph.y == int(label)).astype(np.int64)
     return replace(graph, y=y, classes=("no", "yes")).with_split(seed=seed)
 
 
-def fit(cell: Cell, data_dir: str) -> dict[str, float]:
+def fit(task: str, setting: str, method: str, seed: int, data_dir: str) -> dict[str, float]:
     """Scores of one fit on its test nodes."""
-    task, setting, method, seed = cell
     graph = graph_of(task, seed, data_dir)
     kind, _, epsilon = setting.partition("-")
     unit = {"none": NoPrivacy(), "edge": EdgeLevel(directed=graph.directed), "node": NodeLevel()}[kind]
     budget = Budget(float(epsilon) or 1.0, 1e-7 if kind == "edge" else 1e-5) if epsilon else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        plan = method_named(method).calibrate(budget, unit, graph.public_facts(unit))
-        chances = plan.fit(graph, seed=seed).predict_proba(graph)[graph.test_mask & (graph.y >= 0)].astype(np.float64)
-    return scores(graph.y[graph.test_mask & (graph.y >= 0)], chances)
+    asked = graph.test_mask & (graph.y >= 0)
+    chances = study.fitted(method, budget, unit, graph, seed).predict_proba(graph)[asked].astype(np.float64)
+    return scores(graph.y[asked], chances)
 
 
 def scores(y: np.ndarray, chances: np.ndarray) -> dict[str, float]:
@@ -147,65 +146,25 @@ def calibration_error(told: np.ndarray, positive: np.ndarray) -> float:
     return float(sum(abs(group.sum()) for group in groups) / len(told))
 
 
-def table(setting: str, options: argparse.Namespace, done: dict[Cell, dict[str, float]]) -> None:
-    """Print one row for each task, and what the must-holds ask for."""
-    areas, precisions = "AUC auto | floor | +- | ceiling | way", "AP auto | floor | +- | ceiling"
-    print(f"\n## {setting}\n\n| task | {areas} | {precisions} | ECE | chance | loss auto | floor | seeds |")
-    print("|---" * 15 + "|")
-    for task in options.tasks:
-        own = values(done, task, setting, "auto", options)
-        if not own:
-            continue
-        kinds = FLOORS[setting.partition("-")[0]]
-        floors = [values(done, task, floor_of(setting), method, options) for method in kinds]
-        ceilings = [found for method in CEILINGS if (found := values(done, task, "none", method, options))]
-        row, way = [], ""
-        for name in ("auc", "ap"):
-            floor, ceiling = best(floors, own, name), max(ceilings, key=lambda one: mean_of(one, name))
-            mean, half = mean_of(own, name), paired(own, floor, name)
-            low, high = mean_of(floor, name), mean_of(ceiling, name)
-            row += [f"{100 * mean:.1f}", f"{100 * low:.1f}", f"{100 * half:.1f}", f"{100 * high:.1f}"]
-            if name == "auc":
-                way = f"{100 * (mean - low) / (high - low):.0f} %" if high > low + 0.005 else "-"
-                row.append(way)
-        floor = best(floors, own, "auc")
-        row += [
-            f"{mean_of(own, 'ece'):.3f}",
-            f"{mean_of(own, 'chance'):.3f}",
-            f"{mean_of(own, 'loss'):.3f}",
-            f"{mean_of(floor, 'loss'):.3f}",
-            str(len(own)),
-        ]
-        print(f"| {task} | " + " | ".join(row) + " |")
+def row(task: str, setting: str, found: dict[Any, list[dict[str, float]]]) -> tuple[object, ...]:
+    """The cells of one task, means over seeds; +- is half of the interval of the paired difference to the floor."""
 
+    def of(runs: list[dict[str, float]], name: str) -> np.ndarray:
+        return np.array([one[name] for one in runs])
 
-Values = dict[int, dict[str, float]]
-
-
-def values(
-    done: dict[Cell, dict[str, float]], task: str, setting: str, method: str, options: argparse.Namespace
-) -> Values:
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    return {seed: done[task, setting, method, seed] for seed in seeds if (task, setting, method, seed) in done}
-
-
-def best(found: list[Values], own: Values, name: str) -> Values:
-    """Of those with all seeds, the one with the largest mean."""
-    return max((one for one in found if own.keys() <= one.keys()), key=lambda one: mean_of(one, name), default=own)
-
-
-def mean_of(found: Values, name: str) -> float:
-    return float(np.mean([one[name] for one in found.values()]))
-
-
-def paired(own: Values, floor: Values, name: str) -> float:
-    """Half of the interval of the paired difference."""
-    gaps = [own[seed][name] - floor[seed][name] for seed in own]
-    return (
-        float(stdtrit(len(gaps) - 1, 0.975) * np.std(gaps, ddof=1) / len(gaps) ** 0.5)
-        if len(gaps) > 1
-        else float("nan")
-    )
+    own = found[task, setting, "auto"]
+    floors = [found[task, floor_of(setting), method] for method in FLOORS[setting.partition("-")[0]]]
+    ceilings = [found[task, "none", method] for method in CEILINGS if (task, "none", method) in found]
+    cells: list[object] = []
+    for name in ("auc", "ap"):
+        floor, ceiling = (max(many, key=lambda one, name=name: of(one, name).mean()) for many in (floors, ceilings))
+        mean, low, high = (float(of(one, name).mean()) for one in (own, floor, ceiling))
+        half = study.told(of(own, name) - of(floor, name)).partition("± ")[2] or "-"
+        cells += [f"{100 * mean:.1f}", f"{100 * low:.1f}", half, f"{100 * high:.1f}"]
+        cells += [f"{100 * (mean - low) / (high - low):.0f} %" if high > low + 0.005 else "-"] * (name == "auc")
+    floor = max(floors, key=lambda one: of(one, "auc").mean())
+    told = (of(own, "ece"), of(own, "chance"), of(own, "loss"), of(floor, "loss"))
+    return (task, *cells, *(f"{one.mean():.3f}" for one in told), len(own))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Write an R-MAT graph of any size as two Parquet files, nodes.parquet and edges.parquet, in bounded memory.
 
-python benchmarks/rmat.py FOLDER [--nodes 5000000] [--rows 50000000] [--features 64] [--classes 8] [--seed 0] [--texts]
+python benchmarks/rmat.py FOLDER [--nodes 5000000] [--rows 50000000] [--features 64] [--classes 8] [--seed 0]
                              [--exact | --codes]
 python benchmarks/rmat.py FOLDER --like-46m
 
 Each row is one undirected edge; `sfumato data import --directed` reads the same rows as arcs. Labels are uniform and features
 Gaussian around a mean of the label: such a graph measures cost, and its accuracies mean nothing. --like-46m writes 116,713 nodes,
-23 million different edges (46 million arcs) and 602 features; without it, some rows are the same. --texts writes ids as texts.
+23 million different edges (46 million arcs) and 602 features; without it, some rows are the same.
 --exact rounds features to eighths, which float16 holds; --codes writes a column of four categories for each four features.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import study
 
 from sfumato.graph._synthetic import rmat_pairs
 
@@ -26,19 +27,11 @@ BLOCK = 1 << 22
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--nodes", type=int, default=5_000_000)
-    parser.add_argument("--rows", type=int, default=50_000_000)
-    parser.add_argument("--features", type=int, default=64)
-    parser.add_argument("--classes", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--texts", action="store_true")
-    parser.add_argument("--like-46m", action="store_true")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--exact", action="store_true")
-    form.add_argument("--codes", action="store_true")
-    options = parser.parse_args()
+    """Write both files."""
+    options = study.options(
+        __doc__, folder=Path, nodes=5_000_000, rows=50_000_000, features=64, classes=8, seed=0, like_46m=False,
+        exact=False, codes=False,
+    )  # fmt: skip
     if options.like_46m:
         options.nodes, options.rows, options.features = 116_713, 23_000_000, 602
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +46,7 @@ def _write_nodes(path: Path, options: argparse.Namespace, generator: np.random.G
     width = options.features // 4 if options.codes else options.features
     names = ["id", "label", *(f"f{column}" for column in range(width))]
     of_feature = pa.string() if options.codes else pa.float32()
-    kinds = [pa.string() if options.texts else pa.int64(), pa.int16(), *[of_feature] * width]
+    kinds = [pa.int64(), pa.int16(), *[of_feature] * width]
     schema = pa.schema(list(zip(names, kinds, strict=True)))
     with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=False) as file:
         for start in range(0, options.nodes, rows):
@@ -66,20 +59,17 @@ def _write_nodes(path: Path, options: argparse.Namespace, generator: np.random.G
                 columns = [pa.array(np.array(["a", "b", "c", "d"])[column]) for column in largest.T]
             else:
                 columns = [pa.array(column) for column in x.T.copy()]
-            columns = [_ids(ids, options.texts), pa.array(labels), *columns]
+            columns = [pa.array(ids), pa.array(labels), *columns]
             file.write_table(pa.table(columns, schema=schema))
 
 
 def _write_edges(path: Path, options: argparse.Namespace, generator: np.random.Generator) -> None:
-    kind = pa.string() if options.texts else pa.int64()
-    pairs = (
-        _different(options, generator)
-        if options.like_46m
-        else rmat_pairs(options.nodes, options.rows, generator, BLOCK)
-    )
-    with pq.ParquetWriter(path, pa.schema([("source", kind), ("target", kind)]), use_dictionary=False) as file:
+    pairs = rmat_pairs(options.nodes, options.rows, generator, BLOCK)
+    pairs = _different(options, generator) if options.like_46m else pairs
+    schema = pa.schema([("source", pa.int64()), ("target", pa.int64())])
+    with pq.ParquetWriter(path, schema, use_dictionary=False) as file:
         for source, target in pairs:
-            file.write_table(pa.table({"source": _ids(source, options.texts), "target": _ids(target, options.texts)}))
+            file.write_table(pa.table({"source": source.astype(np.int64), "target": target.astype(np.int64)}))
 
 
 def _different(options: argparse.Namespace, generator: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -92,11 +82,6 @@ def _different(options: argparse.Namespace, generator: np.random.Generator) -> I
             break
     for some in np.array_split(generator.permutation(keys)[: options.rows], max(1, options.rows // BLOCK)):
         yield np.divmod(some, options.nodes)
-
-
-def _ids(numbers: np.ndarray, texts: bool) -> pa.Array:
-    ids = pa.array(numbers.astype(np.int64))
-    return ids.cast(pa.string()) if texts else ids
 
 
 if __name__ == "__main__":

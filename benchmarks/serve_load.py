@@ -9,7 +9,6 @@ asked for as at node level. A run is made up, since the cost of an answer does n
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -18,6 +17,7 @@ import socket
 import time
 
 import numpy as np
+import study
 
 from sfumato.method.predictions import Predictions
 from sfumato.serving._app import create_app
@@ -100,19 +100,16 @@ def tell(what: str, seconds: list[float]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rate", type=float, default=200.0)
-    parser.add_argument("--seconds", type=int, default=20)
-    parser.add_argument("--nodes", type=int, default=20_000)
-    asked = parser.parse_args()
+    """Print a line for each kind of request."""
+    given = study.options(__doc__, rate=200.0, seconds=20, nodes=20_000)
     draw = random.Random(0)
-    names = [f"node-{i}" for i in range(asked.nodes)]
-    singles = [request(draw.choice(names)) for _ in range(int(asked.rate * asked.seconds))]
-    tell(f"one node, {asked.rate:g} a second", measure(asked.nodes, singles, asked.rate, public=False))
+    names = [f"node-{i}" for i in range(given.nodes)]
+    singles = [request(draw.choice(names)) for _ in range(int(given.rate * given.seconds))]
+    tell(f"one node, {given.rate:g} a second", measure(given.nodes, singles, given.rate, public=False))
     bodies = [json.dumps({"nodes": draw.sample(names, MANY)}).encode() for _ in range(100)]
     head = "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     many = [(head % len(body)).encode() + body for body in bodies]
-    tell(f"{MANY:,} nodes, 10 a second", measure(asked.nodes, many, 10, public=True))
+    tell(f"{MANY:,} nodes, 10 a second", measure(given.nodes, many, 10, public=True))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How many test nodes have their class in their set, on rare classes and on graphs with all classes; prints a Markdown table.
 
     OMP_NUM_THREADS=1 python benchmarks/sets.py [--tasks pairs-3 planetoid/cora ...] [--settings edge-1 edge-4 ...] \\
-        [--coverage 0.9] [--seeds 10] [--first-seed 310] [--results FILE] [--only-print]
+        [--coverage 0.9] [--seeds 10] [--first-seed 310] [--log FILE] [--only-print]
 
 Tasks are those of ``rare.py``, and graphs with all their classes. Each seed is a split of its own (75/10/15), and of generated
 tasks a graph; noise is fresh. Nothing was chosen on them. Sets are those of ``fitted.predictions(graph, coverage=...)``: the
@@ -12,61 +12,44 @@ beside the run, and classes are not covered each by itself.
 
 from __future__ import annotations
 
-import argparse
-import warnings
-
 import numpy as np
-from kept import add_options, finished
+import study
 from rare import GENERATED, REAL, SETTINGS, graph_of
-from scipy.special import stdtrit
 
 from sfumato.central._auto import Auto
 from sfumato.central._set_calibration import calibrate_sets
-from sfumato.graph import load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel
 
 WHOLE = ("planetoid/cora", "planetoid/citeseer", "musae/wiki_chameleon", "directed/polblogs", "facebook100/Berkeley13")
 SPENT = Budget(0.5, 0.0)
-Cell = tuple[str, str, float, int]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", default=GENERATED + REAL + WHOLE)
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS)
-    parser.add_argument("--coverage", type=float, default=0.9)
-    add_options(parser, "runs/sets.jsonl", 310)
-    options = parser.parse_args()
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    asked = [
-        (task, one, options.coverage, seed) for seed in seeds for task in options.tasks for one in options.settings
-    ]
-    done = finished(options, asked, fit)
-    columns = (
-        "covered | +- | classes a set | none | each class: least covered | +- | classes a set | validation | seeds"
-    )
-    for setting in options.settings:
-        print(f"\n## {setting}\n\n| task | {columns} |\n{'|---' * 10}|")
-        for task in options.tasks:
-            found = [done[cell] for cell in asked if cell[:2] == (task, setting) and cell in done]
-            if found:
-                print(f"| {task} | {row(found)} |")
+    """Fit what is missing, and print a table for each setting."""
+    given = study.options(
+        __doc__, log="sets.jsonl", tasks=GENERATED + REAL + WHOLE, settings=dict.fromkeys(SETTINGS), coverage=0.9, seeds=10,
+        first_seed=310,
+    )  # fmt: skip
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    asked = ((task, one, given.coverage, seed) for seed in seeds for task in given.tasks for one in given.settings)
+    found = study.grouped(study.kept(given, asked, lambda *cell: fit(*cell, given.data_dir)), 2)
+    columns = ("task", "covered", "+-", "classes a set", "none", "each class: least covered", "+-", "classes a set")
+    for setting in given.settings:
+        rows = ((task, *row(found[task, setting])) for task in given.tasks if (task, setting) in found)
+        study.table((*columns, "validation", "seeds"), rows, f"### {setting}")
 
 
-def fit(cell: Cell, data_dir: str) -> dict[str, float]:
+def fit(task: str, setting: str, coverage: float, seed: int, data_dir: str) -> dict[str, float]:
     """Shares of the test nodes of one fit: whose set holds their class, and sizes of sets; once for all, once for each class."""
-    task, setting, coverage, seed = cell
-    graph = load_dataset(task, data_dir).with_split(seed=seed) if task in WHOLE else graph_of(task, seed, data_dir)
+    graph = study.graph_of(task, data_dir, seed) if task in WHOLE else graph_of(task, seed, data_dir)
     kind, _, epsilon = setting.partition("-")
     unit = EdgeLevel(directed=graph.directed) if kind == "edge" else NodeLevel()
     budget = Budget(float(epsilon), 1e-7 if kind == "edge" else 1e-5)
     test = graph.test_mask & (graph.y >= 0)
     found: dict[str, float] = {"validation": int((graph.val_mask & (graph.y >= 0)).sum())}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = Auto().calibrate(budget, unit, graph.public_facts(unit)).fit(graph, seed=seed)
-        counts = None if kind == "edge" else calibrate_sets(fitted, SPENT).fit(graph)
+    fitted = study.fitted(Auto(), budget, unit, graph, seed)
+    counts = None if kind == "edge" else calibrate_sets(fitted, SPENT).fit(graph)
     for name, each in (("all", False), ("each", True))[: 2 if kind == "edge" else 1]:
         sets = fitted.predictions(graph, counts, coverage=coverage, each_class=each).sets
         held = sets[test, graph.y[test]]
@@ -78,28 +61,21 @@ def fit(cell: Cell, data_dir: str) -> dict[str, float]:
     return found
 
 
-def row(found: list[dict[str, float]]) -> str:
+def row(found: list[dict[str, float]]) -> list[object]:
     """The cells of one task."""
+
+    def of(name: str) -> list[float]:
+        return [one[name] for one in found if name in one]
+
+    def both(name: str) -> list[str]:
+        mean, _, half = study.told(of(name)).partition(" ± ")
+        return [mean, half or "-"]
+
     classes = sorted({name for one in found for name in one if name.startswith("each_class_")})
-    cells = [f"{100 * mean(found, 'all_covered'):.1f}", f"{100 * half(found, 'all_covered'):.1f}"]
-    cells += [f"{mean(found, 'all_size'):.2f}", f"{100 * mean(found, 'all_none'):.1f} %"]
-    if classes:
-        rare = min(classes, key=lambda name: mean(found, name))
-        cells += [f"{100 * mean(found, rare):.1f}", f"{100 * half(found, rare):.1f}", f"{mean(found, 'each_size'):.2f}"]
-    else:
-        cells += ["-"] * 3
-    return " | ".join([*cells, f"{mean(found, 'validation'):.0f}", str(len(found))])
-
-
-def mean(found: list[dict[str, float]], name: str) -> float:
-    return float(np.mean([one[name] for one in found if name in one]))
-
-
-def half(found: list[dict[str, float]], name: str) -> float:
-    """Half of the interval of a mean."""
-    shares = [one[name] for one in found if name in one]
-    spread = float(np.std(shares, ddof=1)) if len(shares) > 1 else float("nan")
-    return float(stdtrit(max(len(shares) - 1, 1), 0.975)) * spread / len(shares) ** 0.5
+    least = min(classes, key=lambda name: np.mean(of(name)), default="")
+    each = [*both(least), f"{np.mean(of('each_size')):.2f}"] if least else ["-"] * 3
+    sizes = (f"{np.mean(of('all_size')):.2f}", f"{100 * np.mean(of('all_none')):.1f} %")
+    return [*both("all_covered"), *sizes, *each, f"{np.mean(of('validation')):.0f}", len(found)]
 
 
 if __name__ == "__main__":

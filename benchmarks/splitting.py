@@ -8,10 +8,7 @@ Weight 0 stands for the tied choice: one noise multiplier for all parts. Validat
 
 from __future__ import annotations
 
-import argparse
-import os
-import statistics
-
+import study
 from scipy.optimize import brentq
 
 import sfumato as sf
@@ -26,32 +23,24 @@ DELTA = 1e-5
 
 def main() -> None:
     """Print one line a weight."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--school", default="BU10")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epsilon", type=float, default=8.0)
-    parser.add_argument("--weights", type=float, nargs="+", default=[0, 0.3, 0.1, 0.05, 0.003])
-    parser.add_argument("--data-dir", default=os.environ.get("SFUMATO_DATA", "../shared/data"))
-    parser.add_argument("--noise", action="store_true", help="noise multipliers alone")
-    options = parser.parse_args()
-    if options.noise:
-        print_noise(options.epsilon, options.weights)
+    given = study.options(
+        __doc__, school="BU10", seeds=3, epsilon=8.0, weights=(0.0, 0.3, 0.1, 0.05, 0.003), noise=False
+    )
+    if given.noise:
+        print_noise(given.epsilon, given.weights)
         return
     set_threads(1)
-    graph = sf.graph.load_dataset(f"facebook100/{options.school}", data_dir=options.data_dir)
-    unit = sf.NodeLevel(max_out_degree=100)
-    for weight in options.weights:
+    unit, budget = sf.NodeLevel(max_out_degree=100), sf.Budget(given.epsilon, DELTA)
+    for weight in given.weights:
         gap.SGD_WEIGHT = weight or 1.0
         gap.balance = splitting.balance if weight else lambda parts, noise: (noise,) * len(parts)
         scores = []
-        for seed in range(options.seeds):
-            split = graph.with_split(seed=seed)
-            plan = sf.GAP().calibrate(sf.Budget(options.epsilon, DELTA), unit, split.public_facts(unit))
-            held_out = split.val_mask
-            scores.append(100 * float((plan.fit(split, seed=seed).predict(split) == split.y)[held_out].mean()))
-        noises = " / ".join(f"{release.event.noise_multiplier:.3f}" for release in plan.releases)
-        shown = f"{statistics.mean(scores):.1f} (sd {statistics.pstdev(scores):.1f})"
-        print(f"weight {weight or 'tied'}: noise {noises}; validation accuracy {shown}", flush=True)
+        for seed in range(given.seeds):
+            graph = study.graph_of(f"facebook100/{given.school}", given.data_dir, seed)
+            fit = study.fitted(sf.GAP(), budget, unit, graph, seed)
+            scores.append(float((fit.predict(graph) == graph.y)[graph.val_mask].mean()))
+        noises = " / ".join(f"{release.event.noise_multiplier:.3f}" for release in fit.plan.releases)
+        print(f"weight {weight or 'tied'}: noise {noises}; validation accuracy {study.told(scores)}", flush=True)
 
 
 def print_noise(epsilon: float, weights: list[float]) -> None:

@@ -16,17 +16,14 @@ privacy. SFUMATO_DATA names the folder of the data.
 
 from __future__ import annotations
 
-import argparse
-import os
-import warnings
-from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import study
 
-from sfumato.catalog import method_named
 from sfumato.graph import Targets, load_dataset
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy
@@ -49,26 +46,26 @@ def learns(graph: Graph, targets: Targets, columns: np.ndarray | None = None) ->
     return replace(graph, x=x, feature_names=names, y=None, classes=(), targets=targets, assumed_public=())
 
 
-def year() -> Graph:
+def year(data_dir: str) -> Graph:
     """Class years as a number."""
-    graph = load_dataset("facebook100/UCSC68", os.environ["SFUMATO_DATA"])
+    graph = load_dataset("facebook100/UCSC68", data_dir)
     assert graph.y is not None
     years = np.array(graph.classes, float)[graph.y]
     return learns(graph, Targets("number", years, ("year",), limits=(2004, 2009)))
 
 
-def traffic() -> Graph:
+def traffic(data_dir: str) -> Graph:
     """Traffic as a number, from the file itself: the data set has five classes of it."""
-    graph = load_dataset("musae/wiki_chameleon", os.environ["SFUMATO_DATA"])
-    file = Path(os.environ["SFUMATO_DATA"]) / "musae/wiki_chameleon/chameleon_target.csv"
+    graph = load_dataset("musae/wiki_chameleon", data_dir)
+    file = Path(data_dir) / "musae/wiki_chameleon/chameleon_target.csv"
     rows = np.loadtxt(file, delimiter=",", skiprows=1)
     assert (rows[:, 0] == np.arange(graph.num_nodes)).all()
     return learns(graph, Targets("number", np.log10(np.maximum(rows[:, 1], 1)), ("traffic",), limits=(0, 6)))
 
 
-def attributes() -> Graph:
+def attributes(data_dir: str) -> Graph:
     """Four labels of a student."""
-    graph = load_dataset("facebook100/UCSC68", os.environ["SFUMATO_DATA"])
+    graph = load_dataset("facebook100/UCSC68", data_dir)
     assert graph.x is not None
     assert graph.y is not None
     names = np.array(graph.feature_names)
@@ -95,33 +92,24 @@ def cell(scores: list[dict[str, float]], kind: str) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", nargs="+", default=[*ROWS], choices=[*ROWS])
-    parser.add_argument("--units", nargs="+", default=[*UNITS], choices=[*UNITS])
-    parser.add_argument("--seeds", type=int, default=3)
-    asked = parser.parse_args()
-    warnings.simplefilter("ignore")
-    print("| target | unit | epsilon | same answer | mlp | gap | progap | ceiling |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name in asked.rows:
-        graph = ROWS[name]()
-        kind, free = target_kind(graph), defaultdict(list)
-        for seed in range(asked.seeds):
-            split = graph.with_split(seed=seed)
-            plan = method_named("reference").calibrate(None, NoPrivacy(), split.public_facts(NoPrivacy()))
-            free["ceiling"].append(score(plan.fit(split, seed=seed), split))
-            free["nothing"].append(without_information(split))
-        for word in asked.units:
-            for epsilon in BUDGETS[word]:
-                found = defaultdict(list)
-                for method in ("mlp", "gap", "progap"):
-                    for seed in range(asked.seeds):
-                        split, unit = graph.with_split(seed=seed), UNITS[word]
-                        plan = method_named(method).calibrate(Budget(epsilon, DELTA), unit, split.public_facts(unit))
-                        found[method].append(score(plan.fit(split, seed=seed), split))
-                cells = [free["nothing"], *(found[method] for method in ("mlp", "gap", "progap")), free["ceiling"]]
-                shown = " | ".join(cell(one, kind) for one in cells)
-                print(f"| {name} | {word} | {epsilon:g} | {shown} |", flush=True)
+    given = study.options(__doc__, rows=ROWS, units=UNITS, seeds=3)
+    methods = ("mlp", "gap", "progap")
+
+    def lines() -> Iterator[tuple[str, ...]]:
+        for name in given.rows:
+            graph = ROWS[name](given.data_dir)
+            kind, splits = target_kind(graph), [graph.with_split(seed=seed) for seed in range(given.seeds)]
+
+            def scored(method: str, budget: Any, unit: Any, splits=splits) -> list[dict[str, float]]:
+                return [score(study.fitted(method, budget, unit, one, seed), one) for seed, one in enumerate(splits)]
+
+            ceiling, nothing = scored("reference", None, NoPrivacy()), [without_information(one) for one in splits]
+            for word in given.units:
+                for epsilon in BUDGETS[word]:
+                    found = [scored(method, Budget(epsilon, DELTA), UNITS[word]) for method in methods]
+                    yield name, word, f"{epsilon:g}", *(cell(one, kind) for one in (nothing, *found, ceiling))
+
+    study.table(("target", "unit", "epsilon", "same answer", *methods, "ceiling"), lines())
 
 
 if __name__ == "__main__":
