@@ -38,28 +38,27 @@ _OFFICIAL = ("mnist", SVHN)
 _TOLERANCE = 1.005
 
 
-def check_run(run: Run, dataset: str) -> None:
+def check_pate(run: Run, dataset: str) -> None:
     """Check that every cell of a run can be run on a data set."""
     from sfumato.pate._plan import make_plan
     from sfumato.pate._run import make_student
 
     known("dataset", dataset, DATASETS)
-    for value in run.values or (None,):
-        for epsilon in run.epsilons or (None,):
-            chosen = PateCell.read(dict(run.at(value, epsilon)[0]), epsilon, run.delta)
-            private = chosen.labels != "true"
-            unit = "record" if private else "none"
-            if run.unit != unit:
-                raise fail("unit", run.unit, f"to be {unit}, as labels = {chosen.labels!r} needs")
-            if private and epsilon is None:
-                raise fail("epsilons", [], "to hold a budget, which the teachers' answers spend")
-            if not chosen.own and dataset not in _OFFICIAL:
-                raise fail("dataset", dataset, f"to be {' or '.join(_OFFICIAL)}, whose votes are stored")
-            if private and chosen.own and dataset == SVHN:
-                raise fail("votes", "own", f"to be official for {SVHN}", "Teachers learn from images of 28 x 28.")
-            make_student(chosen.plan, dataset, 10)
-            if private:
-                make_plan(chosen.plan)
+    for value, epsilon in run.points:
+        chosen = PateCell.read(dict(run.at(value, epsilon)[0]), epsilon, run.delta)
+        private = chosen.labels != "true"
+        unit = "record" if private else "none"
+        if run.unit != unit:
+            raise fail("unit", run.unit, f"to be {unit}, as labels = {chosen.labels!r} needs")
+        if private and epsilon is None:
+            raise fail("epsilons", [], "to hold a budget, which the teachers' answers spend")
+        if not chosen.own and dataset not in _OFFICIAL:
+            raise fail("dataset", dataset, f"to be {' or '.join(_OFFICIAL)}, whose votes are stored")
+        if private and chosen.own and dataset == SVHN:
+            raise fail("votes", "own", f"to be official for {SVHN}", "Teachers learn from images of 28 x 28.")
+        make_student(chosen.plan, dataset, 10)
+        if private:
+            make_plan(chosen.plan)
 
 
 def run_pate(cell: Cell, data_dir: str | Path, results: str | Path) -> Row:

@@ -122,7 +122,7 @@ class Run:
             from sfumato.local._presets import PRESETS
 
             known("preset", self.preset, PRESETS if self.method in words_with("preset") else ())
-        for value, epsilon in product(self.values or (None,), self.epsilons or (None,)):
+        for value, epsilon in self.points:
             settings, max_degree = self.at(value, epsilon)
             method = chosen(**constructor(self.completed(settings, "planetoid/cora")))
             own = method.unit
@@ -137,6 +137,11 @@ class Run:
                 continue  # its cells will be skipped for this reason
             if spends and not self.epsilons:
                 raise fail("epsilons", [], f"to hold a budget, which {self.method} spends under unit {self.unit}")
+
+    @property
+    def points(self) -> tuple[tuple[Any, float | None], ...]:
+        """Return each value of what is varied with each epsilon; None stands for one that there is not."""
+        return tuple(product(self.values or (None,), self.epsilons or (None,)))
 
     def at(self, value: Any, epsilon: float | None = None) -> tuple[Settings, int | None]:
         """Return settings and degree cap where the varied setting is ``value`` and the budget is ``epsilon``.

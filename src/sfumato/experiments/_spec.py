@@ -19,7 +19,7 @@ from sfumato.errors import InputError
 from sfumato.experiments._cells import Cell, digest, parts_of, store_of
 from sfumato.experiments._links import check_links
 from sfumato.experiments._parts import Published, Quick
-from sfumato.experiments._pate import check_run
+from sfumato.experiments._pate import check_pate
 from sfumato.experiments._pate_settings import METHOD as PATE
 from sfumato.experiments._runs import LINKS, Run, check_unique, read_run
 from sfumato.experiments._tables import build, known, single, tables
@@ -30,6 +30,12 @@ _SMALL = (
     "Small fits of --quick: at most 50 teachers and 100 queries, small networks, few steps, and noise calibrated to a "
     "data-independent epsilon. No published number compares with them."
 )
+
+_APART = {
+    PATE: ("public", check_pate, "It learns from images."),
+    LINKS: ("85/5/10", check_links, "Its score is the AUC."),
+}
+"""Methods that share a specification with no other, each with its split, the check of its runs, and what sets it apart."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +85,19 @@ class Spec:
                 remedy = "It filters the nodes of a named data set, for methods that classify nodes."
                 raise fail("min_class_size", self.min_class_size, "to be left out here", remedy)
         check_int("The quick profile is part of the full one.", low=1, high=self.seeds, quick_seeds=self.quick.seeds)
-        if self.images:
-            self._check_images()
-        else:
+        if not self.images:
             _check_dataset(self.dataset)
         if self.split != "public":
             from sfumato.graph._splits import parse_fractions
 
             parse_fractions(self.split)
-        if self.links:
-            check_links(self.runs, self.split)
+        for method, (split, check, remedy) in _APART.items():
+            if not any(run.method == method for run in self.runs):
+                continue
+            if self.split != split or any(run.method != method for run in self.runs):
+                raise fail("method", method, f"to have a specification of its own, with split {split}", remedy)
+            for run in self.runs:
+                check(run, self.dataset)
         labels = [run.label for run in self.runs]
         check_unique("label", labels)
         known("axis", self.axis, ("epsilon", *sorted({run.vary for run in self.runs if run.vary})))
@@ -111,14 +120,6 @@ class Spec:
     def measure(self) -> str:
         """The word for its scores: accuracy, or AUC for link prediction."""
         return "AUC" if self.links else "accuracy"
-
-    def _check_images(self) -> None:
-        if self.split != "public" or any(run.method != PATE for run in self.runs):
-            raise fail(
-                "method", PATE, "to have a specification of its own, with split public", "It learns from images."
-            )
-        for run in self.runs:
-            check_run(run, self.dataset)
 
     def _check_quick(self) -> None:
         if self.quick.small and not self.images:
@@ -208,15 +209,14 @@ class Spec:
         return tuple(cell for seed in range(seeds) for run in self.runs for cell in self._cells(run, seed, quick))
 
     def _cells(self, run: Run, seed: int, quick: bool) -> Iterator[Cell]:
-        for at in run.values or (None,):
-            for epsilon in run.epsilons or (None,):
-                if quick and not (_kept(epsilon, self.quick.epsilons) and _kept(at, self.quick.values)):
-                    continue
-                settings, max_degree = run.at(at, epsilon)
-                settings = run.completed(settings, self.dataset)
-                where = self.name, run.label, run.method, self.dataset, self.split, run.unit
-                what = settings, run.first_seed + seed, at, run.curves, self.min_class_size
-                yield Cell(*where, epsilon, run.delta, max_degree, *what)
+        for at, epsilon in run.points:
+            if quick and not (_kept(epsilon, self.quick.epsilons) and _kept(at, self.quick.values)):
+                continue
+            settings, max_degree = run.at(at, epsilon)
+            settings = run.completed(settings, self.dataset)
+            where = self.name, run.label, run.method, self.dataset, self.split, run.unit
+            what = settings, run.first_seed + seed, at, run.curves, self.min_class_size
+            yield Cell(*where, epsilon, run.delta, max_degree, *what)
 
 
 def find(name: str) -> Spec:
