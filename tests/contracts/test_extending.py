@@ -52,7 +52,13 @@ sources = np.repeat(np.arange(120), np.diff(graph.indptr))
 Path("nodes.csv").write_text("id,a,b,label\n" + "\n".join(nodes))
 Path("edges.csv").write_text("from,to\n" + "\n".join(f"{{u}},{{v}}" for u, v in zip(sources, graph.indices) if u < v))
 data = "--nodes nodes.csv --edges edges.csv --label label --unit edge --epsilon 1 --delta 1e-6 --threads 1".split()
+Path("data/karate").mkdir(parents=True)
+Path("data/karate/edges.csv").write_text("a,b\n" + "\n".join(f"{{v}},{{(v + 2) % 34}}" for v in range(34)))
+Path("data/karate/sides.txt").write_text("\n".join(str(v % 2) for v in range(34)))
+club = "--dataset karate --data-dir data --unit edge --epsilon 4 --delta 0 --threads 1 --no-controls".split()
 for command in (
+    ["datasets", "--data-dir", "data"],
+    ["train", "label-messages", *club, "--out", "club"],
     ["train", "neighbor-labels", *data, "--controls", "--hops", "2", "--out", "trained", "--json"],
     ["tune", "neighbor-labels", *data, "--out", "tuned"],
     ["train", "neighbor-labels", *data, "--unit", "group:3", "--out", "grouped"],
@@ -142,7 +148,8 @@ def run(root, *arguments):
 def test_the_page_adds_files_and_single_lines():
     """The method: a file, a line in a table, an entry of rules. The unit: a class, its import, an entry in each of three tables.
 
-    The event: two files, and a line for each. The kind of release: a class, and its words in two tables.
+    The event: two files, and a line for each. The kind of release: a class, and its words in two tables. The data set: a parser,
+    a row and a card.
     """
     assert [(name, table) for name, table, _ in blocks()] == [
         ("src/sfumato/central/_neighbor_labels.py", ""),
@@ -164,8 +171,11 @@ def test_the_page_adds_files_and_single_lines():
         ("src/sfumato/verify/_methods.py", "METHODS"),
         ("src/sfumato/audit/_promises.py", "_LEAVES"),
         ("src/sfumato/report/_everyday.py", "SEEN"),
+        ("src/sfumato/datasets/_karate.py", ""),
+        ("src/sfumato/datasets/_listing.py", "KNOWN"),
+        ("src/sfumato/datasets/_listing.py", "CARDS"),
     ]
-    assert [text.count("\n") for _, table, text in blocks() if table] == [1, 6, 1, 1, 1, 4, 1, 1, 1, 1, 5, 1, 1]
+    assert [text.count("\n") for _, table, text in blocks() if table] == [1, 6, 1, 1, 1, 4, 1, 1, 1, 1, 5, 1, 1, 1, 1]
 
 
 def test_everything_knows_the_method(copy):
@@ -174,6 +184,8 @@ def test_everything_knows_the_method(copy):
     shown = dict(part.split("\n", 1) for part in text.split("$ ")[1:])
     assert '"method": "neighbor-labels"' in text
     for command, words in {
+        "datasets": "karate",
+        "train label-messages": "(unit edge)",
         "--out trained": '"floor": {"mean"',
         "cite trained": "sajadmanesh2023gap",
         "verify grouped": "unit: most 3, name group, relation add-remove",

@@ -1,8 +1,10 @@
 """The list of named data sets: what is there is seen by its files, which are not opened."""
 
+from importlib import import_module
+
 import pytest
 
-from sfumato.datasets._listing import list_datasets
+from sfumato.datasets._listing import CARDS, GENERATED, KNOWN, list_datasets
 from sfumato.errors import DataError
 
 
@@ -20,3 +22,11 @@ def test_list_shows_what_is_there_without_loading(tmp_path):
     assert by_name["npz/extra"].num_nodes is None
     with pytest.raises(DataError, match="Expected data_dir to be a folder"):
         list_datasets(tmp_path / "absent")
+
+
+def test_every_data_set_has_a_card_and_every_card_a_reader_that_exists():
+    folders = {row.name.partition("/")[0] for row in KNOWN if row.name not in GENERATED}
+    assert folders == CARDS.keys()
+    for reader in filter(None, (card.reader for card in CARDS.values())):
+        module, _, name = reader.partition(":")
+        assert callable(getattr(import_module(f"sfumato.datasets.{module}"), name))

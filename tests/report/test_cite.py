@@ -8,6 +8,7 @@ from report_samples import certificate
 
 from sfumato.attacks._listing import ATTACKS
 from sfumato.catalog import CARDS
+from sfumato.datasets._listing import CARDS as DATASETS
 from sfumato.privacy.events import KINDS, GaussianEvent, PoissonGaussianEvent
 from sfumato.report import _cite as cite
 from sfumato.report._cite import citations, references
@@ -47,7 +48,7 @@ def test_reader_keeps_every_entry():
 
 def test_every_work_is_used_and_every_use_has_a_work():
     cards = [{name: one.citations for name, one in table.items()} for table in (CARDS, ATTACKS, KINDS)]
-    tables = (*cards, cite._ACCOUNTING, cite._DATASETS)
+    tables = (*cards, cite._ACCOUNTING, *(card.cites for card in DATASETS.values()))
     assert {key for table in tables for works in table.values() for key in works} == set(references())
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sfumato.errors import DataError
@@ -132,24 +133,59 @@ KNOWN = (
 )
 GENERATED = ("campus", "interests")
 """Data sets that need no files."""
-_MARKER_FILES = {
-    "facebook100": "facebook100/{}.mat",
-    "planetoid": "planetoid/ind.{}.graph",
-    "npz": "npz/{}.npz",
-    "musae": "musae/{}/*.json",
-    "lastfm_asia": "lastfm_asia/lastfm_asia_edges.csv",
-    "directed": "directed/{}.*",
-    "elliptic": "elliptic/elliptic_txs_features.csv",
-    "flickr": "flickr/adj_full.npz",
-    "reddit": "reddit/reddit_graph.npz",
-    "amazon": "amazon/raw/edge.csv.gz",
-    "text": "text/{}/*",
-    "mnist": "mnist/*",
-    "fashion_mnist": "fashion_mnist/*",
-    "cifar10": "cifar10/test_batch",
-    "svhn": "svhn/test_32x32.mat",
-    "orl_faces": "orl_faces/s1/*",
+
+
+@dataclass(frozen=True)
+class DatasetCard:
+    """What is known of the data sets in one folder; a name is a folder, and in most folders a slash and an item.
+
+    ``marker`` is a file under the folder that shows that an item, ``{}``, is there. ``reader`` is the module and function of this
+    package that makes a graph of folder and item. ``cites`` has keys of ``references.bib`` by item, and ``split`` lists the items
+    with published roles; "" stands for every other item. Classes of fewer than ``min_class_size`` nodes are left out.
+    """
+
+    marker: str
+    reader: str = ""
+    cites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    split: tuple[str, ...] = ()
+    min_class_size: int = 0
+
+
+CARDS: Mapping[str, DatasetCard] = {
+    "facebook100": DatasetCard("{}.mat", cites={"": ("traud2012social",)}, min_class_size=1000),
+    "planetoid": DatasetCard(
+        "ind.{}.graph", "_parsers:planetoid", {"": ("sen2008collective", "yang2016revisiting")}, split=("",)
+    ),
+    "npz": DatasetCard("{}.npz", "_parsers:npz", {"cora_ml": ("bojchevski2018deep",), "": ("shchur2018pitfalls",)}),
+    "musae": DatasetCard("{}/*.json", "_parsers:musae", {"": ("rozemberczki2021multiscale",)}),
+    "lastfm_asia": DatasetCard(
+        "lastfm_asia_edges.csv", "_parsers:lastfm_asia", {"": ("rozemberczki2020characteristic",)}
+    ),
+    "directed": DatasetCard(
+        "{}.*", "_parsers:directed", {"email-Eu-core": ("yin2017local",), "polblogs": ("adamic2005political",)}
+    ),
+    "elliptic": DatasetCard("elliptic_txs_features.csv", "_large_parsers:elliptic"),
+    "flickr": DatasetCard("adj_full.npz", "_large_parsers:flickr", split=("",)),
+    "reddit": DatasetCard("reddit_graph.npz", "_large_parsers:reddit", min_class_size=10_000),
+    "amazon": DatasetCard("raw/edge.csv.gz", "_large_parsers:amazon", min_class_size=100_000),
+    "text": DatasetCard("{}/*", cites={"cora_cane": ("tu2017cane",)}, split=("reddit",)),
+    "mnist": DatasetCard("*"),
+    "fashion_mnist": DatasetCard("*"),
+    "cifar10": DatasetCard("test_batch"),
+    "svhn": DatasetCard("test_32x32.mat"),
+    "orl_faces": DatasetCard("s1/*"),
 }
+
+
+def card_of(name: str) -> tuple[DatasetCard | None, str]:
+    """Return the card of a data set's folder, None of a name that no card can have, and its item.
+
+    >>> card_of("planetoid/cora")[1], card_of("campus")
+    ('cora', (None, ''))
+    """
+    folder, slash, item = name.partition("/")
+    single = folder in {row.name for row in KNOWN}
+    return (None if single == bool(slash) else CARDS.get(folder)), item
 
 
 def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
@@ -177,6 +213,6 @@ def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
 
 
 def _is_present(root: Path, name: str) -> bool:
-    family, _, item = name.partition("/")
+    card, item = card_of(name)
     wanted = "*" if name == f"facebook100/{EVERY_SCHOOL}" else item
-    return name in GENERATED or any(root.glob(_MARKER_FILES[family].format(wanted)))
+    return card is None or any((root / name.partition("/")[0]).glob(card.marker.format(wanted)))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato._validate import check_choice, check_int, fail, nearest
-from sfumato.datasets import _large_parsers, _parsers, _text_parsers
+from sfumato.datasets import _text_parsers
 from sfumato.datasets._facebook import facebook100
-from sfumato.datasets._listing import EVERY_SCHOOL, GENERATED, KNOWN
+from sfumato.datasets._listing import EVERY_SCHOOL, GENERATED, KNOWN, card_of
+from sfumato.datasets._parsers import require_nodes
 from sfumato.datasets.images import IMAGE_DATASETS, from_folder, load_images
 from sfumato.errors import DataError, InputError
 from sfumato.graph._subgraph import induced
@@ -26,22 +27,7 @@ if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
     from sfumato.text._documents import Documents, Report
 
-_FACEBOOK_MIN_CLASS_SIZE = 1000
 _SMALL_SCHOOLS = ("Caltech36", "Haverford76", "Reed98", "Simmons81")
-_MIN_CLASS_SIZES = {"reddit": 10_000, "amazon": 100_000}
-_FAMILIES: dict[str, Callable[[Path, str], Graph]] = {
-    "planetoid": _parsers.planetoid,
-    "npz": _parsers.npz,
-    "musae": _parsers.musae,
-    "lastfm_asia": _parsers.lastfm_asia,
-    "directed": _parsers.directed,
-    "elliptic": _large_parsers.elliptic,
-    "flickr": _large_parsers.flickr,
-    "reddit": _large_parsers.reddit,
-    "amazon": _large_parsers.amazon,
-}
-_SINGLE = ("lastfm_asia", "elliptic", "flickr", "reddit", "amazon")
-_SPLIT = ("text/reddit", "flickr")
 _DRAWN_SPLIT = "75/10/15"
 _NAMES = tuple(row.name for row in KNOWN)
 
@@ -116,7 +102,8 @@ def load_dataset(
         return _images(name, data_dir, min_class_size, split, image_size)
     if image_size is not None:
         raise fail("image_size", image_size, f"to be None for {name}", "It holds no images of files.")
-    if split is not None and family != "planetoid" and name not in _SPLIT:
+    card, _ = card_of(name)
+    if split is not None and not (card and {item, ""} & {*card.split}):
         remedy = "Only planetoid/, text/reddit, flickr and images have one: use with_split()."
         raise fail("split", split, f"to be None for {name}", remedy)
     if text_features is not None and family != "text":
@@ -136,7 +123,10 @@ def load_dataset(
             if text_features is not None:
                 graph = with_texts(graph, _documents(name, documents).of(rows), text_features, report)
         else:
-            graph = _of_large_classes(_FAMILIES[family](folder, item), least)[0]
+            assert card is not None  # _folder refuses other names
+            module, _, reader = card.reader.partition(":")
+            read = getattr(import_module(f"sfumato.datasets.{module}"), reader)
+            graph = _of_large_classes(read(folder, item), least)[0]
     except DataError as error:
         hint = "" if name in _NAMES else nearest(name, _NAMES)
         raise DataError(f"Cannot load {name}: {error} {hint}".rstrip()) from error
@@ -159,10 +149,8 @@ def default_min_class_size(name: str) -> int:
     >>> default_min_class_size("facebook100/Berkeley13"), default_min_class_size("planetoid/cora")
     (1000, 0)
     """
-    family, _, item = name.partition("/")
-    if family == "facebook100" and item not in (EVERY_SCHOOL, *_SMALL_SCHOOLS):
-        return _FACEBOOK_MIN_CLASS_SIZE
-    return _MIN_CLASS_SIZES.get(name, 0)
+    card, item = card_of(name)
+    return 0 if card is None or item in (EVERY_SCHOOL, *_SMALL_SCHOOLS) else card.min_class_size
 
 
 def _is_folder(name: str) -> bool:
@@ -191,8 +179,7 @@ def _images(
 
 
 def _folder(name: str, family: str, item: str, data_dir: str | Path | None) -> Path:
-    known = family in ("facebook100", "text") or family in _FAMILIES
-    if not known or not re.fullmatch("" if family in _SINGLE else r"\w[\w.-]*", item):
+    if card_of(name)[0] is None or not re.fullmatch(r"\w[\w.-]*" if "/" in name else "", item):
         raise fail(
             "dataset", name, "to be a name such as campus, facebook100/Berkeley13 or planetoid/cora, or a folder of images",
             f"{nearest(name, _NAMES)} `sfumato datasets` lists all of them.".lstrip(),
@@ -216,7 +203,7 @@ def _of_large_classes(graph: Graph, min_class_size: int) -> tuple[Graph, NDArray
     labelled = graph.y >= 0
     large = np.bincount(graph.y[labelled], minlength=graph.num_classes) >= min_class_size
     keep = ~labelled | large[graph.y]
-    _parsers.require_nodes(keep & labelled, min_class_size)
+    require_nodes(keep & labelled, min_class_size)
     if large.all():
         return graph, every
     part = induced(graph, every[keep])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.catalog import CARDS
+from sfumato.datasets._listing import card_of
 from sfumato.privacy.events import KINDS
 
 _SOFTWARE = """@misc{sfumato,
@@ -23,18 +24,6 @@ _ACCOUNTING: dict[str, tuple[str, ...]] = {
     "renyi": ("mironov2017renyi", "canonne2020discrete"),
     "sum": (),
     "none": (),
-}
-# The first name that a data set's own name starts with.
-_DATASETS: dict[str, tuple[str, ...]] = {
-    "facebook100/": ("traud2012social",),
-    "planetoid/": ("sen2008collective", "yang2016revisiting"),
-    "npz/cora_ml": ("bojchevski2018deep",),
-    "npz/": ("shchur2018pitfalls",),
-    "musae/": ("rozemberczki2021multiscale",),
-    "lastfm_asia": ("rozemberczki2020characteristic",),
-    "directed/email-Eu-core": ("yin2017local",),
-    "directed/polblogs": ("adamic2005political",),
-    "text/cora_cane": ("tu2017cane",),
 }
 
 
@@ -71,7 +60,8 @@ def _used(certificate: Mapping[str, Any], dataset: str) -> Iterator[str]:
         yield from _event(release["event"])
     if certificate["releases"]:
         yield from _ACCOUNTING.get(certificate["accounting"]["method"], ())
-    yield from next((keys for start, keys in _DATASETS.items() if dataset.startswith(start)), ())
+    card, item = card_of(dataset)
+    yield from card.cites.get(item, card.cites.get("", ())) if card else ()
 
 
 def _event(event: Mapping[str, Any]) -> Iterator[str]:
