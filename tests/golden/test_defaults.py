@@ -43,6 +43,7 @@ EXAMPLES = (
     SelectionEvent(((PureEvent(1.0),),), "geometric", 4.0), sfumato.Budget(1.0, 1e-6), sfumato.EdgeLevel(directed=False),
     sfumato.NodeLevel(), sfumato.RecordLevel(), sfumato.ClassLevel(), sfumato.SubclassLevel(5),
 )  # fmt: skip
+TABLES = {"METHODS"}  # compared with the methods themselves, in tests/contracts/test_rules.py
 IN_WORDS = {"summary", "citations", "title", "defaults", "options", "words"}  # said elsewhere, or tested there
 
 
@@ -89,7 +90,12 @@ def constants(path):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         value = getattr(node, "value", None)
         numbers = value and [one for one in ast.walk(value) if isinstance(getattr(one, "value", None), int | float)]
-        if numbers and isinstance(target, ast.Name | ast.Tuple) and ast.unparse(target).isupper():
+        if (
+            numbers
+            and isinstance(target, ast.Name | ast.Tuple)
+            and ast.unparse(target).isupper()
+            and ast.unparse(target) not in TABLES
+        ):
             found[ast.unparse(target)] = ast.unparse(value)
     return found
 

@@ -29,11 +29,9 @@ class Bounded:
     symmetric: ClassVar[bool] = True
 
     def span(self, log_tail: float) -> tuple[float, float]:
-        """Return the losses outside of which little mass lies."""
         return -self.epsilon, self.epsilon
 
     def masses(self, edges: Array, log_tail: float) -> tuple[Array, Array]:
-        """Return the masses of P and Q between ``edges``."""
         ends = np.concatenate([[-self.epsilon], np.clip(edges, -self.epsilon, self.epsilon), [self.epsilon]])
         width = -np.expm1(-np.diff(ends) / 2)
         upper = self.slope * np.exp((ends[1:] - self.epsilon) / 2) * width
@@ -44,7 +42,6 @@ class Bounded:
         return upper, lower
 
     def renyi(self, orders: Array) -> Array:
-        """Return the Renyi divergences."""
         logs = [math.log(mass) + (orders - 1) * loss for loss, mass in self.atoms if mass > 0]
         if self.slope > 0:
             rate = orders - 0.5
@@ -55,13 +52,11 @@ class Bounded:
         return least
 
     def spread(self) -> float:
-        """Return the deviation of the loss where epsilon is small."""
         atoms = sum(mass * loss * loss for loss, mass in self.atoms)
         sloping = self.slope * -math.expm1(-self.epsilon) * self.epsilon * self.epsilon / 3
         return math.sqrt(min(atoms + sloping, 2 * self.rho))
 
     def all_drawn(self) -> tuple[float, float]:
-        """Return (mu, epsilon) of a pair that dominates."""
         return 0.0, self.epsilon
 
 

@@ -119,7 +119,6 @@ class Mixture:
         return -math.expm1(self.occurrences * math.log1p(-self.sampling_prob))
 
     def span(self, log_tail: float) -> tuple[float, float]:
-        """Return the losses outside of which little mass lies."""
         weights = binomial(self.occurrences, self.sampling_prob, log_tail)
         z, reach = self.noise_multiplier, _reach(log_tail)
         high = max(reach, _quantile(weights.values / z, weights.probs, log_tail))
@@ -129,7 +128,6 @@ class Mixture:
         return low_loss, high_loss
 
     def masses(self, edges: Array, log_tail: float) -> tuple[Array, Array]:
-        """Return the masses of P and Q between ``edges``."""
         weights = binomial(self.occurrences, self.sampling_prob, log_tail)
         z = self.noise_multiplier
         points = z * self._invert(edges, weights)
@@ -162,7 +160,6 @@ class Mixture:
         return np.maximum.accumulate(v)
 
     def renyi(self, orders: Array) -> Array:
-        """Return the Renyi divergences."""
         z, (values, probs, _) = self.noise_multiplier, binomial(self.occurrences, self.sampling_prob, _REACHED)
         scale = z / float(np.diff(values).max(initial=1.0))
         hidden = _renyi.mixtures((values / z, probs), (np.zeros(1), np.ones(1)), scale, orders)
@@ -170,13 +167,11 @@ class Mixture:
         return result if values[-1] == self.occurrences else _renyi.add_rest(result, self.occurrences / z, orders)
 
     def spread(self) -> float:
-        """Return about the standard deviation of the loss."""
         z, mean = self.noise_multiplier, self.occurrences * self.sampling_prob
         second = mean * (1 - self.sampling_prob) + mean**2
         return min(mean * math.sqrt(math.expm1(min(z**-2, 99.0))), math.sqrt(second) / z, self.occurrences / z)
 
     def all_drawn(self) -> tuple[float, float]:
-        """Return (mu, epsilon) of a pair that dominates."""
         return self.occurrences / self.noise_multiplier, 0.0
 
 
@@ -202,14 +197,12 @@ class Swapped:
     symmetric: ClassVar[bool] = True
 
     def span(self, log_tail: float) -> tuple[float, float]:
-        """Return the losses outside of which little mass lies."""
         q, z = self.sampling_prob, self.noise_multiplier
         farthest = _quantile(np.array([0, 1 / z]), np.array([1 - q, q]), log_tail)
         high, low = (np.logaddexp(math.log1p(-q), math.log(q) + (x - 0.5 / z) / z) for x in (farthest, -farthest))
         return float(low - high), float(high - low)
 
     def masses(self, edges: Array, log_tail: float) -> tuple[Array, Array]:
-        """Return the masses of P and Q between ``edges``."""
         q, z = self.sampling_prob, self.noise_multiplier
         half = np.abs(edges) / 2
         with np.errstate(divide="ignore"):
@@ -221,7 +214,6 @@ class Swapped:
         return upper, (1 - q) * still + q * _normal_cells(points + 1 / z)
 
     def renyi(self, orders: Array) -> Array:
-        """Return the Renyi divergences."""
         q, z = self.sampling_prob, self.noise_multiplier
         probs = np.array([1 - q, q])
         exact = _renyi.mixtures((np.array([0, 1 / z]), probs), (np.array([0, -1 / z]), probs), z, orders)
@@ -229,11 +221,9 @@ class Swapped:
         return least
 
     def spread(self) -> float:
-        """Return about the standard deviation of the loss."""
         return 2 * Mixture(self.sampling_prob, 1, self.noise_multiplier).spread()
 
     def all_drawn(self) -> tuple[float, float]:
-        """Return (mu, epsilon) of a pair that dominates."""
         return 2 / self.noise_multiplier, 0.0
 
 
@@ -255,7 +245,6 @@ class Revealed:
         return binomial(self.occurrences, self.sampling_prob, log_tail)
 
     def span(self, log_tail: float) -> tuple[float, float]:
-        """Return the losses outside of which little mass lies."""
         weights = self._weights(log_tail)
         low, high = 0.0, 0.0
         for value, prob in zip(weights.values, weights.probs, strict=True):
@@ -265,7 +254,6 @@ class Revealed:
         return low, high
 
     def masses(self, edges: Array, log_tail: float) -> tuple[Array, Array]:
-        """Return the masses of P and Q between ``edges``."""
         weights = self._weights(log_tail)
         upper, lower = np.zeros(len(edges) + 1), np.zeros(len(edges) + 1)
         for value, prob in zip(weights.values, weights.probs, strict=True):
@@ -280,16 +268,13 @@ class Revealed:
         return upper, lower
 
     def renyi(self, orders: Array) -> Array:
-        """Return the Renyi divergences."""
         values, probs, _ = self._weights(_REACHED)
         result = _renyi.revealed(values * self.mu, probs, orders)
         return result if values[-1] == self.occurrences else _renyi.add_rest(result, self.occurrences * self.mu, orders)
 
     def spread(self) -> float:
-        """Return about the standard deviation of the loss."""
         mean = self.occurrences * self.sampling_prob
         return self.mu * math.sqrt(mean * (1 - self.sampling_prob) + mean**2)
 
     def all_drawn(self) -> tuple[float, float]:
-        """Return (mu, epsilon) of a pair that dominates."""
         return self.occurrences * self.mu, 0.0

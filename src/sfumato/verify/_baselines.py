@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ._central import OWN, Central, Sizes, no_arc_change, sizes
 from ._kinds import Planned, Weights
+from ._rules import OWN, Rules, Sizes, sizes
 from ._splits import split_faults
-from ._units import public_parts
+from ._units import no_arc_change, public_parts
 
 if TYPE_CHECKING:
     from ._rules import Audience, Certificate, Tensors
@@ -26,7 +26,7 @@ _SCALE_STEPS = 50
 _CENTER_SHARE, _SCALE_SHARE = 0.02, 0.03
 
 
-class Linear(Central):
+class Linear(Rules):
     """The rules of method linear: a center of features, where their matrix may be dense, logistic regression, and a scale.
 
     ``scaled`` says that a method has a scale. Runs that were made before it was there have none.

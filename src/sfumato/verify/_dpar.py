@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ._central import OWN, Central, Sizes, no_arc_change
 from ._kinds import Planned, Shape, Values, type_faults
 from ._layers import two_layers
-from ._regular import Known
+from ._rules import OWN, Known, Rules, Sizes
+from ._units import no_arc_change
 
 if TYPE_CHECKING:
     from ._rules import Certificate
@@ -55,7 +55,7 @@ class PageRankRows(Planned):
                     yield f"{part}: holds rows that are not in ascending order, each node once"
 
 
-class DPAR(Central):
+class DPAR(Rules):
     """The rules of method dpar: rows where the mechanism has noise, and two linear layers."""
 
     settings: ClassVar = {

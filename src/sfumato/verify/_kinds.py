@@ -43,6 +43,7 @@ class Planned:
     """
 
     seen_by: ClassVar[str] = "anyone"
+    stored: ClassVar[bool] = True
     name: str
     shape: Shape
     affected: int | None
@@ -77,11 +78,11 @@ class Planned:
 
     def tensors(self, release: Values) -> dict[str, Shape]:
         """Return the tensors of ``releases.safetensors`` that hold the release, with the shapes that were charged."""
-        return {self.name: release["shape"]}
+        return {self.name: release["shape"]} if self.stored else {}
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
         """Yield a problem for values that the mechanism cannot release; shapes were checked before."""
-        yield from type_faults(self.name, stored[self.name], "I64")
+        yield from type_faults(self.name, stored[self.name], "I64") if self.stored else ()
 
 
 def type_faults(name: str, stored: Stored, dtype: str) -> Iterator[str]:
@@ -107,6 +108,7 @@ class Network(Planned):
         occurrences: the most terms that a record reaches, charged as repeated Gaussian releases; None where it is one example.
     """
 
+    stored: ClassVar[bool] = False
     sampling_prob: float = 1.0
     steps: int = 1
     occurrences: int | None = None
@@ -125,14 +127,6 @@ class Network(Planned):
             if event[key] != value:
                 yield f"{where}event.{key}: expected {value:.9g}, as settings and public facts say, got {event[key]:.9g}"
 
-    def tensors(self, release: Values) -> dict[str, Shape]:
-        """Return nothing: the weights are not in ``releases.safetensors``."""
-        return {}
-
-    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield nothing: weights are checked with the model."""
-        yield from ()
-
 
 @dataclass(frozen=True)
 class Replaced(Network):
@@ -149,13 +143,7 @@ class Replaced(Network):
 class Weights(Planned):
     """Numbers that one Gaussian release gave. They are in ``model.safetensors``."""
 
-    def tensors(self, release: Values) -> dict[str, Shape]:
-        """Return nothing: the numbers are not in ``releases.safetensors``."""
-        return {}
-
-    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield nothing: weights are checked with the model."""
-        yield from ()
+    stored: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -163,14 +151,7 @@ class OwnRows(Matrix):
     """Rows that are each for their own node alone. They stand beside ``release/`` and not in it (``own_rows.py``)."""
 
     seen_by: ClassVar[str] = "the node itself"
-
-    def tensors(self, release: Values) -> dict[str, Shape]:
-        """Return nothing: the rows are not in ``releases.safetensors``."""
-        return {}
-
-    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield nothing: the rows are checked where they stand."""
-        yield from ()
+    stored: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

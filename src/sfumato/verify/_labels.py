@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from ._baselines import of_graph_free, tree_faults
-from ._central import OF_HOPS, OWN, Central, Sizes, sizes
 from ._kinds import Matrix
+from ._rules import OF_HOPS, OWN, Rules, Sizes, sizes
 from ._units import public_parts
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _WIDTH = 64  # of the graph-free network
 _WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0)  # of the second hop
 
 
-class LabelMessages(Central):
+class LabelMessages(Rules):
     """The rules of method label-messages: counts or sums of neighbors' labels, and logistic regression on them.
 
     Where labels are public, counts have Laplace noise: an edge changes one row, in one of two parts, by one message.

@@ -8,10 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._central import Sizes
     from ._kinds import Planned
-    from ._regular import Known
-    from ._rules import Tensors
+    from ._rules import Known, Sizes, Tensors
 
 CENTROIDS = "cells.centroids"
 _FIXED = ("network.edges.", "network.places.")

@@ -17,8 +17,7 @@ from ._kinds import Form, Planned, Reports, Values, type_faults
 from ._reports import SENT, least_epsilon
 
 if TYPE_CHECKING:
-    from ._regular import Known
-    from ._rules import Certificate, Tensors
+    from ._rules import Certificate, Known, Tensors
     from ._tensors import Stored
 
 DEGREES, LINKS = "degree-reports", "link-reports"

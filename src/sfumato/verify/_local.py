@@ -13,8 +13,7 @@ from ._kinds import Planned, Reports
 from ._reports import FEATURES, LABELS, SENT, feature_form, label_form, report_faults
 
 if TYPE_CHECKING:
-    from ._regular import Known
-    from ._rules import Tensors
+    from ._rules import Known, Tensors
 
 _COLUMNS, _HEADS = 256, 4
 SEEN_WITH_LINKS = ["codes of nodes (if every link may be known)", "scores of all pairs (if every link may be known)"]

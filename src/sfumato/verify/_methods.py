@@ -6,13 +6,12 @@ Part of the verifier: it needs NumPy and the standard library.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _links as links
 from . import _local as local
 from . import _perturbed as perturbed
 from ._baselines import OF_EDGES, OF_RECORDS, of_graph_free, tree_faults
-from ._central import OF_HOPS, OWN, TRAINING, no_arc_change
 from ._kinds import Matrix, Replaced
 from ._layers import (
     coefficients,
@@ -26,11 +25,9 @@ from ._layers import (
     progap_layers,
     two_layers,
 )
-from ._regular import Known, Regular
 from ._reports import QUESTIONS, SENT
-
-if TYPE_CHECKING:
-    from ._rules import Rules
+from ._rules import OF_HOPS, OWN, TRAINING, Known, Rules
+from ._units import no_arc_change
 
 _BOTH = ("multilabel", "number")
 _SUMS = ["noisy aggregates", "weights"]
@@ -77,8 +74,8 @@ def _of_subclasses(v: Known) -> list[str]:
     return [clusters] * v.kmeans + [fitted] * (v.public_rows > 0)
 
 
-METHODS: dict[str, str | Regular] = {
-    "gap": Regular(
+METHODS: dict[str, str | Rules] = {
+    "gap": Rules(
         settings={**TRAINING, "num_hops": "count or null up to 1000", "encoder": "flag"},
         optional={"combine": "one of sum, attention"},
         audience={"edge": OF_HOPS, "node": _seen(_SUMS, OWN, _NEVER, "encodings of single nodes (hop 0)")},
@@ -87,13 +84,13 @@ METHODS: dict[str, str | Regular] = {
         columns=lambda v: v.width if v.encoder else v.num_features,
         layers=gap_layers,
     ),
-    "progap": Regular(
+    "progap": Rules(
         settings={**TRAINING, "depth": "count or null up to 100", "base_layers": "count or null up to 10", "layerwise": "flag"},
         audience={"edge": OF_HOPS, "node": _seen(_SUMS, OWN, _NEVER, "embeddings of single nodes that read their features")},
         inductive=True, reads_weights=True, targets=_BOTH, epochs=5,
         hops=progap_hops, layers=progap_layers, order=in_turns,
     ),
-    "lpgnet": Regular(
+    "lpgnet": Rules(
         settings={**TRAINING, "num_hops": "count up to 1000"},
         audience={"edge": OF_HOPS},
         releases=lambda v: [
@@ -103,12 +100,12 @@ METHODS: dict[str, str | Regular] = {
         demands=((lambda v: len({one["event"].get("epsilon") for one in v.certificate["releases"]}) < 2,
                   "releases: expected the same epsilon at every stage"),),
     ),
-    "edgerand": Regular(settings={**perturbed.SETTINGS, "asymmetric": "flag"}, **perturbed.RULES),
-    "lapgraph": Regular(settings=perturbed.SETTINGS, **perturbed.RULES),
+    "edgerand": Rules(settings={**perturbed.SETTINGS, "asymmetric": "flag"}, **perturbed.RULES),
+    "lapgraph": Rules(settings=perturbed.SETTINGS, **perturbed.RULES),
     "label-messages": "labels:LabelMessages",
     "piloted-messages": "piloted:PilotedMessages",
     "promised-messages": "promised:PromisedMessages",
-    "link-messages": Regular(
+    "link-messages": Rules(
         settings={"learner_share": "part"},
         audience={"edge": _seen(["noisy aggregates", "weights", "scores of all pairs"], [], _NEVER)},
         scores_pairs=True,
@@ -117,7 +114,7 @@ METHODS: dict[str, str | Regular] = {
         demands=((lambda v: not v.unit.get("directed"),
                   "unit.directed: expected false, links of method link-messages have no direction"),),
     ),
-    "mlp": Regular(
+    "mlp": Rules(
         settings=TRAINING,
         audience={"edge": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS},
         reads_links=False, targets=_BOTH,
@@ -125,20 +122,20 @@ METHODS: dict[str, str | Regular] = {
             {"layers.0": (v.width, v.num_features), "layers.1": (v.num_classes, v.width)}, {"norms.0": v.width})},
     ),
     "linear": "baselines:Linear",
-    "scattering": Regular(
+    "scattering": Rules(
         settings={**{name: kind for name, kind in TRAINING.items() if name != "width"}, "epochs": "count"},
         audience={"node": OF_RECORDS, "record": OF_RECORDS},
         reads_links=False,
         layers=lambda v: {"head": ({"": (v.num_classes, coefficients(v))}, {})},
         demands=((coefficients, "public_facts.image_shape: method scattering learns from images of at least 8 x 8 pixels"),),
     ),
-    "sage": Regular(settings=_FITTED, targets=_BOTH),
-    "reference": Regular(settings=_FITTED, targets=_BOTH),
-    "graph-free": Regular(
+    "sage": Rules(settings=_FITTED, targets=_BOTH),
+    "reference": Rules(settings=_FITTED, targets=_BOTH),
+    "graph-free": Rules(
         settings=_FITTED, audience={"edge": OF_EDGES}, reads_links=False, weights=tree_faults,
         tensors=lambda v, found: of_graph_free(v.certificate, v.width, found),
     ),
-    "graph-split": Regular(
+    "graph-split": Rules(
         settings={
             "num_groups": "count up to 536870912", "batch_size": "count", "steps": "count", "learning_rate": "positive up to 100",
             "optimizer": "one of adam, sgd", "width": "count", "dropout": "fraction", "second_hop": "flag",
@@ -148,7 +145,7 @@ METHODS: dict[str, str | Regular] = {
         layers=two_layers, demands=(_CLIP,),
         sgd=lambda v: (min(v.batch_size, v.num_groups) / v.num_groups, v.steps),
     ),
-    "dpgnn": Regular(
+    "dpgnn": Rules(
         settings={**TRAINING, "num_layers": "count up to 8", "max_arcs": "count", "max_in_arcs": "count",
                   "inference": "one of own, noised"},
         audience={"node": _seen(_SUMS, OWN, _NEVER)},
@@ -164,8 +161,8 @@ METHODS: dict[str, str | Regular] = {
         ),
     ),
     "dpar": "dpar:DPAR",
-    "class-dp": Regular(settings=_OF_CELLS, audience={"class": OF_RECORDS}, **_CELLS),
-    "subclass-dp": Regular(**{
+    "class-dp": Rules(settings=_OF_CELLS, audience={"class": OF_RECORDS}, **_CELLS),
+    "subclass-dp": Rules(**{
         **_CELLS,
         "settings": {**_OF_CELLS, "public_rows": "index", "kmeans": "flag"},
         "audience": {"subclass": OF_RECORDS},
@@ -184,19 +181,19 @@ METHODS: dict[str, str | Regular] = {
              "unit.cells: expected a multiple of {v.num_classes}, the number of classes"),
         ),
     }),
-    "cnn": Regular(
+    "cnn": Rules(
         settings={**_PIXELS, "steps": "count", "batch_size": "count"}, audience={"record": OF_RECORDS}, **_IMAGES,
         sgd=lambda v: (min(v.batch_size, max(v.num_train, 1)) / max(v.num_train, 1), v.steps),
     ),
-    "label-only": Regular(
+    "label-only": Rules(
         settings={**QUESTIONS, "form": "one of heat-kernel, propagation"}, **local.RULES,
         tensors=lambda v, _: {"probabilities": [v.num_nodes, v.num_classes]},
     ),
-    "hybrid": Regular(  # weighs three smoothings and, if features are there, two networks
+    "hybrid": Rules(  # weighs three smoothings and, if features are there, two networks
         settings=QUESTIONS, **local.RULES,
         tensors=lambda v, _: {"probabilities": [v.num_nodes, v.num_classes], "exponents": [3 if v.epsilon_x == 0 else 5]},
     ),
-    "lpgnn": Regular(
+    "lpgnn": Rules(
         settings={
             **QUESTIONS,
             "steps_x": "index", "steps_y": "index", "backbone": "one of sage, gcn, gat, mlp",
@@ -207,7 +204,7 @@ METHODS: dict[str, str | Regular] = {
         },
         **local.RULES, tensors=local.of_lpgnn,
     ),
-    "pgc-links": Regular(**{
+    "pgc-links": Rules(**{
         **local.RULES,
         "settings": {**QUESTIONS, "learning_rate": "positive up to 10", "weight_decay": "amount", "max_epochs": "count"},
         "audience": {"local": {**SENT, "anyone": ["reports", *local.SEEN_WITH_LINKS]}},
@@ -222,9 +219,9 @@ METHODS: dict[str, str | Regular] = {
             (lambda v: not v.num_classes, "public_facts.num_classes: expected 0, since method pgc-links reads no label"),
         ),
     }),
-    "blink": Regular(**links.RULES),
+    "blink": Rules(**links.RULES),
     "pate": "pate:PATE",
-    "set-calibration": Regular(  # a record is in one bin; if it is replaced, it may leave one for another
+    "set-calibration": Rules(  # a record is in one bin; if it is replaced, it may leave one for another
         settings={"bins": "count"},
         audience={"node": _seen(["noisy counts of validation nodes"], OWN, "counts before noise")},
         inductive=True, reads_links=False,
@@ -246,7 +243,7 @@ def rules_of(method: str) -> Rules | None:
     (True, None)
     """
     found = METHODS.get(method)
-    if found is None or isinstance(found, Regular):
+    if found is None or isinstance(found, Rules):
         return found
     file, name = found.split(":")
     rules: type[Rules] = getattr(import_module(f"._{file}", __package__), name)

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._kinds import EdgeSet, Matrix, Planned
 
 if TYPE_CHECKING:
-    from ._central import Sizes
-    from ._regular import Known
-    from ._rules import Audience
+    from ._rules import Audience, Known, Sizes
     from ._tensors import Stored
 
 SETTINGS = {

@@ -8,10 +8,11 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from ._baselines import center, center_tensors, lacks
-from ._central import OWN, no_arc_change, sizes
 from ._kinds import Matrix, Network, Weights
 from ._labels import LabelMessages
+from ._rules import OWN, sizes
 from ._splits import split_faults
+from ._units import no_arc_change
 
 if TYPE_CHECKING:
     from ._kinds import Planned

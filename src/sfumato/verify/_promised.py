@@ -8,8 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from ._baselines import Linear, is_centered
-from ._central import OWN
 from ._kinds import Matrix, OwnRows
+from ._rules import OWN
 from ._splits import split_faults
 
 if TYPE_CHECKING:

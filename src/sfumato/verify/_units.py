@@ -66,6 +66,11 @@ def owns_arcs(certificate: Certificate) -> bool:
     return bool(certificate["unit"].get("arcs") == "owned")
 
 
+def no_arc_change(certificate: Certificate) -> float | None:
+    """Return the ``arc_change`` of a release that reads no arcs: 0 under owned arcs, else None."""
+    return 0.0 if owns_arcs(certificate) else None
+
+
 def public_parts(certificate: Certificate) -> tuple[str, ...]:
     """Return which of features, labels and arcs the unit leaves unprotected.
 
