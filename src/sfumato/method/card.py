@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_OWN_PREDICTIONS = "predictions that read the node's own features (joint DP)"
-
 
 @dataclass(frozen=True)
 class CardHead:

@@ -11,6 +11,8 @@ Trust = Literal["curator", "local", "link"]
 Partition = Literal["directions", "centroids", "declared"]
 EDGE_PUBLIC = ("node_ids", "roles", "features", "labels")
 """What may be read freely where arcs alone are protected."""
+INFERRED = "A node's label may still be inferred from what other nodes' records say about it."
+OTHER_END = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
 _OWN_PREDICTIONS = "predictions that read the node's own features (joint DP)"
 
 

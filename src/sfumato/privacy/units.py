@@ -18,7 +18,7 @@ from sfumato._validate import check_choice, check_int, fail
 from sfumato.errors import InputError
 from sfumato.privacy._class_units import ClassLevel as ClassLevel
 from sfumato.privacy._class_units import SubclassLevel as SubclassLevel
-from sfumato.privacy._unit import EDGE_PUBLIC
+from sfumato.privacy._unit import EDGE_PUBLIC, INFERRED, OTHER_END
 from sfumato.privacy._unit import Declared as Declared
 from sfumato.privacy._unit import Unit as Unit
 from sfumato.privacy._user_units import LinkLevel as LinkLevel
@@ -194,9 +194,7 @@ class NodeLevel(Unit):
 
     def caveats(self, directed: bool) -> list[str]:
         """Say what the records of other nodes still reveal about a node."""
-        inferred = "A node's label may still be inferred from what other nodes' records say about it."
-        other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
-        return [inferred] if directed or self.arcs == "incident" else [inferred, other_end]
+        return [INFERRED] if directed or self.arcs == "incident" else [INFERRED, OTHER_END]
 
 
 @dataclass(frozen=True)

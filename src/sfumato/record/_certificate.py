@@ -21,13 +21,18 @@ from sfumato.record import _arrivals as arrivals
 from sfumato.record import _collected as collected
 from sfumato.record import _deployment as deployment
 from sfumato.record._prices import MOST, prices
-from sfumato.record._shown import ShownCertificate, delta_up, factor_words
+from sfumato.record._shown import NO_PRIVACY, ShownCertificate, delta_up, factor_words, origin_words
 from sfumato.record._shown import round_up as round_up
 from sfumato.record.ledger import Ledger, Release, canonical_json
 
 FORMAT = 3
 MOST_ORIGINS = 16
 """Most runs that weights may come from, one after another."""
+SAME_BITS = (
+    "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. Sums over "
+    "examples are exact."
+)
+_EVALUATED = "Evaluation: accuracies, curves and controls read true labels and are not protected."
 FIXED: Mapping[str, Any] = {
     "trust_model": "trusted curator",
     "adversary": "Anyone who reads everything shown to anyone, knows every other record, the code and the settings, and "
@@ -43,7 +48,7 @@ FIXED: Mapping[str, Any] = {
         "Floating point: noise is whole numbers added to whole numbers, so the spacing of floats reveals nothing.",
         "Time and memory: running time, memory use, file sizes and power draw are not protected.",
         "Messages: whether a run stops, its errors and its logs are not protected.",
-        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+        _EVALUATED,
     ],
     "data_collection": "Not covered: how the data was collected, stored and accessed before and beside this run.",
 }
@@ -63,7 +68,7 @@ LOCAL: Mapping[str, Any] = {
         "Floating point: reports are whole numbers, so the spacing of floats reveals nothing.",
         "Time and memory: a device's running time, memory use and power draw are not protected.",
         "Messages: whether a device reports, its errors and its logs are not protected.",
-        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+        _EVALUATED,
     ],
 }
 """What stands in place of the same fields of ``FIXED`` under unit local."""
@@ -127,7 +132,7 @@ class Certificate(ShownCertificate):
     def __str__(self) -> str:
         claim, unit = self.values["claim"], self.values["unit"]
         if claim["epsilon"] is None:
-            return "No privacy: this run was trained without any guarantee; nothing of it may be released."
+            return NO_PRIVACY
         lines = [
             f"Protects {self.values['protects']}.",
             f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {delta_up(claim['delta'])} "
@@ -158,11 +163,7 @@ class Certificate(ShownCertificate):
                 f"{len(self.values['arrival']['nodes'])} nodes arrived after the run that this release extends (ledger "
                 f"{run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta {run['delta']}): each edge pays once, there or here."
             )
-        lines += [
-            f"The weights come from another run (ledger {run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta "
-            f"{run['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
-            for run in origins
-        ]
+        lines += map(origin_words, origins)
         lines += [deployment.words(self.values["deployment"])] if "deployment" in self.values else []
         lines += [f"Chosen among: {canonical_json(one)}." for one in self.values.get("candidates", ())]
         return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
@@ -342,10 +343,7 @@ def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str
     if any(isinstance(event, SelectionEvent) for event, _ in flatten(events)):
         found.append(SELECTED)
     if any(hasattr(event, "sampling_prob") for event in leaves(events)):
-        found.append(
-            "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. "
-            "Sums over examples are exact."
-        )
+        found.append(SAME_BITS)
     return found
 
 

@@ -11,6 +11,8 @@ from sfumato._shown import Shown
 from sfumato.privacy.units import unit_from_dict
 
 _MOST_IN_WORDS = 10.0
+NO_PRIVACY = "No privacy: this run was trained without any guarantee; nothing of it may be released."
+NO_RELEASE = "No release depends on what is protected, so no noise was needed."
 
 
 class ShownCertificate(Shown):
@@ -53,6 +55,14 @@ def claim_words(epsilon: float | None, delta: float | None) -> str:
         "no privacy"
         if epsilon is None or delta is None
         else f"epsilon = {round_up(epsilon)}, delta = {delta_up(delta)}"
+    )
+
+
+def origin_words(run: Mapping[str, Any]) -> str:
+    """Say that weights come from another run, which a certificate names in ``builds_on``."""
+    return (
+        f"The weights come from another run (ledger {run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta {run['delta']}), "
+        "which this certificate does not cover: for records in both graphs the costs add up."
     )
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sfumato.privacy._unit import INFERRED, OTHER_END
+from sfumato.record._certificate import SAME_BITS
+
 OTHERS = (
     "What the data of other people says about you. If most people with your habits belong to one group, anyone may guess "
     "that you belong to it too, even if you are not in the data."
@@ -34,13 +37,12 @@ SEEN: Mapping[str, str] = {
 }
 """What may be seen, or must not be."""
 LIMITS: Mapping[str, str] = {
-    "A node's label may still be inferred from what other nodes' records say about it.": OTHERS,
-    "Each end of an undirected edge owns its own arc: the other end's record of it is not protected.": (
+    INFERRED: OTHERS,
+    OTHER_END: (
         "What the entries of others say about links with you. A link that goes both ways stands in your entry and in that of "
         "the other person. Only the one in your entry is protected."
     ),
-    "DP-SGD takes for granted that what one example adds comes out as the same bits wherever in a batch it stands. Sums over "
-    "examples are exact.": (
+    SAME_BITS: (
         "Errors of the computer in the last digits of a number. The limits take for granted that it computes what you add to "
         "the model in the same way, wherever you stand in the data."
     ),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.privacy.units import Unit, unit_from_dict
 from sfumato.record._certificate import price_words
 from sfumato.record._deployment import ASKED, FLAVORS
+from sfumato.record._shown import NO_RELEASE
 from sfumato.report._person import num_records
 from sfumato.report._words import ACCOUNTING, claim_words, event_words, plain, settings_words
 
@@ -245,7 +246,7 @@ def _made(certificate: Mapping[str, Any], record: Mapping[str, str]) -> Iterator
     )
     yield Field("implementation.preprocessing_and_hyperparameter_tuning", " ".join(tuning), 3)
     noise = [f"{one['name']}: {event_words(one['event'])}." for one in certificate["releases"]]
-    noise = noise or ["No release depends on what is protected, so no noise was needed."]
+    noise = noise or [NO_RELEASE]
     made = f"Sfumato {certificate['version']}, method {certificate['method']}."
     told = [made, *noise, certificate["randomness"], *certificate["side_channels"], certificate["data_collection"]]
     yield Field("implementation.mechanisms", " ".join(told), 3)

@@ -16,6 +16,7 @@ from sfumato.experiments._results import FILE
 from sfumato.record import _collected as collected
 from sfumato.record._certificate import price_words
 from sfumato.record._release_folder import read_release
+from sfumato.record._shown import NO_PRIVACY, NO_RELEASE, origin_words
 from sfumato.report._evidence import attacks_section, audit_section
 from sfumato.report._html import to_html
 from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table
@@ -36,7 +37,6 @@ _FROM_REPORTS = (
     "This run learned from a collection. What follows is computed from reports and public facts alone, so it costs users nothing "
     "more."
 )
-_NO_PRIVACY = "No privacy: this run was trained without any guarantee; nothing of it may be released."
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _evaluated(path: Path) -> dict[str, Any] | None:
 def run_page(run: Run) -> str:
     """Return an HTML page about a run in a single file. Scores are under a separate heading, outside the guarantee."""
     values = run.certificate
-    lead = f"Protects {values['protects']}: {claim_words(values['claim'])}." if run.private else _NO_PRIVACY
+    lead = f"Protects {values['protects']}: {claim_words(values['claim'])}." if run.private else NO_PRIVACY
     tried = [audit_section(run.audit)] if run.audit else []
     tried += [attacks_section(run.attacks)] if run.attacks else []
     sections = (
@@ -172,7 +172,7 @@ def guarantee_section(run: Run) -> Section:
             ("Settings", settings_words(values["settings"])),
             ("Version", values["version"]),
         )
-        return Section("guarantee", "The guarantee", (_NO_PRIVACY, Facts(about)), kind="warning")
+        return Section("guarantee", "The guarantee", (NO_PRIVACY, Facts(about)), kind="warning")
     unit = values["unit"]
     facts = (
         ("Protects", values["protects"]),
@@ -213,11 +213,7 @@ def _costs(accounting: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def _builds_on(values: Mapping[str, Any]) -> list[str]:
     runs = values.get("composition", {}).get("builds_on", ())
-    found = [
-        f"The weights come from another run (ledger {one['ledger_head'][:16]}, epsilon {one['epsilon']}, delta "
-        f"{one['delta']}), which this certificate does not cover: for records in both graphs the costs add up."
-        for one in runs
-    ]
+    found = [*map(origin_words, runs)]
     found += [
         f"Chosen among: {one['method']} with {settings_words(one['settings'])}." for one in values.get("candidates", ())
     ]
@@ -252,8 +248,7 @@ def released_section(run: Run) -> Section:
         ),
     )
     if not values["releases"]:
-        text = "No release depends on what is protected, so no noise was needed."
-        return Section("released", "What was released", (text, public), kind="guarantee")
+        return Section("released", "What was released", (NO_RELEASE, public), kind="guarantee")
     table = Table(
         "releases",
         "Every release, in the order in which it was charged",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+_EVALUATED = "Evaluation: accuracies, curves and controls read true labels and are not protected."
 _OF_A_CURATOR: dict[str, Any] = {
     "trust_model": "trusted curator",
     "randomness": "Noise and sampling coins come from AES-256 and HMAC-SHA256 under a 256-bit key drawn from the operating "
@@ -20,7 +21,7 @@ _OF_A_CURATOR: dict[str, Any] = {
         "Floating point: noise is whole numbers added to whole numbers, so the spacing of floats reveals nothing.",
         "Time and memory: running time, memory use, file sizes and power draw are not protected.",
         "Messages: whether a run stops, its errors and its logs are not protected.",
-        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+        _EVALUATED,
     ],
 }
 _OF_DEVICES: dict[str, Any] = {
@@ -31,7 +32,7 @@ _OF_DEVICES: dict[str, Any] = {
         "Floating point: reports are whole numbers, so the spacing of floats reveals nothing.",
         "Time and memory: a device's running time, memory use and power draw are not protected.",
         "Messages: whether a device reports, its errors and its logs are not protected.",
-        "Evaluation: accuracies, curves and controls read true labels and are not protected.",
+        _EVALUATED,
     ],
 }
 
