@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from devices import SERVER_KEY, FakeDevice, label_schema
 from http_messages import Mutator
+from preloaded import started
 
 from sfumato.collect._client import Device
 from sfumato.collect._drawing import oddities
@@ -169,12 +170,11 @@ class Process:
         self.log = folder / "server.log"
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        command = [sys.executable, "-m", "sfumato", *words, "--port", str(self.port)]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=folder, stderr=log)
+        self.log.touch()
+        self.process = started(folder, self.log, *words, "--port", str(self.port))
         deadline = time.monotonic() + PATIENCE
         while b"Ctrl-C" not in self.log.read_bytes():
-            assert self.process.poll() is None, self.log.read_text()
+            assert self.process.is_alive(), self.log.read_text()
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
@@ -186,7 +186,8 @@ class Process:
 
     def __exit__(self, *failed):
         self.process.terminate()
-        assert self.process.wait(PATIENCE) == 0 or failed[0]
+        self.process.join(PATIENCE)
+        assert self.process.exitcode == 0 or failed[0]
         assert self.faults() == []
 
     def faults(self):

@@ -10,8 +10,6 @@ import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from functools import partial
@@ -198,18 +196,14 @@ def test_killed_devices_never_send_two_reports(tmp_path, kills, users):
     server.start()
     address = f"http://127.0.0.1:{server.port}"
     files = ["--codes", "codes.csv", "--values", "values.csv", "--batch", "1"]
-    command = [sys.executable, "-m", "sfumato", "collect", "simulate", "schema.json", "--server", address, *files]
-    lives = 0
-    while True:
-        with (tmp_path / "simulate.log").open("ab") as log:
-            process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
-        try:
-            assert process.wait(moments.uniform(0, 2) if lives < kills else None) == 0
-            break
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            lives += 1
-    print(f"{lives} kills")
+    words = ["collect", "simulate", "schema.json", "--server", address, *files]
+    for _ in range(kills):
+        process = started(tmp_path, tmp_path / "simulate.log", *words)
+        process.join(moments.uniform(0, 0.5))
+        process.kill()
+        process.join()
+    process = started(tmp_path, tmp_path / "simulate.log", *words)
+    process.join(PATIENCE)
+    assert process.exitcode == 0
     assert server.end(signal.SIGTERM) == 0
     assert {decode(SCHEMA, message).user for message in held(server)} == set(names)
