@@ -309,6 +309,8 @@ def test_a_withdrawal_waits_for_no_reader(tmp_path):
         start = time.monotonic()
         assert store.take_back([ADA.upload(1)]) == ["stored"]
         assert time.monotonic() - start < BUSY / 2
+    with store._database.reading() as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one() == 1000 * BUSY, "as before"
     assert store.take_back([ADA.upload(1)]) == ["repeated"]
     assert ADA.message(1) not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     for one in (store, other):

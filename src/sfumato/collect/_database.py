@@ -147,11 +147,11 @@ class Database:
         if not self._sqlite:
             return True
         with self._explained(), self._engine.connect() as connection:
-            if not wait:
-                connection.exec_driver_sql("PRAGMA busy_timeout=0")
-            busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar_one()
-            connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * patience.BUSY:.0f}")
-        return not busy
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * patience.BUSY * wait:.0f}")
+            try:
+                return not connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar_one()
+            finally:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * patience.BUSY:.0f}")
 
     def cut(self) -> None:
         """Let threads that wait for a database which hangs get an error."""
