@@ -101,10 +101,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and end the process with the exit code of the command.
 
     Every expected failure is one line on standard error. The process ends without unloading its libraries one by one, which
-    would take longer than most commands.
-
-    Args:
-        arguments: the words after ``sfumato``; None takes those of this process.
+    would take longer than most commands. ``arguments`` are the words
+    after ``sfumato``; None takes those of this process.
     """
     code = invoke(arguments)
     try:
@@ -118,10 +116,8 @@ def main(arguments: list[str] | None = None) -> None:
 def invoke(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    Every expected failure is one line on standard error; an unexpected error is raised.
-
-    Args:
-        arguments: the words after ``sfumato``; None takes those of this process.
+    Every expected failure is one line on standard error; an unexpected error is raised. ``arguments`` are the words
+    after ``sfumato``; None takes those of this process.
     """
     try:
         with warnings.catch_warnings():

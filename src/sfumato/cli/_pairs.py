@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows are what is asked for instead of classes; at most one of them.
-
-    Args:
-        pairs: a file of pairs to score.
-        top: for how many others of each node the best scores are written.
-        embeddings: the new file of released rows.
+    """Rows are what is asked for instead of classes, at most one of them: scored pairs, the best of each node, or released rows.
 
     >>> Rows(None, 5, None).asked
     1

@@ -22,21 +22,13 @@ if TYPE_CHECKING:
 
 
 class Beside(NamedTuple):
-    """A control that can be calibrated beside a plan.
-
-    Args:
-        name: the name of the control in the card.
-        title: its title there.
-        method: the method with the settings of the control.
-        unit: the privacy unit of the control.
-        budget: what the control may cost; None without privacy, or if its own settings fix the cost.
-    """
+    """A control that can be calibrated beside a plan, by its ``name`` and ``title`` in the card."""
 
     name: str
     title: str
     method: Method
     unit: Unit
-    budget: Budget | None
+    budget: Budget | None  # None without privacy, or if its own settings fix the cost
 
 
 def names(method: str) -> tuple[str, ...]:

@@ -28,26 +28,17 @@ FACTOR = 8.0
 class Figure:
     """A figure is one score of the default on a public graph, in percent, between those of its controls.
 
-    Args:
-        unit: ``edge`` or ``node``.
-        task: the name of the data set; of a rare class the task.
-        epsilon: at which it was measured.
-        score: ``accuracy`` or ``auc``.
-        run: the score of the default.
-        floor: that of the better model of features alone, at the same budget.
-        ceiling: that of label messages without privacy.
-
     >>> Figure("edge", "planetoid/cora", 1.0, "accuracy", 78.0, 76.0, 88.0).kept
     0.16666666666666666
     """
 
-    unit: str
-    task: str
+    unit: str  # edge or node
+    task: str  # the name of the data set; of a rare class the task
     epsilon: float
-    score: str
+    score: str  # accuracy or auc
     run: float
-    floor: float
-    ceiling: float
+    floor: float  # of the better model of features alone, at the same budget
+    ceiling: float  # of label messages without privacy
 
     @property
     def size(self) -> tuple[int, float] | None:

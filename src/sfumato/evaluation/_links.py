@@ -223,9 +223,6 @@ def _in_clear(method: Method, graph: Graph, seed: int) -> Fitted:
 def adamic_adar(graph: Graph, pairs: Pairs) -> NDArray[np.float64]:
     """Return the sum over common neighbors of one over the log of their degree, float64 [m]. It reads edges: not private.
 
-    Args:
-        pairs: row numbers of two nodes each, [2, m].
-
     >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False)
     >>> adamic_adar(path, np.array([[0, 0], [2, 1]])).round(3).tolist()

@@ -29,21 +29,13 @@ _NAMED = re.compile(r"column '([^']+)'")
 
 @dataclass
 class Look:
-    """What a look found.
+    """What a look found. Problems hold no private value."""
 
-    Args:
-        problems: sentences that say what is wrong and what to do, each once. They hold no private value.
-        left_out: columns that a problem named, without which the rest was read.
-        tables: what the columns of the tables that could be read were taken for.
-        graph: what could be read, without the columns that were left out; None if nothing could.
-        prepared: the plan and its graph; None if there is no plan.
-    """
-
-    problems: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    tables: list[tuple[str, Sequence[ReadColumn]]] = field(default_factory=list)
-    graph: Graph | None = None
-    prepared: Prepared | None = None
+    problems: list[str] = field(default_factory=list)  # what is wrong and what to do, each once
+    left_out: list[str] = field(default_factory=list)  # columns that a problem named
+    tables: list[tuple[str, Sequence[ReadColumn]]] = field(default_factory=list)  # what columns were taken for
+    graph: Graph | None = None  # without what was left out; None if nothing could be read
+    prepared: Prepared | None = None  # None if there is no plan
 
     @contextmanager
     def noting(self) -> Iterator[None]:

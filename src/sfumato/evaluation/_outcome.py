@@ -19,22 +19,13 @@ _ENDS = ("floor", "ceiling")
 
 @dataclass(frozen=True)
 class Outcome:
-    """Repeated fits of one method.
-
-    Args:
-        first: the first fit, which is kept.
-        scores: each score over all seeds, by its name in :data:`~sfumato.scoring._scores.SCORES`.
-        seconds: the time of the first fit; 0 if it was given.
-        answers: what was said of the test nodes of each seed.
-        held_out: the mean loss on validation nodes, by which candidates for a control are compared; on test nodes if no
-            validation node has a label.
-    """
+    """Repeated fits of one method, of which the first is kept."""
 
     first: Fitted
-    scores: dict[str, Summary]
-    seconds: float
-    answers: tuple[Answers, ...]
-    held_out: float
+    scores: dict[str, Summary]  # over all seeds
+    seconds: float  # of the first fit; 0 if it was given
+    answers: tuple[Answers, ...]  # about the test nodes of each seed
+    held_out: float  # the mean loss on validation nodes, or on test nodes if none of those has a label
 
     @property
     def score(self) -> Summary:
@@ -59,15 +50,10 @@ class Scored:
 
 @dataclass(frozen=True)
 class Evaluation(Scored):
-    """The scores of a plan that learns classes, labels or numbers of nodes, beside its controls.
-
-    Args:
-        outcome: the fits of the plan.
-        controls: the fits of the best candidate for each control, by its name.
-    """
+    """The scores of a plan that learns classes, labels or numbers of nodes, beside its controls."""
 
     outcome: Outcome
-    controls: dict[str, Outcome]
+    controls: dict[str, Outcome]  # the best candidate for each
 
     def to_dict(self, unit: str) -> dict[str, Any]:
         """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""

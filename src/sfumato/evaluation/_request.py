@@ -44,38 +44,20 @@ KMEANS = "kmeans"
 
 @dataclass(frozen=True)
 class Request:
-    """What to evaluate: plain values, parsed once.
-
-    Args:
-        source: where the graph is.
-        method: what learns from it; its noise is not calibrated yet.
-        unit: word of the privacy unit, such as ``node``. A method that has its own unit keeps that unit.
-        budget: the most that may be spent; None without privacy, or if the method's own settings say it.
-        max_degree: arcs that an owner keeps under a unit that bounds them; None takes what the graph promises. Under a unit of
-            all incident arcs it is promised of the graph.
-        seeds: each seed gives one split and one fit; the fit of the first seed is kept.
-        controls: whether the controls of the method's card are fitted too.
-        public_degrees: whether the true degrees are declared public.
-        subclasses: the number of cells of each class under unit subclass; None takes the unit's own.
-        partition: how cells are found under unit subclass: a partition of
-            :class:`~sfumato.privacy.units.SubclassLevel`, or ``kmeans`` (clusters of the private images, declared); None takes
-            the unit's own.
-        measure: whether accuracies after every step of training are kept (:meth:`~sfumato.method._plan.Plan.fit`).
-        assume_public: whether what nobody declared is taken for public where it is protected.
-    """
+    """What to evaluate: plain values, parsed once."""
 
     source: Source
-    method: Listed
-    unit: str
-    budget: Budget | None
-    max_degree: int | None = None
-    seeds: tuple[int, ...] = (0,)
+    method: Listed  # its noise is not calibrated yet
+    unit: str  # the word of a privacy unit; a method with a unit of its own keeps that
+    budget: Budget | None  # None without privacy, or if the method's own settings say it
+    max_degree: int | None = None  # None takes what the graph promises
+    seeds: tuple[int, ...] = (0,)  # each gives one split and one fit
     controls: bool = False
-    measure: bool = False
-    public_degrees: bool = False
-    subclasses: int | None = None
-    partition: str | None = None
-    assume_public: bool = False
+    measure: bool = False  # keep accuracies after every step of training
+    public_degrees: bool = False  # true degrees are declared public
+    subclasses: int | None = None  # cells of each class under unit subclass; None takes the unit's own
+    partition: str | None = None  # how these are found; kmeans: clusters of the private images, declared
+    assume_public: bool = False  # what nobody declared is taken for public
 
     def unit_on(self, graph: Graph) -> Unit:
         """Return the privacy unit on this graph."""
@@ -100,17 +82,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request whose graph is read and whose noise is calibrated. Nothing is charged yet.
-
-    Args:
-        request: what to evaluate.
-        graph: the graph, without the roles of a seed.
-        plan: the calibrated plan.
-        load_seconds: the time that reading the graph took.
-    """
+    """A request whose graph is read and whose noise is calibrated. Nothing is charged yet."""
 
     request: Request
-    graph: Graph
+    graph: Graph  # without the roles of a seed
     plan: Plan
     load_seconds: float
 

@@ -24,29 +24,7 @@ _LARGEST_SIDE = 1024
 
 @dataclass(frozen=True)
 class Source:
-    """A graph on disk, as the command line names it. It is kept in `evaluation/source.json`, so that a run can find it again.
-
-    Args:
-        dataset: the name of a data set; None for a store or tables.
-        data_dir: the folder of the named data sets.
-        nodes: the file of the node table.
-        edges: the file of the edge table.
-        label: the column of the label, or the columns of several labels.
-        schema: the file of the public schema.
-        directed: whether edges are directed; None if the data set or the schema says it.
-        min_class_size: classes of a named data set with fewer nodes are left out.
-        split: percentages of training, validation and test nodes, such as ``75/10/15``, or ``public``.
-        text: columns of texts in the node table.
-        text_features: names the encoder of the texts (see :mod:`sfumato.text._encoders`); None reads none.
-        image_size: ``WIDTHxHEIGHT`` in pixels that images of files are scaled to; None keeps their size.
-        graph: the folder of a store, which :func:`sfumato.tables._importing.import_tables` or ``Graph.save`` wrote.
-        edge_weight: the column of weights in the edge table; None takes the schema's word, or reads none.
-        max_weight: the public bound that weights are clipped to; None takes the schema's word.
-        drop: columns of the tables that are left out, beside those of the schema.
-        id_column: the column of the ids in the node table, as a run remembers it; None looks for it.
-        ends: the columns of the two ends in the edge table, as a run remembers them; None looks for them.
-        labeled: whether nodes without a label get no role, which is sound only where labels are public.
-    """
+    """A graph on disk. It is kept in `evaluation/source.json`, so that a run can find it again."""
 
     dataset: str | None = None
     data_dir: str | None = None
@@ -54,19 +32,19 @@ class Source:
     edges: str | None = None
     label: str | list[str] | None = None
     schema: str | None = None
-    directed: bool | None = None
+    directed: bool | None = None  # None if the data set or the schema says it
     min_class_size: int | None = None
-    split: str = "75/10/15"
+    split: str = "75/10/15"  # percentages of training, validation and test nodes, or public
     text: tuple[str, ...] = ()
-    text_features: str | None = None
-    image_size: str | None = None
-    graph: str | None = None
-    labeled: bool = False
+    text_features: str | None = None  # names the encoder of texts
+    image_size: str | None = None  # WIDTHxHEIGHT; None keeps the size of files
+    graph: str | None = None  # the folder of a store
+    labeled: bool = False  # nodes without a label get no role, which is sound only where labels are public
     edge_weight: str | None = None
-    max_weight: float | None = None
-    drop: tuple[str, ...] = ()
-    id_column: str | None = None
-    ends: tuple[str, str] | None = None
+    max_weight: float | None = None  # the public bound of weights; None takes the word of the schema
+    drop: tuple[str, ...] = ()  # beside what the schema drops
+    id_column: str | None = None  # as a run remembers it
+    ends: tuple[str, str] | None = None  # columns of the two ends, as a run remembers them
 
     @property
     def named(self) -> bool:
