@@ -192,8 +192,8 @@ def _accountant(plan: Plan) -> str:
 
 def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     if hasattr(command, "commands"):
-        for name, child in sorted(command.commands.items()):
-            yield from _commands(f"{path} {name}", child)
+        for name in command.list_commands(None):  # by use, as in the help
+            yield from _commands(f"{path} {name}", command.commands[name])
     else:
         yield path, command
 

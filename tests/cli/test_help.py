@@ -14,14 +14,30 @@ from sfumato.cli._options import Options
 from sfumato.cli._table import DATA, option, takes
 
 
-def test_train_shows_needed_options_first_and_every_option_once(sfumato):
-    shown = sfumato("train", "--help").out
-    order = ("Arguments:", "Needed", "--epsilon ", "Data:", "--schema", "Method:", "How it runs:", "--verbose")
+def test_train_shows_needed_options_first_and_with_help_all_every_option_once(sfumato):
+    shown, every = sfumato("train", "--help").out, sfumato("train", "--help-all").out
+    order = (
+        "Arguments:",
+        "Needed",
+        "--epsilon ",
+        "Data:",
+        "--schema",
+        "Scores",
+        "--seeds",
+        "How it runs:",
+        "--dry-run",
+    )
     assert [*order] == sorted(order, key=shown.index)
+    assert "--verbose" not in shown
     options = [name for param in get_command(app).commands["train"].params for name in param.opts if name[:2] == "--"]
-    for name in options:
-        lines = [line for line in shown.splitlines() if line.strip().startswith((f"{name} ", f"{name},"))]
-        assert len(lines) == 1, name
+    listed = {
+        name: sum(line.strip().startswith((f"{name} ", f"{name},")) for line in every.splitlines()) for name in options
+    }
+    assert set(listed.values()) == {1}
+    hidden = len(options) - sum(line.strip().startswith("--") for line in shown.splitlines())
+    assert (
+        f"sfumato train --help-all shows {hidden + 1} more options." in shown
+    )  # --help is a line, and no option of the table
 
 
 def test_methods_are_explained(sfumato):

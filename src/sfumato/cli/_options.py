@@ -25,8 +25,9 @@ from sfumato.cli._table import (
     given_option,
     option,
     rows,
+    show_all,
     spelled,
-)
+)  # fmt: skip
 from sfumato.evaluation._source import Source
 from sfumato.privacy.units import UNITS
 from sfumato.record._deployment import Deployment
@@ -105,9 +106,10 @@ class Options:
     data_dir: Path | None = _read(
         "The folder that holds the files of named data sets (default: the environment variable SFUMATO_DATA).",
         environment="SFUMATO_DATA",
+        first=True,
     )
     schema: Path | None = _read(
-        "A public schema (TOML), which declares classes, categories, ranges, roles and degrees."
+        "A public schema (TOML), which declares classes, categories, ranges, roles and degrees.", first=True
     )
     assume_public: bool = _tables(
         "Where features or labels are protected, go on although no schema declares all ranges, categories and classes: what is "
@@ -117,6 +119,7 @@ class Options:
     directed: bool | None = _read(
         "Whether a row of the edge table is one arc or an undirected edge (default: as the schema says, else undirected).",
         flags="--directed/--undirected",
+        first=True,
     )
     drop: tuple[str, ...] = _read(
         "A column of the node or the edge table that is left out. May be repeated.", default=()
@@ -163,6 +166,7 @@ class Options:
         RECORD,
         _TUNE,
         again=True,
+        first=True,
     )
     public_degrees: bool = _record(
         "With --arcs incident: declare that everybody may know how many arcs each node has, as where friend counts are shown. "
@@ -189,9 +193,10 @@ class Options:
     )
     hops: int | None = _method(f"How many sums over neighbors to take, one after the other (default: {_HOPS}).")
     candidates: Path | None = _tuning(
-        "A TOML file with one table [[candidate]] for each setting to try (default: a short list of the method)."
+        "A TOML file with one table [[candidate]] for each setting to try (default: a short list of the method).",
+        first=True,
     )
-    trials: float = _tuning("The expected number of trials. The real number stays secret.", default=10.0)
+    trials: float = _tuning("The expected number of trials. The real number stays secret.", default=10.0, first=True)
     rule: str = _tuning("How the number of trials is drawn: logarithmic, geometric or poisson.", default="logarithmic")
     network: str | None = _method(
         "Methods for images: cnn (default), mlp (one hidden layer) or softmax (softmax regression)."
@@ -224,13 +229,16 @@ class Options:
         again=True,
     )
     seeds: int = _scores(
-        "How many times to fit, to evaluate the method. Only the first fit is saved and certified.", default=1
+        "How many times to fit, to evaluate the method. Only the first fit is saved and certified.",
+        default=1,
+        first=True,
     )
     controls: bool | None = option(
         "Also train floor and ceiling, for comparison (default: without --ledger).",
         SCORES,
         _TUNE,
         flags="--controls/--no-controls",
+        first=True,
     )
     save_floor: Path | None = _scores(
         "Also save the floor, in a new run folder of its own. Only where features and labels are public, so that it spends "
@@ -280,9 +288,10 @@ class Options:
         "The ledger file of the data set, which all runs on it share. The whole claim is charged there first, and is marked "
         "as spent before noise is drawn.",
         again=True,
+        first=True,
     )
     total_epsilon: float | None = _budget(
-        "The most epsilon that all runs in the ledger may spend together. The first run fixes it."
+        "The most epsilon that all runs in the ledger may spend together. The first run fixes it.", first=True
     )
     total_delta: float | None = _budget(
         "The most delta that all runs in the ledger may spend together (default: ten times the delta of the first run)."
@@ -338,9 +347,19 @@ class Options:
         default=False,
         decides=False,
         also={"tune": "Print what tuning would cost, and stop. No --out is needed."},
+        first=True,
+    )
+    help_all: bool = option(
+        "Show every option and exit.", RUNS, _TUNE, default=False, decides=False, first=True, eager=show_all
     )
     as_json: bool = option(
-        "Print one JSON object on standard output.", RUNS, _ALL, flags="--json", default=False, decides=False
+        "Print one JSON object on standard output.",
+        RUNS,
+        _ALL,
+        flags="--json",
+        default=False,
+        decides=False,
+        first=True,
     )
     verbose: bool = option(
         "Print the plan and how neighborhoods are summed, before training.", RUNS, "train", default=False, decides=False

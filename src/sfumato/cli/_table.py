@@ -26,6 +26,7 @@ RUNS = "How it runs"
 PANELS = (NEEDED, DATA, RECORD, METHOD, LOCAL, SCORES, BUDGET, RUNS)
 
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
+ALL = "every option"
 _LISTS = {list[str], tuple[str, ...]}
 
 
@@ -36,7 +37,8 @@ class Row:
     ``help`` is its help text, by command; ``panel`` the group that shows it; ``flags`` its spelling, if that is another than the
     name; ``environment`` a variable that may hold it. An ``argument`` is named by its place. An option ``decides`` a run, unless
     it only says how the command goes about it. Those to be named ``again`` say graph, unit and budget, for another method.
-    ``read`` is the type on the command line, if the value that is kept has another.
+    ``read`` is the type on the command line, if the value that is kept has another. Help shows those of the panel of what is
+    needed and what a first user looks for, ``first``; ``eager`` is called as soon as the option is read.
     """
 
     help: Mapping[str, str]
@@ -47,6 +49,8 @@ class Row:
     decides: bool = True
     again: bool = False
     read: Any = None
+    first: bool = False
+    eager: Callable[..., None] | None = None
 
 
 def option(
@@ -92,6 +96,8 @@ def given_option(table: type, name: str, command: str | None = None) -> Any:
     if row.argument:
         return typer.Argument(default, help=text)
     kinds: dict[str, Any] = {"envvar": row.environment, "show_envvar": False} if row.environment else {}
+    if row.eager is not None:
+        kinds |= {"callback": row.eager, "is_eager": True}
     return typer.Option(default, row.flags or spelled(name), help=text, **kinds)
 
 
@@ -143,6 +149,14 @@ def _held(hint: Any, value: Any) -> Any:
     return (
         tuple(value or ()) if hint == tuple[str, ...] else one_or_more(value) if list[str] in get_args(hint) else value
     )
+
+
+def show_all(context: typer.Context, asked: bool) -> None:
+    """Print the help of a command with every option, if that was asked for, and end."""
+    if asked:
+        context.meta[ALL] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
 
 
 def paths(table: type) -> tuple[str, ...]:
