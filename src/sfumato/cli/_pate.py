@@ -17,7 +17,6 @@ from sfumato.cli._pate_options import PateOptions, mechanism_of, named_by_option
 from sfumato.cli._table import spelled, takes
 from sfumato.errors import BudgetExceededError
 from sfumato.evaluation._memory import peak_mb
-from sfumato.evaluation._stopped import leaving_pate
 
 _SETTINGS = (
     "epsilon",
@@ -53,6 +52,7 @@ def run(_context: typer.Context, values: dict[str, Any]) -> None:
     check_installed(*TRAIN)
     from sfumato._threads import set_threads as use_threads
     from sfumato.pate._images import load_images
+    from sfumato.pate._kept import leaving
     from sfumato.pate._plan import Settings, make_plan
     from sfumato.pate._run import run as run_pate
 
@@ -69,7 +69,7 @@ def run(_context: typer.Context, values: dict[str, Any]) -> None:
         )
         shared = shared_ledger(asked)
         use_threads(asked.threads)
-        with running(asked.engine, asked.ray_address), leaving_pate(asked.out, asked.ledger):
+        with running(asked.engine, asked.ray_address), leaving(asked.out, asked.ledger):
             if shared is not None:
                 typer.echo(
                     "Note: scores read clean votes and true labels: they are not charged to the ledger.", err=True

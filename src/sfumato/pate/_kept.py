@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -33,8 +33,11 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.method._engine import Spending
 from sfumato.pate._aggregation import REFUSED, Answers
 from sfumato.record._claims import new_run
+from sfumato.record._owned import owned
 from sfumato.record._release_folder import LEDGER, LOCK, check_new_folder
 from sfumato.record._sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
+from sfumato.record._stopped import charges, is_spent
+from sfumato.record.ledger import Chain
 
 if TYPE_CHECKING:
     from sfumato.pate._images import Images
@@ -210,6 +213,64 @@ def noted(run: Path) -> Iterator[None]:
             goes_on = "the same command goes on from them, and charges nothing."
             error.add_note(f"Note: {run} keeps the teachers' answers: {goes_on}")
         raise
+
+
+@contextmanager
+def leaving(run: Path, shared: Path | None) -> Iterator[None]:
+    """Hold a run folder for this process alone while the block makes the run in it, and clear up if that fails.
+
+    Such a run goes on by the same command, if it was stopped before its answers were drawn or after they were kept. Notes on
+    the error say what is charged and how to go on.
+    """
+    with owned(run, check_folder):
+        own = run / LEDGER
+        unpaid = not own.exists()
+        new = unpaid and not (run / PRIVATE).exists()
+        try:
+            yield
+        except BaseException as error:
+            if unpaid and not _drawn(own):
+                own.unlink(missing_ok=True)
+            claim, told = _claimed(run), bool(getattr(error, "__notes__", ()))
+            note, stopped = charges(own, shared, claim), isinstance(error, (OSError, KeyboardInterrupt))
+            if note is not None:
+                error.add_note(note)
+                lost = not holds_answers(run) and (own.exists() or is_spent(shared, claim))
+                if stopped and not told:
+                    error.add_note(_how_to_go_on(run, lost=lost))
+                    if lost:
+                        forget(run)
+            elif new:
+                forget(run)
+                if stopped:
+                    error.add_note("Nothing was charged.")
+            remove_empty([run / PRIVATE])
+            raise
+
+
+def _drawn(ledger: Path) -> bool:
+    """Return whether answers may have been drawn: none is drawn before every release is charged."""
+    entries = Chain.parse(ledger.read_bytes()).entries if ledger.exists() else ()
+    return bool(entries) and len(entries) == 1 + len(entries[0]["plan"]["releases"])
+
+
+def _claimed(run: Path) -> str | None:
+    """Return the name of the claim that a stopped run keeps, or None."""
+    for name in (_RUN, _ANSWERS):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            claim: str = json.loads((run / PRIVATE / name).read_bytes())["run"]
+            return claim
+    return None
+
+
+def _how_to_go_on(run: Path, *, lost: bool) -> str:
+    if (run / "release" / "manifest.json").exists():
+        return f"The run is saved in {run}: check it with sfumato verify {run}"
+    if holds_answers(run):
+        return "The same command goes on from the teachers' answers, without another charge."
+    if lost:
+        return "This run cannot go on, since its answers are lost: a new one costs again, in another folder."
+    return "The same command goes on with this charge."
 
 
 def _compare(run: Path, stored: dict[str, Any], terms: dict[str, Any]) -> None:
