@@ -416,6 +416,16 @@ def test_a_user_takes_the_report_back(folder, sfumato, served):
     assert Device.open(folder / "ada").spent()[0] == server.schema.epsilon
 
 
+def test_a_server_that_lost_its_store_has_no_report(folder, sfumato, served):
+    url, server = served
+    there = ("schema.json", "--server", url, "--state", "ada")
+    new = ("--values", "values.toml", "--yes", "--user", "u1", "--cap", "5", "--code", code_of(folder, "u1"))
+    assert sfumato("collect", "report", *there, *new).code == 0
+    server.users.clear()
+    refused = sfumato("collect", "take-back", *there, "--yes")
+    assert (refused.code, "has no report under the keys" in refused.err) == (1, True)
+
+
 def test_what_was_never_drawn_is_not_taken_back(folder, sfumato, served):
     url, server = served
     Device.create(folder / "ada", "u1", epsilon_cap=5.0)

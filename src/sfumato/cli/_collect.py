@@ -195,18 +195,26 @@ def take_back(
     keep it until they are deleted. Its epsilon stays spent: the server has seen the report.
     """
     from sfumato.collect._client import Device
-    from sfumato.collect._connection import Connection
+    from sfumato.collect._connection import Connection, RefusedError
 
     asked, address = _asked(schema, server, ca)
     device = Device.open(state)
     asking.ask_first(
-        f"The report of {device.user} to {asked.collection} is deleted for good. What it cost stays spent.", yes=yes
+        f"The report of {device.user} to {asked.collection} will be deleted for good. What it cost stays spent.",
+        yes=yes,
     )
     with (
         Connection(address, ca=ca, tell=_say) as connection,
         _going_on("This device does not send the report any more. The same command asks the server again."),
     ):
-        again = device.take_back(asked, connection)
+        try:
+            again = device.take_back(asked, connection)
+        except RefusedError as error:
+            if error.status == 403:
+                error.add_note(
+                    "This server has no report under the keys and the code of this device, and gets none any more."
+                )
+            raise
     typer.echo("The server had deleted your report already." if again else "The server has deleted your report.")
 
 
