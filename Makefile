@@ -36,8 +36,8 @@ else
 	$(PYTEST) src tests
 endif
 
-quick: .venv/dev.stamp ## run the tests that neither fit nor start a process
-	$(PYTEST) --quick src tests
+quick: .venv/dev.stamp ## run the tests that neither fit, start a process nor try every case
+	$(PYTEST) --quick tests
 
 coverage: .venv/dev.stamp ## run the tests of the packages that guarantees rest on, and see that they reach every branch
 	$(PYTEST) --cov --cov-report= $(addprefix src/sfumato/,$(GUARDED)) $(GUARDING)

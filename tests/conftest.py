@@ -129,6 +129,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave a test as soon as it fits or starts a process")
 
 
+_NEVER_QUICK = (
+    *("attacks", "audit", "central", "classlevel", "distributed", "local", "soak", "soundness", "statistical", "students"),
+    *(f"contracts/test_{name}.py" for name in (
+        "arrival_tampering", "attacks", "charged_fits", "covert_bytes", "covert_fields", "draws", "extending", "far_budgets",
+        "forged_curators", "forged_devices", "link_method", "local_methods", "methods", "pate_tampering", "prices",
+        "selection_tampering", "selections", "split_tampering", "tampering",
+    )),
+    *("collect/test_estimate.py", "collect/test_page.py", "report/test_browser.py", "privacy/test_accounting_events.py",
+      "privacy/test_rare_sampling.py", "verify/test_epsilon.py"),
+)  # fmt: skip
+"""Folders and files whose tests fit, start browsers, or go through every case of a law or a graph, so that few would be left."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Not even read what ``make quick`` leaves out as a whole."""
+    here = Path(__file__).parent
+    return (config.getoption("quick") and collection_path in {here / name for name in _NEVER_QUICK}) or None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let calibration warn: most tests plan on graphs of a few nodes, of which every such warning is true."""
     config.addinivalue_line("filterwarnings", "ignore::sfumato.errors.SfumatoWarning")

@@ -88,9 +88,9 @@ def run_of(tables, tmp_path_factory):
 
     def run(words):
         if words not in made:
-            made[words] = tmp_path_factory.mktemp("trained") / "run"
-            source = [] if "--dataset" in words else tables["first"]
-            assert invoke(["train", *words.split(), *source, "--no-controls", "--out", str(made[words])]) == 0
+            out, source = tmp_path_factory.mktemp("trained") / "run", [] if "--dataset" in words else tables["first"]
+            assert invoke(["train", *words.split(), *source, "--no-controls", "--out", str(out)]) == 0
+            made[words] = out
         return made[words]
 
     return run
