@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_int
 from sfumato.catalog import PAIR_METHODS, WORDS, method_for, words_under, words_with
-from sfumato.cli import _images as images
 from sfumato.cli import _local as local
 from sfumato.cli._options import Options
 from sfumato.cli._stored import again, to_json
@@ -95,7 +94,7 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
         yield partial(check_int, low=1, threads=options.threads)
     yield partial(_check_own, options)
     yield partial(local.check if options.method in local.WORDS else local.check_task, options)
-    yield partial(images.check, options)
+    yield partial(_check_cells, options)
     yield partial(_budget, options)
     yield partial(_check_delta, options)
     yield partial(_check_degrees, options)
@@ -119,6 +118,16 @@ def _check_delta(options: Options) -> None:
     """Refuse a delta that is wrong where epsilon is missing or wrong, of which alone the budget tells."""
     if options.delta is not None and not (options.epsilon or 0) > 0:
         Budget(1.0, options.delta)
+
+
+def _check_cells(options: Options) -> None:
+    for name in ("subclasses", "partition"):
+        if getattr(options, name) is not None and not class_for(options.unit).takes_cells:
+            raise InputError(f"Expected {spelled(name)} with --unit subclass, got unit {options.unit!r}. Drop it.")
+    if options.subclasses is not None:
+        check_int(low=1, subclasses=options.subclasses)
+    if options.partition is not None:
+        check_choice(("directions", "centroids", "kmeans"), partition=options.partition)
 
 
 def _check_degrees(options: Options) -> None:
@@ -155,6 +164,7 @@ def parse(options: Options) -> Job:
     """Check the options of a run that learns the classes of nodes, and return what they ask for."""
     for check in checks(options):
         check()
+    from sfumato.evaluation._groups import groups_of
     from sfumato.evaluation._request import Request
 
     method = method_for(options.method, asdict(options), options.dataset or "")
@@ -194,7 +204,7 @@ def parse(options: Options) -> Job:
         options.device,
         look,
         options.save_floor,
-        options.by,
+        None if options.by is None else partial(groups_of, request.source, column=options.by),
         again(options),
         to_json(options) if options.resumable else None,
     )

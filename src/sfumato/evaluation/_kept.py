@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.record._dataset_ledger import DatasetLedger
     from sfumato.record._deployment import Deployment
     from sfumato.record._resume import FitState
+    from sfumato.scoring._groups import Groups
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Job:
     device: str = "cpu"
     look: Callable[[Graph], None] | None = None  # refuses a graph that lacks what the method asks for
     save_floor: Path | None = None
-    by: str | None = None  # the column whose groups are scored apart
+    groups: Callable[[Graph], Groups] | None = None  # finds groups of nodes that are scored apart
     again: tuple[str, ...] = ()  # the words of a command line that name graph, unit and budget once more
     stored: dict[str, Any] | None = None  # what the private state of a resumable run keeps
     began: float = field(default_factory=time.perf_counter)

@@ -18,7 +18,6 @@ from sfumato._files import write_json
 from sfumato._threads import set_threads
 from sfumato.catalog import PAIR_METHODS
 from sfumato.evaluation import _floor as floor
-from sfumato.evaluation._groups import groups_of
 from sfumato.evaluation._kept import write_words
 from sfumato.evaluation._links import PreparedLinks
 from sfumato.evaluation._memory import peak_mb
@@ -88,7 +87,7 @@ def _made(job: Job, planned: Callable[[Planned], None], bars: Bars, state: FitSt
     found = plan(job, bars)
     planned(found)
     prepared, out = found.prepared, job.kept.out
-    groups = None if job.by is None else groups_of(job.request.source, prepared.graph, job.by)
+    groups = None if job.groups is None else job.groups(prepared.graph)
     with bars() as report:
         fitted, seconds = _fit(job, prepared.learned, found.threads, report, state)
         if job.tuned is not None:
