@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 from sfumato.errors import InputError
+
+Rule: TypeAlias = Callable[..., Any]
+"""Checks the one keyword argument that it is given."""
 
 
 def fail(name: str, value: Any, expected: str, remedy: str = "") -> InputError:
@@ -86,3 +90,50 @@ def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> s
         told = " ".join(filter(None, (nearest(value, choices), remedy)))
         raise fail(name, value, "to be one of " + ", ".join(choices), told)
     return str(value)
+
+
+def real(low: float, high: float = math.inf, *, above: bool = False, below: bool = False) -> Rule:
+    """Make the rule of a setting from ``low`` to ``high``; ``above`` and ``below`` leave an end out."""
+    return partial(check_real, low=low, high=high, open_low=above, open_high=below)
+
+
+def integer(low: int, high: int | None = None) -> Rule:
+    """Make the rule of a setting that is an integer from ``low`` to ``high``, both included."""
+    return partial(check_int, low=low, high=high)
+
+
+def one_of(*choices: str) -> Rule:
+    """Make the rule of a setting that is one of ``choices``."""
+    return partial(check_choice, choices)
+
+
+def flag(remedy: str = "") -> Rule:
+    """Make the rule of a setting that is True or False."""
+
+    def check(**kwargs: Any) -> None:
+        name, value = _single(kwargs)
+        if not isinstance(value, bool):
+            raise fail(name, value, "to be True or False", remedy)
+
+    return check
+
+
+def optional(rule: Rule) -> Rule:
+    """Make the rule of a setting that may be None."""
+
+    def check(**kwargs: Any) -> None:
+        if _single(kwargs)[1] is not None:
+            rule(**kwargs)
+
+    return check
+
+
+AT_LEAST_1, ABOVE_0 = integer(1), real(0, above=True)
+STEP_SIZE, SHARE = real(0, 10, above=True), real(0, 1, above=True, below=True)
+"""A step size, and a share that is neither nothing nor all."""
+
+
+def check_fields(owner: object, **rules: Rule) -> None:
+    """Check settings of a dataclass by one rule each, in the order of the rules."""
+    for name, rule in rules.items():
+        rule(**{name: getattr(owner, name)})

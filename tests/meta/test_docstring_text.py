@@ -36,7 +36,7 @@ FULL = (
     "record", "report", "scoring", "serving", "students", "tables", "text", "verify", "web",
 )  # fmt: skip
 LEAST_WORDS, LEAST_IN_ARGS, MANY_PARAMETERS = 4, 3, 3
-CHECKS = ("check_real", "check_int", "check_choice")
+CHECKS = ("check_real", "check_int", "check_choice", "check_fields")
 NO_FAULT = {"AssertionError", "NotImplementedError"}  # raised where no caller can be wrong
 VERBS = """
     Account Add Aggregate Allow Append Apply Ask Balance Bind Bound Build Calibrate Call Cap Charge Check Choose Clip Close

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import SHARE, check_fields, check_int, fail, integer, one_of, optional
 from sfumato.attacks._attack import Attack, Progress
 from sfumato.attacks._node_rows import SIGHTS, WORDS, node_rows
 from sfumato.attacks._pairs import dense
@@ -63,11 +63,7 @@ class Attributes(Attack):
     citations: ClassVar[tuple[str, ...]] = ("olatunji2023attribute",)
 
     def __post_init__(self) -> None:
-        if self.column is not None:
-            check_int(low=0, column=self.column)
-        check_choice(SIGHTS, sees=self.sees)
-        check_real(low=0, high=1, open_low=True, open_high=True, known=self.known)
-        check_int(low=20, most=self.most)
+        check_fields(self, column=optional(integer(0)), sees=one_of(*SIGHTS), known=SHARE, most=integer(20))
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Score nodes by the predicted feature."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.stats import spearmanr
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import SHARE, check_fields, check_int, fail, integer, one_of
 from sfumato.attacks._attack import Attack, Progress
 from sfumato.attacks._node_rows import SIGHTS, WORDS, node_rows
 from sfumato.attacks._pairs import dense, link_numbers
@@ -61,11 +61,8 @@ class Degree(Attack):
     citations: ClassVar[tuple[str, ...]] = ("zhang2024dpar",)
 
     def __post_init__(self) -> None:
-        check_choice(SIGHTS, sees=self.sees)
-        check_choice(REGRESSIONS, regression=self.regression)
-        check_choice(ROLES, role=self.role)
-        check_real(low=0, high=1, open_low=True, open_high=True, known=self.known)
-        check_int(low=10, most=self.most)
+        check_fields(self, sees=one_of(*SIGHTS), regression=one_of(*REGRESSIONS), role=one_of(*ROLES), known=SHARE)
+        check_fields(self, most=integer(10))
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Score nodes by their predicted degrees."""

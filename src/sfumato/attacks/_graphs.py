@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato._validate import check_choice, check_int, fail
+from sfumato._validate import check_fields, check_int, fail, integer, one_of
 from sfumato.attacks._attack import Attack, Progress
 from sfumato.attacks._node_rows import SIGHTS, WORDS, node_rows
 from sfumato.attacks._pairs import DISTANCES, link_numbers, similarities
@@ -55,9 +55,7 @@ class WholeGraph(Attack):
     citations: ClassVar[tuple[str, ...]] = ("zhang2021graphmi",)
 
     def __post_init__(self) -> None:
-        check_choice(SIGHTS, sees=self.sees)
-        check_choice(DISTANCES, distance=self.distance)
-        check_int(low=3, most=self.most)
+        check_fields(self, sees=one_of(*SIGHTS), distance=one_of(*DISTANCES), most=integer(3))
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Score all pairs by their similarity."""

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import check_fields, check_int, integer, real
 from sfumato.attacks._attack import Attack, Progress
 from sfumato.attacks._pairs import candidates, dense, similarities
 from sfumato.attacks._scores import Attacked, Scores
@@ -75,8 +75,7 @@ class Influence(Attack):
     citations: ClassVar[tuple[str, ...]] = ("wu2022linkteller",)
 
     def __post_init__(self) -> None:
-        check_real(low=0, high=1, open_low=True, step=self.step)
-        check_int(low=2, most=self.most)
+        check_fields(self, step=real(0, 1, above=True), most=integer(2))
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Score pairs by influence."""

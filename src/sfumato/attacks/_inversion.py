@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, check_int, fail, one_of, real
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,18 +80,10 @@ class Inversion:
     start: float = 0.01
 
     def __post_init__(self) -> None:
-        check_int(low=1, steps=self.steps)
-        check_real(low=0, open_low=True, rate=self.rate)
-        check_real(low=0, weight=self.weight)
-        check_choice(REGULARIZERS, regularizer=self.regularizer)
-        check_int(low=1, window=self.window)
-        check_real(low=0, high=1, open_low=True, decay=self.decay)
-        check_choice(TARGETS, target=self.target)
-        check_choice(OPTIMIZERS, optimizer=self.optimizer)
-        check_real(low=0, high=1, open_high=True, beta1=self.beta1)
-        check_real(low=0, high=1, open_high=True, beta2=self.beta2)
-        check_real(low=0, open_low=True, tau=self.tau)
-        check_real(low=0, start=self.start)
+        check_fields(self, steps=AT_LEAST_1, rate=ABOVE_0, weight=real(0), regularizer=one_of(*REGULARIZERS))
+        check_fields(self, window=AT_LEAST_1, decay=real(0, 1, above=True), target=one_of(*TARGETS))
+        check_fields(self, optimizer=one_of(*OPTIMIZERS), beta1=real(0, 1, below=True), beta2=real(0, 1, below=True))
+        check_fields(self, tau=ABOVE_0, start=real(0))
 
     @classmethod
     def digits(cls) -> Inversion:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import check_fields, check_int, fail, integer, one_of, real
 from sfumato.attacks._attack import Attack, Progress
 from sfumato.attacks._pairs import DISTANCES, Candidates, candidates, pair_distances
 from sfumato.attacks._scores import Attacked, Scores
@@ -67,9 +67,7 @@ class Links(Attack):
     citations: ClassVar[tuple[str, ...]] = ("he2021stealing",)
 
     def __post_init__(self) -> None:
-        check_choice(DISTANCES, distance=self.distance)
-        check_real(low=0, high=1, open_high=True, known=self.known)
-        check_int(low=2, most=self.most)
+        check_fields(self, distance=one_of(*DISTANCES), known=real(0, 1, below=True), most=integer(2))
         if self.features and not self.known:
             raise fail("features", True, "to be False where no pair is known", "Give known, such as 0.5.")
 

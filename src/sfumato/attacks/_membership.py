@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, check_int, integer
 from sfumato.attacks._attack import Attack
 from sfumato.attacks._scores import Attacked
 from sfumato.attacks._shadows import NONE, TARGET, Candidates, confidence, labels, shadow_model, without_target
@@ -97,10 +97,7 @@ class ShadowMembership(Attack):
     citations: ClassVar[tuple[str, ...]] = ("olatunji2021membership",)
 
     def __post_init__(self) -> None:
-        check_int(low=2, num_per_class=self.num_per_class)
-        check_int(low=1, width=self.width)
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_fields(self, num_per_class=integer(2), width=AT_LEAST_1, epochs=AT_LEAST_1, learning_rate=STEP_SIZE)
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Train the shadow model and the attack network, and score every candidate.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import check_fields, check_int, fail, real
 from sfumato.attacks._attack import Attack
 from sfumato.attacks._membership import BASELINE
 from sfumato.attacks._scores import Attacked
@@ -167,8 +167,7 @@ class RMIA(Attack):
     def __post_init__(self) -> None:
         _check_shadows(self.num_shadows, low=2)
         _check_flags(online=self.online)
-        check_real(low=0, high=1, offline_a=self.offline_a)
-        check_real(low=1, gamma=self.gamma)
+        check_fields(self, offline_a=real(0, 1), gamma=real(1))
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Train the shadow models and score every candidate."""

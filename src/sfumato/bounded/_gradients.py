@@ -46,7 +46,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, real
 from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.errors import UnsupportedUnitError
 from sfumato.nn._losses import Slope, class_slope
@@ -85,11 +85,8 @@ class PrivateSGD:
     learning_rate: float
 
     def __post_init__(self) -> None:
-        check_real(low=0, high=1, open_low=True, sampling_prob=self.sampling_prob)
-        check_int(low=1, steps=self.steps)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
-        check_real(low=0, high=MOST_SGD_NOISE, open_low=True, noise_multiplier=self.noise_multiplier)
-        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_fields(self, sampling_prob=real(0, 1, above=True), steps=AT_LEAST_1, l2_clip_norm=ABOVE_0)
+        check_fields(self, noise_multiplier=real(0, MOST_SGD_NOISE, above=True), learning_rate=ABOVE_0)
 
 
 def check_examples(unit: Unit) -> None:

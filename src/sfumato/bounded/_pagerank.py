@@ -50,7 +50,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sfumato._threads import numba_threads
-from sfumato._validate import check_real, fail
+from sfumato._validate import SHARE, check_fields, fail, real
 from sfumato.bounded._engine import cut, engine
 
 _ROOTS = 256  # of one task, which has one scratch of the size of the graph
@@ -75,9 +75,7 @@ class Walk:
     gamma: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_real(low=1e-3, high=1, alpha=self.alpha)
-        check_real(low=0, high=1, open_low=True, open_high=True, rho=self.rho)
-        check_real(low=1e-12, high=1, open_high=True, gamma=self.gamma)
+        check_fields(self, alpha=real(1e-3, 1), rho=SHARE, gamma=real(1e-12, 1, below=True))
 
 
 def approximate_pagerank(

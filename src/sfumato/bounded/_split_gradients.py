@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import AT_LEAST_1, check_fields, check_real, fail, real
 from sfumato.bounded._gradients import PrivateSGD, noisy_steps
 from sfumato.bounded._split_kernel import Floats, group_sums
 from sfumato.nn._training import Adam
@@ -75,9 +75,7 @@ class SplitNetwork:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_int(low=1, width=self.width)
-        check_int(low=1, num_classes=self.num_classes)
-        check_real(low=0, high=1, open_high=True, dropout=self.dropout)
+        check_fields(self, width=AT_LEAST_1, num_classes=AT_LEAST_1, dropout=real(0, 1, below=True))
 
     @property
     def num_parameters(self) -> int:

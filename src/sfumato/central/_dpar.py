@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import AT_LEAST_1, SHARE, check_fields, flag, integer, one_of, optional, real
 from sfumato.bounded._appr_release import STEPS
 from sfumato.bounded._gradients import PrivateSGD
 from sfumato.bounded._occurrences import check_occurrences, root_examples
@@ -145,20 +145,13 @@ class DPAR(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_choice(MECHANISMS, mechanism=self.mechanism)
-        for name in ("num_roots", "batch_size"):
-            if getattr(self, name) is not None:
-                check_int(low=1, **{name: getattr(self, name)})
-        for name in ("top_k", "occurrences", "steps", "width", "power_steps"):
-            check_int(low=1, **{name: getattr(self, name)})
-        check_real(low=0, high=1, open_low=True, open_high=True, appr_share=self.appr_share)
-        for name in ("row_clip", "entry_clip", "l2_clip_norm"):
-            check_real(low=LEAST_CLIP, high=MOST_CLIP, **{name: getattr(self, name)})
+        check_fields(self, mechanism=one_of(*MECHANISMS), num_roots=optional(AT_LEAST_1))
+        check_fields(self, batch_size=optional(AT_LEAST_1), top_k=AT_LEAST_1, occurrences=AT_LEAST_1, steps=AT_LEAST_1)
+        check_fields(self, width=AT_LEAST_1, power_steps=AT_LEAST_1, appr_share=SHARE)
+        check_fields(self, row_clip=real(LEAST_CLIP, MOST_CLIP), entry_clip=real(LEAST_CLIP, MOST_CLIP))
+        check_fields(self, l2_clip_norm=real(LEAST_CLIP, MOST_CLIP))
         Walk(self.alpha, self.rho, self.gamma)
-        check_real(low=0, high=100, open_low=True, learning_rate=self.learning_rate)
-        if not isinstance(self.public_test_graph, bool):
-            raise fail("public_test_graph", self.public_test_graph, "to be True or False")
-        check_int(low=0, root_seed=self.root_seed)
+        check_fields(self, learning_rate=real(0, 100, above=True), public_test_graph=flag(), root_seed=integer(0))
 
     @property
     def limits(self) -> tuple[str, ...]:

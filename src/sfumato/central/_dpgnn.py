@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfumato._validate import check_choice, check_int, fail
+from sfumato._validate import AT_LEAST_1, check_fields, fail, integer, one_of
 from sfumato.bounded._degree import by_destination, cap_out_degree
 from sfumato.bounded._splits import unit_rows
 from sfumato.bounded._subgraphs import occurrences, read_arcs, subgraph_rows
@@ -112,10 +112,8 @@ class DPGNN(NetworkMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_int(low=1, high=8, num_layers=self.num_layers)
-        check_int(low=1, max_arcs=self.max_arcs)
-        check_int(low=1, max_in_arcs=self.max_in_arcs)
-        check_choice(("own", "noised"), inference=self.inference)
+        check_fields(self, num_layers=integer(1, 8), max_arcs=AT_LEAST_1, max_in_arcs=AT_LEAST_1)
+        check_fields(self, inference=one_of("own", "noised"))
         if self.inference == "noised" and self.num_layers > 1:
             raise fail("num_layers", self.num_layers, "to be 1 with noised inference", "Or predict by own features.")
 

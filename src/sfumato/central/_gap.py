@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sfumato._validate import check_choice, check_int, fail
+from sfumato._validate import check_fields, fail, flag, integer, one_of, optional
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central._learning import Features, NetworkMethod, of_all, sgd_event, train
 from sfumato.method._inference import Inference
@@ -110,11 +110,8 @@ class GAP(NetworkMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.num_hops is not None:
-            check_int(low=1, high=1000, num_hops=self.num_hops)
-        if not isinstance(self.encoder, bool):
-            raise fail("encoder", self.encoder, "to be True or False", "False aggregates the features themselves.")
-        check_choice(COMBINE, combine=self.combine)
+        check_fields(self, num_hops=optional(integer(1, 1000)))
+        check_fields(self, encoder=flag("False aggregates the features themselves."), combine=one_of(*COMBINE))
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._optional import require
-from sfumato._validate import check_int, check_real
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields
 from sfumato.central._rows import Matrix, features_of, labeled_nodes
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
@@ -85,9 +85,7 @@ class GraphFree(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_int(low=1, width=self.width)
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_fields(self, width=AT_LEAST_1, epochs=AT_LEAST_1, learning_rate=STEP_SIZE)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List nothing: where features and labels are public, nothing that is read is private.

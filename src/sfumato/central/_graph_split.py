@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import AT_LEAST_1, check_fields, flag, integer, one_of, real
 from sfumato.bounded._gradients import PrivateSGD
 from sfumato.bounded._split_gradients import LEAST_CLIP, MOST_CLIP, MOST_GROUPS, SplitNetwork, split_steps
 from sfumato.bounded._splits import check_groups, split_graph
@@ -105,17 +105,10 @@ class GraphSplit(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_int(low=1, high=MOST_GROUPS, num_groups=self.num_groups)
-        check_int(low=1, batch_size=self.batch_size)
-        check_int(low=1, steps=self.steps)
-        check_real(low=0, high=100, open_low=True, learning_rate=self.learning_rate)
-        check_choice(tuple(_OPTIMIZERS), optimizer=self.optimizer)
-        check_int(low=1, width=self.width)
-        check_real(low=0, high=1, open_high=True, dropout=self.dropout)
-        if not isinstance(self.second_hop, bool):
-            raise fail("second_hop", self.second_hop, "to be True or False")
-        check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=self.l2_clip_norm)
-        check_int(low=0, group_seed=self.group_seed)
+        check_fields(self, num_groups=integer(1, MOST_GROUPS), batch_size=AT_LEAST_1, steps=AT_LEAST_1)
+        check_fields(self, learning_rate=real(0, 100, above=True), optimizer=one_of(*tuple(_OPTIMIZERS)))
+        check_fields(self, width=AT_LEAST_1, dropout=real(0, 1, below=True), second_hop=flag())
+        check_fields(self, l2_clip_norm=real(LEAST_CLIP, MOST_CLIP), group_seed=integer(0))
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph without features, of which every prediction would be the same.

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail, integer, optional, real
 from sfumato.bounded._incoming import incoming
 from sfumato.bounded._routing import (
     needs_one_way,
@@ -144,13 +144,8 @@ class LabelMessages(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        if self.num_hops is not None:
-            check_int(low=1, high=2, num_hops=self.num_hops)
-        if self.learner_share is not None:
-            check_real(low=0, high=1, open_low=True, learner_share=self.learner_share)
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        check_fields(self, num_hops=optional(integer(1, 2)), learner_share=optional(real(0, 1, above=True)))
+        check_fields(self, epochs=AT_LEAST_1, learning_rate=STEP_SIZE, l2_clip_norm=ABOVE_0)
 
     def shared(self, unit: Unit) -> float:
         """Return the share of training nodes whose rows train the head (the learners)."""

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, optional
 from sfumato.bounded._exact import MOST_ROWS, WholeRows
 from sfumato.bounded._gradients import PrivateSGD, check_examples, private_steps
 from sfumato.central._rows import features_of
@@ -74,12 +74,8 @@ class NetworkMethod(CuratorMethod):
     l2_clip_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        check_int(low=1, width=self.width)
-        check_int(low=1, batch_size=self.batch_size)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
-        if self.epochs is not None:
-            check_int(low=1, epochs=self.epochs)
+        check_fields(self, width=AT_LEAST_1, batch_size=AT_LEAST_1, learning_rate=STEP_SIZE, l2_clip_norm=ABOVE_0)
+        check_fields(self, epochs=optional(AT_LEAST_1))
 
 
 class Features:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
@@ -85,9 +85,7 @@ class Linear(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        check_fields(self, epochs=AT_LEAST_1, learning_rate=STEP_SIZE, l2_clip_norm=ABOVE_0)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List nothing where features and labels are public; the center, one DP-SGD run and the scale otherwise."""

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, SHARE, STEP_SIZE, check_fields, flag, integer, one_of, optional
 from sfumato.bounded._topology import Pairs, edge_numbers, noisy_edge_count, pairs_of
 from sfumato.central._counts import one_hot
 from sfumato.central._learning import Features, labeled
@@ -67,16 +67,9 @@ class PerturbedTopology(CuratorMethod):
     learning_rate: float = 0.01
 
     def __post_init__(self) -> None:
-        check_choice(BACKBONES, backbone=self.backbone)
-        check_int(low=1, high=8, num_layers=self.num_layers)
-        check_int(low=1, width=self.width)
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, high=1, open_low=True, open_high=True, count_share=self.count_share)
-        if not isinstance(self.jumping, bool):
-            raise fail("jumping", self.jumping, "to be True or False", "True reads all message-passing layers.")
-        if self.mean_degree is not None:
-            check_real(low=0, open_low=True, mean_degree=self.mean_degree)
+        check_fields(self, backbone=one_of(*BACKBONES), num_layers=integer(1, 8), width=AT_LEAST_1, epochs=AT_LEAST_1)
+        check_fields(self, learning_rate=STEP_SIZE, count_share=SHARE)
+        check_fields(self, jumping=flag("True reads all message-passing layers."), mean_degree=optional(ABOVE_0))
 
     @property
     def counts_edges(self) -> bool:

@@ -37,7 +37,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail
 from sfumato.bounded._promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._compatibility import Expected, log_likelihood
 from sfumato.central._heads import apply, chosen, plain, zero_head
@@ -132,9 +132,7 @@ class PromisedMessages(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        check_fields(self, epochs=AT_LEAST_1, learning_rate=STEP_SIZE, l2_clip_norm=ABOVE_0)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List center, head, pairs, and the rest under the name of the hop."""

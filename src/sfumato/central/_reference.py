@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._optional import require
-from sfumato._validate import check_int, check_real
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields
 from sfumato.central._learning import Features, labeled, loss_of
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._facts import labeled_mask
@@ -86,9 +86,7 @@ class Reference(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_int(low=1, width=self.width)
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
+        check_fields(self, width=AT_LEAST_1, epochs=AT_LEAST_1, learning_rate=STEP_SIZE)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List no release, since there is none under privacy.

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail
 from sfumato.bounded._exact import ROW_BITS, WholeRows
 from sfumato.central._heads import zero_head
 from sfumato.central._learning import sgd_event, train
@@ -89,10 +89,7 @@ class Scattering(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_int(low=1, batch_size=self.batch_size)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
+        check_fields(self, epochs=AT_LEAST_1, learning_rate=STEP_SIZE, batch_size=AT_LEAST_1, l2_clip_norm=ABOVE_0)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List one DP-SGD run."""

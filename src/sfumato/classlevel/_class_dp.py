@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import AT_LEAST_1, check_fields, fail, flag, integer, real
 from sfumato.bounded._classes import LEAST_CLIP, MOST_CLIP, check_cells, class_steps, members
 from sfumato.bounded._gradients import PrivateSGD
 from sfumato.classlevel._cells import cells_key, cells_of, check_partition
@@ -64,11 +64,8 @@ class CellMethod(ImageMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_int(low=1, steps=self.steps)
-        check_real(low=0, high=1, open_low=True, sampling_prob=self.sampling_prob)
-        check_int(low=1, records_per_cell=self.records_per_cell)
-        check_real(low=0, high=1e9, open_low=True, loss_scale=self.loss_scale)
-        check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=self.l2_clip_norm)
+        check_fields(self, steps=AT_LEAST_1, sampling_prob=real(0, 1, above=True), records_per_cell=AT_LEAST_1)
+        check_fields(self, loss_scale=real(0, 1e9, above=True), l2_clip_norm=real(LEAST_CLIP, MOST_CLIP))
 
     def cells(self, unit: Unit, graph: Graph) -> tuple[NDArray[np.int64], Arrays]:
         """Return the cell of every training record, -1 for none, and public arrays that say how cells are found.
@@ -194,9 +191,7 @@ class SubclassDP(CellMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_int(low=0, public_rows=self.public_rows)
-        if not isinstance(self.kmeans, bool):
-            raise fail("kmeans", self.kmeans, "to be True or False")
+        check_fields(self, public_rows=integer(0), kmeans=flag())
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> SubclassDP:

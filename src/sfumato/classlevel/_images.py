@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, flag, integer, one_of, real
 from sfumato.errors import InputError
 from sfumato.method.card import Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -66,14 +66,9 @@ class ImageMethod(CuratorMethod):
     augment: int = 0
 
     def __post_init__(self) -> None:
-        check_choice(NETWORKS, network=self.network)
-        check_int(low=1, width=self.width)
-        check_choice(_OPTIMIZERS, optimizer=self.optimizer)
-        check_real(low=0, high=100, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, open_low=True, l2_clip_norm=self.l2_clip_norm)
-        check_int(low=0, high=1000, augment=self.augment)
-        if not isinstance(self.learn_filters, bool):
-            raise fail("learn_filters", self.learn_filters, "to be True or False")
+        check_fields(self, network=one_of(*NETWORKS), width=AT_LEAST_1, optimizer=one_of(*_OPTIMIZERS))
+        check_fields(self, learning_rate=real(0, 100, above=True), l2_clip_norm=ABOVE_0, augment=integer(0, 1000))
+        check_fields(self, learn_filters=flag())
 
     @abstractmethod
     def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:

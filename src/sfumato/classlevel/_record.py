@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import AT_LEAST_1, check_fields, real
 from sfumato.bounded._classes import LEAST_CLIP, MOST_CLIP, class_steps
 from sfumato.bounded._example_gradients import clipped_example_sum
 from sfumato.bounded._gradients import (
@@ -83,9 +83,7 @@ class CNN(ImageMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_int(low=1, steps=self.steps)
-        check_int(low=1, batch_size=self.batch_size)
-        check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=self.l2_clip_norm)
+        check_fields(self, steps=AT_LEAST_1, batch_size=AT_LEAST_1, l2_clip_norm=real(LEAST_CLIP, MOST_CLIP))
 
     def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
         """Describe all steps as one event: the sampling probability follows from the public number of images.

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, one_of, real
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.local._collection import ANSWERED, topology
 from sfumato.local._controls import BESIDE_LINKS, REPORTED
@@ -109,12 +109,8 @@ class Blink(AskingMethod):
 
     def __post_init__(self) -> None:
         _ = self.lists
-        check_choice(RULES, rule=self.rule)
-        check_int(low=1, width=self.width)
-        check_int(low=1, epochs=self.epochs)
-        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, weight_decay=self.weight_decay)
-        check_real(low=0, high=1, open_high=True, dropout=self.dropout)
+        check_fields(self, rule=one_of(*RULES), width=AT_LEAST_1, epochs=AT_LEAST_1, learning_rate=ABOVE_0)
+        check_fields(self, weight_decay=real(0), dropout=real(0, 1, below=True))
 
     @property
     def unit(self) -> Unit:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, fail, real
 from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.local import _collection as collection
 from sfumato.local._collection import encode, estimated
@@ -108,9 +108,7 @@ class LinkPrediction(ReportingMethod):
             )
         if self.epsilon_y is not None:
             raise fail("epsilon_y", self.epsilon_y, "to be None, since no label is asked for", "Drop it.")
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, weight_decay=self.weight_decay)
-        check_int(low=1, max_epochs=self.max_epochs)
+        check_fields(self, learning_rate=STEP_SIZE, weight_decay=real(0), max_epochs=AT_LEAST_1)
 
     @property
     def limits(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_choice, check_fields, fail, flag, integer, real
 from sfumato.errors import DataError
 from sfumato.local._controls import BESIDE_NETWORK, PUBLISHED, REPORTED
 from sfumato.local._drop import LOSSES, SELECTIONS, Agreement, Epoch, Objective, Selection, forward_loss
@@ -123,17 +123,11 @@ class LPGNN(LocalMethod):
         elif self.epsilon_x == 0:
             raise fail("features_in", "reports", "to be random, ones or degree where epsilon_x is 0", "None are asked.")
         super().__post_init__()
-        if not isinstance(self.scale, bool):
-            raise fail("scale", self.scale, "to be True or False")
-        for name in ("steps_x", "steps_y", "patience"):
-            check_int(low=0, **{name: getattr(self, name)})
-        for name in ("epochs", "hidden"):
-            check_int(low=1, **{name: getattr(self, name)})
+        check_fields(self, scale=flag(), steps_x=integer(0), steps_y=integer(0), patience=integer(0), epochs=AT_LEAST_1)
+        check_fields(self, hidden=AT_LEAST_1)
         for name, choices in _CHOICES.items():
             check_choice(choices, **{name: getattr(self, name)})
-        check_real(low=0, high=10, open_low=True, learning_rate=self.learning_rate)
-        check_real(low=0, weight_decay=self.weight_decay)
-        check_real(low=0, high=1, open_high=True, dropout=self.dropout)
+        check_fields(self, learning_rate=STEP_SIZE, weight_decay=real(0), dropout=real(0, 1, below=True))
         if self.loss == "cross-entropy" and self.epsilon_y is not None and self.label_mechanism == "subset":
             raise fail("loss", self.loss, "to be drop or forward where reports are sets of classes",
                        'Or ask with label_mechanism="randomized-response".')  # fmt: skip

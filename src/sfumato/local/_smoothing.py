@@ -29,7 +29,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import check_fields, check_int, check_real, fail, integer
 from sfumato.local._heat import Floats, HeatKernel, Kernel, WalkKernel, lanczos, normalized_adjacency, typical_width
 from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_reports, class_prior, debiased, spread
 
@@ -71,9 +71,7 @@ class KernelRidge(ABC):
                 raise fail(name, given, "to be a tuple of one or more numbers", f"Try {name}=(0.9,).")
         for share in self.shares:
             check_real("Try 0.9: 1 leaves no noise at all.", low=0, high=0.99, open_low=True, share=share)
-        check_int(low=2, folds=self.folds)
-        check_int(low=2, high=200, steps=self.steps)
-        check_int(low=0, seed=self.seed)
+        check_fields(self, folds=integer(2), steps=integer(2, 200), seed=integer(0))
 
     def fit(
         self,

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_real
+from sfumato._validate import check_fields, real
 from sfumato.students._coteaching import PATEPlus
 from sfumato.students._gan import Batch, TrainedStudent, train
 
@@ -66,8 +66,7 @@ class PATEPlusPlus(PATEPlus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_real(low=0, high=1, open_high=True, removal=self.removal)
-        check_real(low=0, high=1, decay=self.decay)
+        check_fields(self, removal=real(0, 1, below=True), decay=real(0, 1))
 
     def fit(
         self,

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch.nn import functional
 
-from sfumato._validate import check_int, check_real
+from sfumato._validate import AT_LEAST_1, check_fields, real
 from sfumato.students._gan import Batch, GANStudent
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ class CoTeaching(GANStudent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_real(low=0, high=1, open_high=True, noise_rate=self.noise_rate)
-        check_int(low=1, ramp=self.ramp)
+        check_fields(self, noise_rate=real(0, 1, below=True), ramp=AT_LEAST_1)
 
     def supervised(self, scores: list[Tensor], batch: Batch) -> list[Tensor]:
         """Compute the supervised loss of each discriminator from the scores [batch, classes] of each."""
