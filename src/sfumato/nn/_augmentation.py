@@ -21,9 +21,6 @@ class Copies:
 
     Args:
         seed: public seed of the changes.
-
-    >>> Copies(5, 2, (1, 4, 4), seed=0).of(torch.ones(1, 16), np.array([3])).shape
-    torch.Size([3, 16])
     """
 
     def __init__(self, num_images: int, copies: int, shape: tuple[int, int, int], seed: int) -> None:

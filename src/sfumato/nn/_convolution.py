@@ -45,9 +45,6 @@ class ConvNet(nn.Module):
     Args:
         shape: channels, height and width of an image, at least 12 x 12.
         width: number of units of the dense layer between.
-
-    >>> ConvNet((1, 28, 28), 64, 10)(torch.zeros(2, 784)).shape
-    torch.Size([2, 10])
     """
 
     def __init__(self, shape: tuple[int, int, int], width: int, num_classes: int) -> None:

@@ -29,11 +29,6 @@ class Smoothed(nn.Module):
     Shapes: rows [n, num_features], S [n, n] and the numbers of some nodes to their scores [len(ids), num_classes].
 
     Source: Klicpera, Bojchevski and Günnemann (2019), Predict then Propagate, equation 4.
-
-    >>> import numpy as np, scipy.sparse as sp
-    >>> hop = SparseRows(sp.csr_matrix(np.full((2, 2), 0.5, np.float32)))
-    >>> Smoothed(5, 8, 3)(torch.ones(2, 5), hop, np.array([1])).shape
-    torch.Size([1, 3])
     """
 
     def __init__(
@@ -66,9 +61,6 @@ class Blocks(nn.Module):
         dropout: share of the columns of a block and of hidden units that are dropped in training.
 
     Shapes: blocks [n, widths[k]], sparse or dense, to scores [n, num_classes].
-
-    >>> Blocks((4, 2), 8, 3)(torch.zeros(5, 4), torch.zeros(5, 2)).shape
-    torch.Size([5, 3])
     """
 
     def __init__(self, widths: Sequence[int], width: int, num_classes: int, *, dropout: float = 0.5) -> None:

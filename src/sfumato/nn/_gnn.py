@@ -114,11 +114,6 @@ class GNN(nn.Module):
         dropout: share of hidden units that are dropped in training.
         activation: "selu" or "relu".
 
-    >>> import scipy.sparse as sp
-    >>> pair = Topology(sp.csr_matrix([[0.0, 1.0], [1.0, 0.0]], dtype="f4"))
-    >>> GNN("gat", 5, 16, 3)(torch.zeros(2, 5), pair).shape
-    torch.Size([2, 3])
-
     Source: Kipf and Welling (2017), Veličković et al. (2018), Hamilton et al. (2017).
     """
 

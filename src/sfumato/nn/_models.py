@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 
 class SparseRows:
-    """A constant sparse matrix is stored with its transpose, so that products and their gradients both read rows.
-
-    >>> import scipy.sparse as sp
-    >>> rows = SparseRows(sp.csr_matrix(np.eye(3, 2, dtype=np.float32)))
-    >>> tuple((rows @ torch.ones(2, 4)).shape)
-    (3, 4)
-    """
+    """A constant sparse matrix is stored with its transpose, so that products and their gradients both read rows."""
 
     def __init__(self, matrix: sp.csr_matrix) -> None:
         if not matrix.has_canonical_format:
@@ -135,9 +129,6 @@ class MLP(nn.Module):
         plain_last: leave the last layer without batch norm and SELU.
 
     Shapes: [batch, widths[0]] to [batch, widths[-1]].
-
-    >>> MLP((8, 16, 3))(torch.zeros(5, 8)).shape
-    torch.Size([5, 3])
     """
 
     def __init__(self, widths: Sequence[int], *, batch_norm: bool = False, plain_last: bool = True) -> None:
@@ -198,9 +189,6 @@ class MultiHopClassifier(nn.Module):
     Shapes: a tensor [batch, num_hops + 1, input_width] (default ``width``) to scores [batch, num_classes].
 
     Source: Sajadmanesh et al. (2023), GAP, equations 4.10 to 4.12.
-
-    >>> MultiHopClassifier(2, 4, 3, batch_norm=False, combine="attention")(torch.ones(5, 3, 4)).shape
-    torch.Size([5, 3])
     """
 
     def __init__(

@@ -33,9 +33,6 @@ class Logistic:
         coins: draws the start; None starts at zero.
 
     Shapes: rows [n, num_inputs] to scores float32 [n, num_classes].
-
-    >>> Logistic(4, 3).scores(np.ones((5, 4), np.float32)).shape
-    (5, 3)
     """
 
     trained: tuple[str, ...] = ("weight", "bias")
@@ -64,9 +61,6 @@ class Hidden:
         coins: draws the start; None starts at zero, for a state to come.
 
     Shapes: rows [n, num_inputs] to scores float32 [n, num_classes].
-
-    >>> Hidden(4, 8, 3).scores(np.ones((5, 4), np.float32)).shape
-    (5, 3)
     """
 
     trained: tuple[str, ...] = ("maps.0.weight", "norm.weight", "norm.bias", "head.weight", "head.bias")

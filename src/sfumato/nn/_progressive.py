@@ -29,9 +29,6 @@ class StageNetwork(nn.Module):
     [batch, frozen] to scores [batch, num_classes].
 
     Source: Sajadmanesh and Gatica-Perez (2024), ProGAP, equations 5 to 7 and jumping knowledge by concatenation.
-
-    >>> StageNetwork((8, 16), 16, 3, batch_norm=True)(torch.ones(5, 8), torch.ones(5, 16)).shape
-    torch.Size([5, 3])
     """
 
     def __init__(

@@ -22,11 +22,6 @@ class SumSAGE(nn.Module):
 
     Shapes: features [num_nodes, num_features] and an adjacency to scores [num_nodes, num_classes].
 
-    >>> import numpy as np, scipy.sparse as sp
-    >>> pair = SparseRows(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
-    >>> SumSAGE(5, 4, 3, num_layers=2, jumping=True)(torch.ones(2, 5), pair).shape
-    torch.Size([2, 3])
-
     Source: Hamilton et al. (2017), sum in place of mean; Xu et al. (2018), Jumping Knowledge; Sajadmanesh (2023), sections 4.7.3
     and 5.5.3 (16 units, SELU, two layers before and one after).
     """
@@ -59,9 +54,6 @@ class BesideCounts(nn.Module):
     """A network reads a node's own features and, beside them, a few columns that count its neighbors.
 
     Shapes: features [n, num_features] and counts [n, num_columns] to scores [n, num_classes].
-
-    >>> BesideCounts(5, 3, 4, 3)(torch.ones(2, 5), torch.ones(2, 3)).shape
-    torch.Size([2, 3])
     """
 
     def __init__(self, num_features: int, num_columns: int, width: int, num_classes: int) -> None:

@@ -48,9 +48,6 @@ def scattering(images: Tensor, progress: Steps | None = None) -> Tensor:
         images: float32 [n, channels, height, width], of at least 8 x 8 pixels.
 
     Shapes: float32 [n, channels * 81, height // 4, width // 4]: 81 x 7 x 7 = 3,969 numbers for an image of MNIST.
-
-    >>> scattering(torch.ones(2, 1, 28, 28)).shape
-    torch.Size([2, 81, 7, 7])
     >>> round(scattering(torch.ones(1, 1, 28, 28))[0, 0, 3, 3].item(), 3)
     1.0
     """

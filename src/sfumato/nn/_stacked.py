@@ -32,9 +32,6 @@ class StackedLinear(nn.Module):
         draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, width_in] or, the same rows for all, [batch, width_in], to [members, batch, width].
-
-    >>> StackedLinear(4, 3, generators(2))(torch.zeros(5, 4)).shape
-    torch.Size([2, 5, 3])
     """
 
     def __init__(self, width_in: int, width: int, draw: Generators) -> None:
@@ -55,9 +52,6 @@ class StackedConv(nn.Module):
 
     Shapes: [batch, members x channels_in, height, width] or, the same images for all, [batch, channels_in, height, width],
     to [batch, members x channels, ...].
-
-    >>> StackedConv(1, 8, 5, generators(3), stride=2)(torch.zeros(4, 1, 28, 28)).shape
-    torch.Size([4, 24, 12, 12])
     """
 
     def __init__(
@@ -81,9 +75,6 @@ class StackedMLP(nn.Module):
         draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, ...] or [batch, ...], flattened to widths[0], to scores [members, batch, widths[-1]].
-
-    >>> StackedMLP((8, 16, 3), generators(2))(torch.zeros(2, 5, 8)).shape
-    torch.Size([2, 5, 3])
     """
 
     def __init__(self, widths: Sequence[int], draw: Generators) -> None:
@@ -114,9 +105,6 @@ class StackedCNN(nn.Module):
         draw: one generator for each member, for its initial weights.
 
     Shapes: [members, batch, channels, 28, 28] to scores [members, batch, num_classes].
-
-    >>> StackedCNN(1, (4, 8), 10, generators(3))(torch.zeros(3, 2, 1, 28, 28)).shape
-    torch.Size([3, 2, 10])
     """
 
     def __init__(self, channels: int, widths: tuple[int, int], num_classes: int, draw: Generators) -> None:

@@ -26,12 +26,6 @@ class VGAE(nn.Module):
     training mode, means in evaluation mode.
 
     Source: Kipf and Welling (2016), Variational graph auto-encoders.
-
-    >>> model = VGAE(3, hidden=4, width=2).eval()
-    >>> import scipy.sparse
-    >>> adjacency = SparseRows(scipy.sparse.eye(5, format="csr"))
-    >>> tuple(model(torch.ones(5, 3), adjacency).shape)
-    (5, 2)
     """
 
     def __init__(self, num_features: int, hidden: int = 32, width: int = 16) -> None:
