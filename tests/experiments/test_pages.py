@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.experiments._index import index_page
 from sfumato.experiments._measured import Measured, read_recorded
-from sfumato.experiments._pages import Recorded, Row, of_experiment, read_page, stamp, stamped
+from sfumato.experiments._pages import Recorded, Row, of_experiment, read_page, stamp
 from sfumato.experiments._results import Line
 from sfumato.experiments._sources import Document, Entry
 from sfumato.experiments._spec import find
@@ -58,10 +58,8 @@ def test_the_results_of_a_specification():
 
 def test_a_page_of_a_script():
     assert read_page(SCRIPT).date is None
-    page = read_page(stamped(SCRIPT))
+    page = read_page(SCRIPT.replace("A lead.", f"A lead.\n\n{stamp([1, 3])}"))
     assert (page.seeds, page.rows) == ((1, 3), (Row(1, 301.0), Row(3, 301.0)))
-    assert read_page(stamped(SCRIPT, [7])).seeds == (7, 7)
-    assert stamped(SCRIPT).split("\n\n")[1] == "A lead."
     assert read_page(f"# Sums\n\n{stamp([], '2026-01-02')}\n") == Recorded("Sums", "2026-01-02", None, ())
 
 
@@ -79,7 +77,7 @@ def test_the_index():
     spec = find("gap-combine")
     pages = {
         "gap-combine": of_experiment(spec, measured(spec)),
-        "alone": read_page(stamped(SCRIPT)),
+        "alone": read_page(SCRIPT),
         "other": read_page(f"# Another page\n\n{stamp([2], '2026-01-02')}\n"),
     }
     entries = (

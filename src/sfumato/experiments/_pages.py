@@ -68,17 +68,6 @@ def stamp(seeds: Iterable[int], date: str | None = None) -> str:
     return f"Date: {date or datetime.now(UTC).date().isoformat()}. Seeds: {words}."
 
 
-def stamped(page: str, seeds: Iterable[int] | None = None, date: str | None = None) -> str:
-    r"""Put the line of :func:`stamp` below the lead of a page.
-
-    >>> print(stamped("# A table\n\nA lead.\n\nA text.\n", [3]).splitlines()[4][-9:])
-    Seeds: 3.
-    """
-    counts = [row.seeds for row in _rows(page)] if seeds is None else seeds
-    title, lead, rest = page.split("\n\n", 2)
-    return "\n\n".join([title, lead, stamp(counts, date), rest])
-
-
 def of_experiment(spec: Spec, measured: Measured) -> Recorded:
     """Return what the recorded results of a specification say of themselves."""
     rows = tuple(Row(line.score.seeds if line.score else 0, line.seconds) for line in measured.lines)
