@@ -15,7 +15,7 @@ from sfumato.verify._releases import release_faults
 
 FACTS = (
     PublicFacts(1000, 750, 256, 3, directed=False, max_degree=100, image_shape=(1, 16, 16)),
-    PublicFacts(60, 40, 432, 5, directed=True, max_degree=7, image_shape=(3, 12, 12)),
+    PublicFacts(60, 40, 546, 5, directed=True, max_degree=7, image_shape=(3, 13, 14)),
 )
 
 

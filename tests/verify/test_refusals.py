@@ -4,6 +4,7 @@ import pytest
 
 from sfumato.verify._facts import fact_faults
 from sfumato.verify._methods import rules_of
+from sfumato.verify._rules import Rules
 
 EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
 NODE = {"name": "node", "relation": "remove", "max_out_degree": 5, "arcs": "owned"}
@@ -133,3 +134,71 @@ def test_a_range_is_not_empty():
     assert not list(rules_of("label-only").faults(certificate(LOCAL, settings=settings, claim=claim)))
     (fault,) = rules_of("label-only").faults(certificate(LOCAL, settings={**settings, "high": 0.0}, claim=claim))
     assert "settings.high: expected a number above low, got 0.0" in fault
+
+
+ARCS = {**NODE, "arcs": "incident"}
+CELLS = {"name": "subclass", "relation": "replace", "cells": 6, "partition": "declared"}
+ODD = {**CELLS, "cells": 7}
+DPGNN = {"inference": "noised", "num_layers": 1}
+IMAGES = {"l2_clip_norm": 1e-9, "network": "cnn", "augment": 1, "public_rows": 0, "kmeans": True}
+PIXELS = {"image_shape": [1, 12, 12]}
+ASKED = {"low": 0.0, "high": 1.0, "epsilon_x": 1.0, "epsilon_y": None, "delta": None}
+NO_LABELS = {"num_train": 0, "num_classes": 0}
+FEATURES = {**LOCAL, "labels": False}
+PAIRS = {"num_layers": 8, "count_share": 0.25, "mean_degree": None}
+COUNTED = [{"name": name, "event": {"epsilon": epsilon}} for name, epsilon in (("edge-count", 0.25), ("edges", 0.75))]
+OUTCOMES = [{"name": "edges", "event": {"epsilon": 1.0, "num_outcomes": number}} for number in (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("method", "right", "wrong", "fragment"),
+    [
+        ("dpgnn", (NODE, {}, DPGNN), (NODE, {}, {**DPGNN, "num_layers": 2}), "num_layers: expected 1"),
+        ("dpgnn", (NODE, {}, DPGNN), (ARCS, {}, DPGNN), "no proof for incident arcs"),
+        ("graph-split", (NODE, {}, {"l2_clip_norm": 1e-9}), (NODE, {}, {"l2_clip_norm": 9e-10}), "at least 1e-09"),
+        ("scattering", (NODE, {"image_shape": [1, 8, 8]}), (NODE, {"image_shape": [1, 8, 7]}), "images of at least 8"),
+        ("link-messages", (EDGE,), ({**EDGE, "directed": True},), "unit.directed: expected false"),
+        ("lpgnet", (EDGE, {}, {}, COUNTED[:1] * 2), (EDGE, {}, {}, COUNTED), "the same epsilon at every stage"),
+        ("cnn", (CELLS, PIXELS, IMAGES), (CELLS, PIXELS, {**IMAGES, "l2_clip_norm": 9e-10}), "at least 1e-09"),
+        ("cnn", (CELLS, PIXELS, IMAGES), (CELLS, {"image_shape": [1, 12, 11]}, IMAGES), "expected mlp or softmax"),
+        ("cnn", (CELLS, {}, {**IMAGES, "network": "mlp", "augment": 0}), (CELLS, {}, {**IMAGES, "network": "mlp"}), "expected 0"),
+        ("subclass-dp", (ODD, PIXELS, {**IMAGES, "kmeans": False}), (ODD, PIXELS, IMAGES), "expected a multiple of 3"),
+        ("subclass-dp", (CELLS, PIXELS, IMAGES), ({**CELLS, "partition": "directions"}, PIXELS, IMAGES), "expected false"),
+        ("subclass-dp", (CELLS, PIXELS, IMAGES), (CELLS, PIXELS, {**IMAGES, "public_rows": 7}), "public_rows: expected 0"),
+        ("pgc-links", (FEATURES, NO_LABELS, ASKED), (FEATURES, {**NO_LABELS, "num_train": 1}, ASKED), "num_train: expected 0"),
+        ("pgc-links", (FEATURES, NO_LABELS, ASKED), (FEATURES, {**NO_LABELS, "num_classes": 2}, ASKED), "classes: expected 0"),
+        ("pgc-links", (FEATURES, NO_LABELS, ASKED), (FEATURES, NO_LABELS, {**ASKED, "epsilon_x": 0}), "a budget or null"),
+        ("pgc-links", (FEATURES, NO_LABELS, ASKED), (LOCAL, NO_LABELS, {**ASKED, "epsilon_y": 1.0}), "asks for no label"),
+        ("lapgraph", (EDGE, {}, PAIRS), (EDGE, {}, {**PAIRS, "num_layers": 9}), "num_layers: expected at most 8"),
+        ("lapgraph", (EDGE, {}, PAIRS, COUNTED), (EDGE, {}, {**PAIRS, "count_share": 0.26}, COUNTED), "count_share = 0.26"),
+        ("edgerand", (EDGE, {}, PAIRS, OUTCOMES[:1]), (EDGE, {}, PAIRS, OUTCOMES[1:]), "response over 2 outcomes"),
+    ],
+)  # fmt: skip
+def test_what_the_data_demand_is_found(method, right, wrong, fragment):
+    def faults(unit, facts=(), settings=(), releases=()):
+        stated = certificate(unit, facts, settings, claim={"epsilon": 1.0, "delta": 0})
+        return list(rules_of(method).faults({**stated, "releases": [*releases]}))
+
+    assert faults(*right) == []
+    (fault,) = faults(*wrong)
+    assert fragment in fault
+
+
+def test_sets_are_calibrated_beside_a_run():
+    rules, run = rules_of("set-calibration"), {"composition": {"builds_on": [{}]}}
+    assert not list(rules.faults(certificate(NODE, settings={"bins": 32}, **run)))
+    (fault,) = rules.faults(certificate(NODE, settings={"bins": 31}, **run))
+    assert "settings.bins: expected 32, got 31" in fault
+    (fault,) = rules.faults(certificate(NODE, settings={"bins": 32}))
+    assert "expected the run whose probabilities were counted" in fault
+
+
+@pytest.mark.parametrize(("epsilon", "experts"), [(0, 3), (1.0, 5), (None, 5)])
+def test_experts_on_features_are_weighed_where_there_are_features(epsilon, experts):
+    found = rules_of("hybrid").networks(certificate(LOCAL, settings={"epsilon_x": epsilon}))
+    assert found == {"probabilities": [9, 3], "exponents": [experts]}
+
+
+def test_a_rule_of_another_name_is_refused():
+    with pytest.raises(TypeError, match=r"no rule is called \['hop'\]"):
+        Rules(hop=lambda v: v.num_hops)
