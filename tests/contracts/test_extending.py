@@ -77,6 +77,8 @@ for command in (
     ["audit", "bits"],
     ["train", "--help"],
     ["tune", "--help"],
+    ["check", "--help-all"],
+    ["train", "gap", *data, "--half-life", "30", "--no-controls", "--out", "halved"],
 ):
     print("$", *command, flush=True)
     assert invoke(command) == 0, command
@@ -113,9 +115,11 @@ def unfinished(folder, names):
 
 
 def place(text, table):
-    """Where the first entry of a table stands, or the first import of the package."""
+    """Where the first entry of a table stands, the first row of options, or the first import of the package."""
     if table == "imports":
         return re.search(r"^from (?:sfumato|\.)", text, re.MULTILINE).start()
+    if table == "Options":
+        return re.search(r"^class Options:\n    \"\"\"(?:.|\n)*?\"\"\"\n\n", text, re.MULTILINE).end()
     return re.search(rf"^{table}(?:: .+)? = [({{]\n", text, re.MULTILINE).end()
 
 
@@ -149,7 +153,7 @@ def test_the_page_adds_files_and_single_lines():
     """The method: a file, a line in a table, an entry of rules. The unit: a class, its import, an entry in each of three tables.
 
     The event: two files, and a line for each. The kind of release: a class, and its words in two tables. The data set: a parser,
-    a row and a card.
+    a row and a card. The option: a row.
     """
     assert [(name, table) for name, table, _ in blocks()] == [
         ("src/sfumato/central/_neighbor_labels.py", ""),
@@ -174,8 +178,26 @@ def test_the_page_adds_files_and_single_lines():
         ("src/sfumato/datasets/_karate.py", ""),
         ("src/sfumato/datasets/_listing.py", "KNOWN"),
         ("src/sfumato/datasets/_listing.py", "CARDS"),
+        ("src/sfumato/cli/_options.py", "Options"),
     ]
-    assert [text.count("\n") for _, table, text in blocks() if table] == [1, 6, 1, 1, 1, 4, 1, 1, 1, 1, 5, 1, 1, 1, 1]
+    assert [text.count("\n") for _, table, text in blocks() if table] == [
+        1,
+        6,
+        1,
+        1,
+        1,
+        4,
+        1,
+        1,
+        1,
+        1,
+        5,
+        1,
+        1,
+        1,
+        1,
+        1,
+    ]
 
 
 def test_everything_knows_the_method(copy):
@@ -192,6 +214,7 @@ def test_everything_knows_the_method(copy):
         "verify bits": "VALID: bits",
         "train --help": "neighbor-labels",
         "tune --help": "neighbor-labels",
+        "check --help-all": "--half-life <float>",
         "docs": "| `neighbor-labels` | ",
     }.items():
         (found,) = (output for line, output in shown.items() if command in line)
