@@ -72,7 +72,7 @@ CASES = [
 def both(unit, epsilon, delta, facts, settings, method="gap", builds_on=()):
     """What library and verifier say."""
     claim = {"epsilon": epsilon, "delta": delta}
-    ours = implausible(method, unit, claim, facts, settings, learns=not builds_on, reads_links=method != "mlp")
+    ours = implausible(unit, claim, facts, settings, learns=not builds_on, reads_links=method != "mlp")
     certificate = {
         "method": method,
         "unit": unit_to_dict(unit),
@@ -194,7 +194,7 @@ def said(unit, graphs):
     """The caveats of each, at a budget that leaves no code unreachable."""
     claim = {"epsilon": 0.05, "delta": 0.01}
     facts = [asdict(graph.public_facts(unit)) for graph in graphs]
-    return {implausible("gap", unit, claim, one, {"epsilon_y": 0.05}) for one in facts}
+    return {implausible(unit, claim, one, {"epsilon_y": 0.05}) for one in facts}
 
 
 UNITS = [EDGE, NODE, NodeLevel(arcs="incident"), RecordLevel(), LocalLevel(), FEATURES_ONLY, LinkLevel(), ClassLevel(),
@@ -213,7 +213,7 @@ def test_a_rule_that_reads_private_data_is_caught(unit, read):
     """Planted: the facts of a unit that protects nothing, seen as if they were public under this one."""
     peeking = SimpleNamespace(public=(*unit.public, read), split=None)
     graphs, claim = neighbors(unit), {"epsilon": 1.0, "delta": 1e-6}
-    assert len({implausible("gap", unit, claim, asdict(g.public_facts(peeking)), {}) for g in graphs}) > 1
+    assert len({implausible(unit, claim, asdict(g.public_facts(peeking)), {}) for g in graphs}) > 1
 
 
 # -- named data ----------------------------------------------------------------------------------------------------------

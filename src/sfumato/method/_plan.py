@@ -101,7 +101,7 @@ class Plan(ShownPlan, Planned):
         """List what is implausible about the plan, from public facts alone; its certificate says so too."""
         claim, method = {"epsilon": self.epsilon, "delta": self.delta}, self.method
         learns, links = method.origin is None, method.card.reads_links
-        return implausible(method.name, self.unit, claim, self.public.to_dict(), method.settings, learns, links)
+        return implausible(self.unit, claim, self.public.to_dict(), method.settings, learns, links)
 
     def __str__(self) -> str:
         if self.epsilon is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfumato._version import __version__
 from sfumato.privacy.calibration import accountant
+from sfumato.privacy.promises import implausible
 from sfumato.record._certificate import Statement
 
 if TYPE_CHECKING:
@@ -34,7 +35,14 @@ def statement(
         builds_on=() if origin is None else origin.builds_on,
         notes=(*ran.method.card.notes, *ran.method.unused(ran, outcome.weights, outcome.released)),
         limits=ran.method.limits,
-        reads_links=ran.method.card.reads_links,
+        doubts=implausible(
+            plan.unit,
+            {"epsilon": plan.epsilon, "delta": plan.delta},
+            plan.public.to_dict(),
+            ran.method.settings,
+            learns=origin is None or not origin.builds_on,
+            reads_links=ran.method.card.reads_links,
+        ),
         arrival=plan.method.arrival,
         candidates=[{"method": one.name, "settings": one.settings} for one in plan.method.choices if plan.releases],
         collection=None if collected is None else collected.facts,

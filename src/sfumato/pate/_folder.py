@@ -99,6 +99,7 @@ def spec_of(settings: Settings, plan: VotePlan, student: Any, images: Images, nu
 def write_folder(
     run: Path,
     spec: dict[str, Any],
+    plan: VotePlan,
     ledger: Ledger,
     student: Any,
     released: Arrays,
@@ -112,7 +113,7 @@ def write_folder(
             "The student's training diverged: its weights are no finite numbers. The answers are kept and paid for; a student "
             "of a lower learning rate may learn from them."
         )
-    certificate = _certify(spec, ledger) if privacy["certificate"] else None
+    certificate = _certify(spec, plan, ledger) if privacy["certificate"] else None
     if certificate is None:
         spec = {**spec, "privacy": privacy, "note": NO_CERTIFICATE}
     write_release(run, certificate, ledger, spec, weights, released, sign_key)
@@ -160,7 +161,7 @@ def _networks(student: Any) -> dict[str, Any]:
     return {f"discriminator/{i}": network for i, network in enumerate(student.discriminators)}
 
 
-def _certify(spec: dict[str, Any], ledger: Ledger) -> Certificate:
+def _certify(spec: dict[str, Any], plan: VotePlan, ledger: Ledger) -> Certificate:
     stated = Statement(
         ledger,
         version=__version__,
@@ -173,6 +174,7 @@ def _certify(spec: dict[str, Any], ledger: Ledger) -> Certificate:
         who_may_see=WHO_MAY_SEE,
         assumptions=ASSUMPTIONS,
         limits=LIMITS,
+        doubts=plan.caveats(spec["settings"]["num_teachers"]),
     )
     return certify(stated)
 

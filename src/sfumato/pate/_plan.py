@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from sfumato.pate._aggregation import L1_SENSITIVITY, ConfidentGNMax, GNMax, LNM
 from sfumato.pate._epsilon_release import Released, release_epsilon
 from sfumato.privacy import accounting, calibration
 from sfumato.privacy.events import MOST, LaplaceEvent
-from sfumato.privacy.promises import Caveat, implausible, warn
+from sfumato.privacy.promises import Caveat, warn, weak
 from sfumato.privacy.units import RecordLevel
 from sfumato.record.ledger import Release
 
@@ -142,8 +142,16 @@ class VotePlan(PlanEntry):
 
     def caveats(self, num_teachers: int) -> tuple[Caveat, ...]:
         """List what is implausible about the plan; the number of teachers stands for that of the records."""
-        settings = {"num_teachers": num_teachers, "mechanism": asdict(self.mechanism)}
-        return implausible("pate", UNIT, self.to_dict()["claim"], {}, settings)
+        found = [*weak(self.epsilon, self.delta, num_teachers, "teachers")]
+        mechanism = self.mechanism
+        deviation = mechanism.scale * math.sqrt(2) if isinstance(mechanism, LNMax) else mechanism.noise_stddev
+        if num_teachers < 2 * deviation:
+            text = (
+                f"{num_teachers} teachers are fewer than two standard deviations of the noise on a count of votes: answers are "
+                "close to random even where all agree. Take more teachers, fewer queries or a larger epsilon."
+            )
+            found.append(Caveat("noisy-votes", text))
+        return tuple(found)
 
 
 def make_plan(settings: Settings, num_classes: int = 10) -> VotePlan:

@@ -133,7 +133,7 @@ def run(
         if kept.privacy["releasable"]:
             released = {"queries": rows, "answers": kept.answers.labels.astype(np.int64)}
             shutil.rmtree(out / "release", ignore_errors=True)  # half-written by the stopped run
-            write_folder(out, spec, ledger, student, released, kept.privacy, sign_key)
+            write_folder(out, spec, plan, ledger, student, released, kept.privacy, sign_key)
     forget(out)
     return metrics
 

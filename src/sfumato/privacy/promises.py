@@ -1,7 +1,7 @@
 r"""Promises that hold but say little: what is implausible about a plan, as far as public facts show it.
 
 :func:`implausible` reads the claim, the unit, the settings, and facts that are public under that unit
-(:class:`~sfumato.graph._graph.PublicFacts`; of PATE, the number of teachers). Nothing is said about what would need
+(:class:`~sfumato.graph._graph.PublicFacts`). Nothing is said about what would need
 protected data: the number of arcs at edge and node level, training nodes by class at node level. Each finding has a
 stable code. It is a warning when a plan is made, and a caveat of its certificate. The verifier has a copy
 (``verify/_caveats.py``).
@@ -59,7 +59,6 @@ class Caveat(NamedTuple):
 
 
 def implausible(
-    method: str,
     unit: Unit,
     claim: Mapping[str, float | None],
     facts: Mapping[str, Any],
@@ -70,23 +69,19 @@ def implausible(
     """Return what is implausible about a plan, as far as public facts show it. No data is read.
 
     Args:
-        method: the command-line name of the method.
         unit: the privacy unit, which decides which facts may be there.
         claim: ``epsilon`` and ``delta``; both None without privacy.
-        facts: facts that are public under ``unit``; none is read for PATE.
+        facts: facts that are public under ``unit``.
         settings: the settings of the method.
         learns: False if the weights come from another run and only links are aggregated.
         reads_links: False if the method uses no graph.
 
     >>> from sfumato.privacy.units import EdgeLevel
     >>> facts = {"num_nodes": 3000, "num_train": 2250, "num_classes": 6}
-    >>> [caveat.code for caveat in implausible("gap", EdgeLevel(directed=False), {"epsilon": 1.0, "delta": 0.5}, facts, {})]
+    >>> [caveat.code for caveat in implausible(EdgeLevel(directed=False), {"epsilon": 1.0, "delta": 0.5}, facts, {})]
     ['delta-per-record', 'delta-large']
     """
     epsilon, delta = claim["epsilon"], claim["delta"]
-    if method == "pate":
-        teachers = settings["num_teachers"]
-        return (*weak(epsilon, delta, teachers, "teachers"), *_votes(teachers, settings["mechanism"]))
     cells = unit.num_cells(facts["num_classes"])
     found = [*weak(epsilon, delta, cells or facts["num_nodes"], "cells" if cells else "nodes")]
     if learns and facts["num_nodes"] < FEW_NODES:
@@ -125,16 +120,6 @@ def weak(
     if epsilon and epsilon > MOST_EPSILON:
         text = f"The claimed epsilon exceeds {MOST_EPSILON:g}: a conclusion about one record may become e^epsilon times as "
         yield Caveat("epsilon-large", text + "likely. Choose a smaller epsilon; 1 is a common choice.")
-
-
-def _votes(teachers: int, mechanism: Mapping[str, Any]) -> Iterator[Caveat]:
-    deviation = mechanism["scale"] * math.sqrt(2) if "scale" in mechanism else mechanism["noise_stddev"]
-    if teachers < 2 * deviation:
-        text = (
-            f"{teachers} teachers are fewer than two standard deviations of the noise on a count of votes: answers are "
-        )
-        remedy = "Take more teachers, fewer queries or a larger epsilon."
-        yield Caveat("noisy-votes", text + f"close to random even where all agree. {remedy}")
 
 
 def _links(facts: Mapping[str, Any]) -> Iterator[Caveat]:

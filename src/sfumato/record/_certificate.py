@@ -15,7 +15,6 @@ from typing import Any
 from sfumato.errors import LedgerError
 from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import SelectionEvent, flatten, leaves
-from sfumato.privacy.promises import implausible
 from sfumato.privacy.units import Unit, class_named, unit_to_dict
 from sfumato.record import _arrivals as arrivals
 from sfumato.record import _collected as collected
@@ -188,7 +187,7 @@ class Statement:
         notes: free text, outside the claim; nothing checks it.
         assumptions: what the method assumes, beside the assumptions of a trusted curator.
         limits: caveats that follow from the method.
-        reads_links: False if the method uses no graph.
+        doubts: what is implausible about the claim, each with its code (:mod:`~sfumato.privacy.promises`).
         arrival: the nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
         collection: the facts of the collection whose reports were read; None for a run that asked users itself.
         deployment: the deployment record, outside the claim; None for a run without one.
@@ -212,7 +211,7 @@ class Statement:
     notes: Sequence[str] = ()
     assumptions: Sequence[str] = ()
     limits: Sequence[str] = ()
-    reads_links: bool = True
+    doubts: Sequence[tuple[str, str]] = ()
     arrival: arrivals.Arrival | None = None
     collection: Mapping[str, Any] | None = None
     deployment: Mapping[str, str] | None = None
@@ -265,18 +264,7 @@ def certify(stated: Statement) -> Certificate:
                 *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),
                 *([] if stated.arrival is None else [arrivals.ASSUMED]),
                 *stated.limits,
-                *(
-                    text
-                    for _, text in implausible(
-                        plan["method"],
-                        unit,
-                        plan["claim"],
-                        {**facts, "assumed": stated.assumed_public},
-                        stated.settings,
-                        learns=not stated.builds_on,
-                        reads_links=stated.reads_links,
-                    )
-                ),
+                *(text for _, text in stated.doubts),
             ],
             "composition": {
                 "covers": _covers(stated),
