@@ -137,6 +137,7 @@ def test_a_range_is_not_empty():
 
 
 ARCS = {**NODE, "arcs": "incident"}
+NONE = {"name": "none", "relation": "none"}
 CELLS = {"name": "subclass", "relation": "replace", "cells": 6, "partition": "declared"}
 ODD = {**CELLS, "cells": 7}
 DPGNN = {"inference": "noised", "num_layers": 1}
@@ -202,3 +203,39 @@ def test_experts_on_features_are_weighed_where_there_are_features(epsilon, exper
 def test_a_rule_of_another_name_is_refused():
     with pytest.raises(TypeError, match=r"no rule is called \['hop'\]"):
         Rules(hop=lambda v: v.num_hops)
+
+
+@pytest.mark.parametrize(("shape", "places"), [([1, 12, 12], 4), ([1, 17, 12], 6), ([1, 16, 21], 12)])
+def test_a_network_on_images_has_a_place_for_every_five_pixels(shape, places):
+    settings = {"network": "cnn", "width": 16, "learn_filters": True}
+    head = {"network.head.0.weight": [16, 8 * places], "network.head.2.weight": [3, 16], "network.head.2.bias": [3]}
+    filters = {"network.edges.weight": [8, 1, 5, 5], "network.places.weight": [8, 8, 9, 9]}
+    for learn, expected in ((True, {**filters, **head}), (False, head)):
+        stated = certificate(CELLS, {"image_shape": shape}, {**settings, "learn_filters": learn})
+        assert rules_of("class-dp").networks(stated) == expected
+    assert rules_of("class-dp").networks(certificate(NONE, {"image_shape": shape}, settings)) == {**filters, **head}
+
+
+def test_other_networks_on_pixels_are_linear_layers():
+    mlp, softmax = (
+        rules_of("cnn").networks(certificate(CELLS, settings={"network": name, "width": 16, "learn_filters": False}))
+        for name in ("mlp", "softmax")
+    )
+    assert mlp == {
+        "network.0.weight": [16, 2],
+        "network.0.bias": [16],
+        "network.2.weight": [3, 16],
+        "network.2.bias": [3],
+    }
+    assert softmax == {"network.weight": [3, 2], "network.bias": [3]}
+
+
+@pytest.mark.parametrize(("combine", "joint"), [(None, 12), ("sum", 4), ("attention", 4)])
+def test_hops_are_joined_in_the_width_that_the_settings_say(combine, joint):
+    settings = {"width": 4, "num_hops": None, "encoder": False, **({"combine": combine} if combine else {})}
+    found = rules_of("gap").networks(certificate(EDGE, settings=settings))
+    assert found["classifier.head.weight"] == [3, joint]
+    assert found["classifier.norm.weight"] == [joint]
+    assert [found[f"classifier.base.{k}.weight"] for k in range(3)] == [[4, 2]] * 3
+    assert ("classifier.score.2.weight" in found) == (combine == "attention")
+    assert "encoder.head.weight" not in found
