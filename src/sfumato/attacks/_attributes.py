@@ -39,7 +39,6 @@ class Attributes(Attack):
 
     Args:
         column: the hidden feature, a column of zeros and ones; None for the one with the most even halves.
-        sees: one of :data:`~sfumato.attacks._node_rows.SIGHTS`.
         known: the share of the nodes whose feature the attacker knows.
         arcs: whether imputation from neighbors is measured.
         most: the largest number of nodes; a random part of them if there are more.

@@ -35,8 +35,6 @@ class Degree(Attack):
     rows of pure noise have the largest, and are of no use. Scores are predicted degrees; in are nodes above the median.
 
     Args:
-        sees: one of :data:`~sfumato.attacks._node_rows.SIGHTS`.
-        regression: one of :data:`~sfumato.attacks._regression.REGRESSIONS`.
         known: the share of the nodes whose degree the attacker knows.
         role: ``train`` asks for training nodes, ``all`` for all.
         within: whether only arcs between the nodes asked for are counted, as a method that trains on these alone reads them.

@@ -34,8 +34,6 @@ class WholeGraph(Attack):
     an AUC over all pairs flatters: at one link in 1,000 pairs, an AUC of 0.95 still leaves most of the m best pairs wrong.
 
     Args:
-        sees: one of :data:`~sfumato.attacks._node_rows.SIGHTS`.
-        distance: one of :data:`~sfumato.attacks._pairs.DISTANCES`.
         most: the largest number of nodes; a random part of them, with the links between them, if there are more.
 
     >>> WholeGraph().distance, WholeGraph.name

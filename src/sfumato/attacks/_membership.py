@@ -75,8 +75,6 @@ class ShadowMembership(Attack):
     Args:
         num_per_class: how many labeled nodes of each class the attacker holds.
         width: units in each of the two hidden layers of the attack network.
-        epochs: full-batch steps of the attack network.
-        learning_rate: step size of Adam, in (0, 10].
 
     >>> ShadowMembership().num_per_class
     1000

@@ -101,7 +101,6 @@ class Attacked:
     """What one attack on a model found, beside what can be known without the model.
 
     Args:
-        attack: the name of the attack.
         target: what it infers, in words, such as ``whether a node was in training``.
         knowledge: what the attacker holds, in words.
         scores: of all candidates.

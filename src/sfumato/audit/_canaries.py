@@ -46,7 +46,6 @@ class Canaries:
         graph: with every canary in.
         without: with every canary out; the same nodes.
         arcs_in: owner, target and canary of the arcs that only ``graph`` has, int64 [any, 3].
-        arcs_out: the same of those that only ``without`` has.
         nodes: the node of each canary, int64 [m]; empty if canaries are edges.
         kinds: the kind of each canary, strings [m].
 

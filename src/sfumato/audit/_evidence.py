@@ -22,10 +22,8 @@ class Evidence:
         knowledge: what the attacker holds, in words.
         epsilon_lower_bound: the mechanism is not (epsilon, delta)-DP for any smaller epsilon, at ``confidence``.
         confidence: of this bound alone.
-        trials: how many scores stand behind it.
         estimator: how the bound was derived from the scores, in words.
         members: scores with the canary, higher where the attack finds it; they may be empty.
-        others: scores without the canary.
         reach: the largest bound that so many scores could have given; None if nothing limits it.
     """
 
@@ -54,8 +52,6 @@ class Audit:
     after an audit is not proved by it: another attack may find more.
 
     Args:
-        method: the name of the method.
-        unit: the unit of privacy in words.
         claimed: the epsilon that is claimed; None without privacy.
         delta: of the claim.
         confidence: at which all bounds hold together.

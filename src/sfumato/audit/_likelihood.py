@@ -56,7 +56,6 @@ class HopScores:
     Args:
         pure: whether the noise is Laplace: then a score is the log-likelihood ratio over its largest value, so from -1 to 1.
         members: scores with the canary, by (hop, kind of canary).
-        others: scores without it, in the same form.
     """
 
     pure: bool = False

@@ -30,12 +30,7 @@ EDGES = "edges"
 
 @dataclass
 class RecordScores:
-    """Scores of canaries over many fits, by attack.
-
-    Args:
-        members: scores with the canary.
-        others: scores without it, in the same form.
-    """
+    """Scores of canaries over many fits, by attack."""
 
     members: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
     others: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)

@@ -45,7 +45,6 @@ class Batch:
         sender: the user id of the device that sent it.
         reports: message and authentication code of each report, in their order.
         signed: the bytes that the sender signed.
-        signature: the sender's signature.
     """
 
     sender: str

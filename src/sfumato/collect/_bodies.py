@@ -25,7 +25,6 @@ class Bodies:
     larger one counts, as a whole. So whoever holds large bodies, or parts of them, keeps no small one out.
 
     Args:
-        most: how many bytes all larger bodies together hold.
         share: how much of that those of one address hold.
         small: the size of the largest body that does not count.
     """

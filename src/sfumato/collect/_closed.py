@@ -42,7 +42,6 @@ class Stream:
     """The reports of a collection one after the other, so that memory does not grow with their number. They pass once.
 
     Args:
-        schema: what every user was asked.
         messages: the messages, ascending by the bytes of the user id, one a user.
     """
 
@@ -104,7 +103,6 @@ class Closed:
     """A closed collection in memory: nothing is added to it or taken from it any more.
 
     Args:
-        schema: what every user was asked.
         messages: the canonical messages, ascending by the bytes of the user id, one a user.
     """
 

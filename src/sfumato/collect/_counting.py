@@ -38,8 +38,6 @@ class Counts:
     """How much a store holds.
 
     Args:
-        users: the number of enrolled users.
-        reports: the number of reports.
         hours: for each hour with reports its start, in seconds since 1970, and the number of its reports, ascending.
         last_minute: the number of reports of the last 60 seconds.
         second_reports: the number of users who sent another report than the stored one.

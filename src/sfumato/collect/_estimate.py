@@ -52,8 +52,6 @@ class Answer:
         estimate: without bias (numbers of links: see above), so it may lie outside what is possible.
         low: lower end of the interval, within what is possible.
         high: upper end of the interval, within what is possible.
-        least: the least possible value.
-        most: the largest possible value.
 
     >>> Answer("crime", "share", 0.25, 0.2, 0.3, 0.0, 1.0).kind
     'share'
@@ -73,9 +71,7 @@ class Answers:
     """Answers are what reports say so far.
 
     Args:
-        collection: the name of the collection.
         schema: the SHA-256 of its schema.
-        counts: the number of reports about each part.
         answers: the answers about each part that has a report.
 
     >>> Answers("c", "00" * 32, {"label": 0}, {}).to_dict()["confidence"]

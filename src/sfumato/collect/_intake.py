@@ -292,7 +292,6 @@ class CheckedBatch:
     """A batch whose reports were checked one by one.
 
     Args:
-        sender: the user whose device sent it.
         uploads: place in the batch and report, for each one that is fine.
         refused: place in the batch and reason, for each other one.
     """

@@ -39,7 +39,6 @@ class Features:
     Args:
         columns: name and public range (low, high) of each feature. Values outside are clipped on the device.
         epsilon: budget of all features together (of each one with ``per_feature``).
-        mechanism: one of :data:`sfumato.randomizers._questions.MECHANISMS`.
         cap: for "collision" and "direction", the most features above 0 that a report tells of.
         per_feature: spend ``epsilon`` on every feature, for "pgc", "piecewise" and "laplace".
         delta: failure probability, for "gaussian" alone.
@@ -148,9 +147,6 @@ class Label:
     """What is asked about the label: which of the public classes a user belongs to.
 
     Args:
-        classes: the names of the classes, 2 or more.
-        epsilon: budget of the label.
-        mechanism: one of :data:`sfumato.randomizers._questions.LABEL_MECHANISMS`.
         name: what the label is.
 
     >>> Label(("crime", "poetry", "science"), epsilon=1.0, name="genre").describe()[-37:]
@@ -235,7 +231,6 @@ class Links:
     """What is asked about links: a user's neighbor list over a public roster of users, and its length.
 
     Args:
-        users: the number of users on the roster.
         roster: SHA-256 of the roster: its user ids in order, each followed by a line feed, in UTF-8.
         epsilon: budget of one bit of one list; a relationship that both ends report costs twice as much.
         degree_share: the part of ``epsilon`` that is spent on the length.

@@ -47,11 +47,9 @@ class Summary:
     """A summary counts the devices of a simulation.
 
     Args:
-        users: how many devices there are.
         accepted: how many reports the server has: it said so in this run, or in the one before that was stopped.
         stored: how many of them it took in this run.
         repeated: how many of them it had before, as it said in this run.
-        refused: how many reports it refused in this run.
 
     >>> Summary(3, 2, 2, 0, 1).to_dict()["refused"]
     1

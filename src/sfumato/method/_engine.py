@@ -41,8 +41,6 @@ class PlanEntry:
     """A plan entry is what a run will charge, fixed before any data is read; it opens the run's ledger.
 
     Args:
-        method: its name, as certificates print it.
-        unit: the unit of privacy.
         releases: what will be released, in this order.
         epsilon: claimed; None without privacy.
         delta: claimed, the share of the noise sampler included; None without privacy.

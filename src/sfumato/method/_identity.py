@@ -35,7 +35,6 @@ class Identity:
     """An identity holds the node ids of the fitted graph, and keyed digests of its public values.
 
     Args:
-        num_nodes: number of nodes.
         ids: the ids in the order of the rows; None for the numbers of the rows.
         key: of the digests, random.
         digests: by what they are of, such as ``features``; what is not public, or not there, has none.

@@ -32,7 +32,6 @@ class Inference(CuratorMethod):
     its name, its settings, who may see what, and how it predicts.
 
     Args:
-        base: the method that was trained.
         model: what training left.
     """
 

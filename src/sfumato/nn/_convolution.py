@@ -44,7 +44,6 @@ class ConvNet(nn.Module):
 
     Args:
         shape: channels, height and width of an image, at least 12 x 12.
-        width: number of units of the dense layer between.
     """
 
     def __init__(self, shape: tuple[int, int, int], width: int, num_classes: int) -> None:

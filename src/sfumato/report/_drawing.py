@@ -58,7 +58,6 @@ class Figure:
         name: the id of the figure and the name of its file.
         title: what the figure shows, in one line.
         description: its numbers in words, for readers who do not see it.
-        svg: the text of the SVG.
     """
 
     name: str

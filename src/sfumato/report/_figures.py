@@ -28,9 +28,7 @@ class Curve:
     """Lines of a run that differ only along the axis.
 
     Args:
-        label: the name of the curve in the legend.
         role: the role of its run, such as ``method`` or ``floor``.
-        lines: the lines along the axis.
         flat: whether its lines have no value on the axis, so that the curve is drawn across all of it.
     """
 

@@ -37,7 +37,6 @@ class Attacked:
     """A run that was attacked, as the page shows it.
 
     Args:
-        title: the name of the run on the page.
         certificate: the certificate of the run as JSON values.
         found: what the attack made of its classes.
         accuracy: on test images, a share; None if it was not measured.

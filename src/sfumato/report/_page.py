@@ -34,10 +34,6 @@ class Table:
     """Rows of text under a caption; the first column names the row.
 
     Args:
-        key: the id of the table.
-        caption: the text above the table.
-        columns: the names of the columns.
-        rows: the cells of each row.
         text: the columns that hold words rather than numbers.
         heat: shades of the cells: a share from 0 to 1 for each cell after the first column.
     """
@@ -64,8 +60,6 @@ class Section:
     """A heading and what is below it.
 
     Args:
-        key: the id of the section.
-        title: the text of the heading.
         parts: what is below the heading, in order.
         kind: ``plain``, ``guarantee`` (covered by it), ``warning``, or ``outside`` (of the guarantee).
     """
@@ -84,10 +78,7 @@ class Page:
     """A whole page, before it is HTML or Markdown.
 
     Args:
-        title: the title of the page.
-        lead: a line below the title.
         sections: the sections of the page, in order.
-        closing: a line at the end.
     """
 
     title: str

@@ -44,20 +44,12 @@ class Run:
     """A run folder as read, and what could be derived from its graph.
 
     Args:
-        folder: the path of the run folder.
-        certificate: the certificate as JSON values.
-        graph: the name of the graph.
-        classes: the names of the classes.
-        released: released arrays, by release name.
-        signed: whether the release has a signature.
         metrics: the scores in ``evaluation/``; None without them.
         curves: the learning curves in ``evaluation/``; None without them.
         validation: of a run on a collection the accuracy that reports alone tell; None of others.
         predicted: a class number for every node; None if the graph cannot be read.
         detail: scores by class and degree of a run whose metrics have none; None if the graph cannot be read.
-        missing: why the graph cannot be read.
         audit: the audit in ``evaluation/``; None without one.
-        attacks: the attacks in ``evaluation/attacks/``, by name.
     """
 
     folder: str

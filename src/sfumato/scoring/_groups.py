@@ -22,8 +22,6 @@ class Groups:
 
     Args:
         column: the column that says it.
-        names: the names of the groups.
-        codes: the number of each node's group, int64 [num_nodes].
 
     >>> Groups.of("team", ["red", None, "blue"]).names
     ('(missing)', 'blue', 'red')

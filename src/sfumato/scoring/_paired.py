@@ -38,10 +38,7 @@ class Difference:
     Args:
         mean: of the first model less the second.
         low: lower end of the interval; None for a single node, and where all nodes differ by the same.
-        high: upper end of the interval, or None.
         p: the chance of a difference at least as large if there were none.
-        nodes: the number of distinct nodes.
-        seeds: the number of splits.
     """
 
     mean: float
@@ -114,8 +111,6 @@ class Share:
 
     Args:
         share: kept gain over whole gain.
-        low: lower end of the interval.
-        high: upper end of the interval.
     """
 
     share: float

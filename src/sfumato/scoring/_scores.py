@@ -60,10 +60,8 @@ class Summary:
     """The mean of a score over seeds, with its 95 % t-interval, which ends at 0 and 1 if the score is a share.
 
     Args:
-        mean: the mean over all seeds.
         low: lower end of the interval; None for a single seed.
         high: upper end of the interval; None for a single seed.
-        seeds: the number of seeds.
 
     >>> summary = Summary.of([0.70, 0.72, 0.74])
     >>> round(summary.mean, 3), round(summary.low, 3), round(summary.high, 3)
