@@ -32,8 +32,9 @@ from sfumato.central._learning import Features
 from sfumato.central._lpgnet import LPGNet
 from sfumato.central._progap import Cache, ProGAP
 from sfumato.central._shares import simplex
+from sfumato.method._gaussian import multiplier_of
 from sfumato.method.hops import reads_released
-from sfumato.privacy.events import GaussianEvent, PureEvent
+from sfumato.privacy.events import PureEvent
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -106,7 +107,7 @@ def _progap(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
 def _plain(run: Run, graph: Graph, hop: int, rows: NDArray[np.float32]) -> Hop:
     """A hop along all arcs."""
     name, unit = f"aggregate/{hop}", run.plan.unit
-    noise = _multiplier(run, name) * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
+    noise = multiplier_of(run.plan, name) * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
     return Hop(name, neighborhood_sum(incoming(graph), to_steps(rows)), noise)
 
 
@@ -137,7 +138,7 @@ def _routed(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:
     sums = neighborhood_sum(regrouped(lists), to_steps(share(messages, np.diff(lists.offsets))))
     for name in sorted(run.released):
         if name.startswith("aggregate/") and run.released[name].any():
-            yield Hop(name, sums, _multiplier(run, name) * routed_sensitivity(plan.unit))
+            yield Hop(name, sums, multiplier_of(run.plan, name) * routed_sensitivity(plan.unit))
 
 
 def _lpgnet(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
@@ -156,12 +157,6 @@ def _lpgnet(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
 
     method.replay(run.plan, run.weights, graph, counts)
     yield from found
-
-
-def _multiplier(run: Run, name: str) -> float:
-    event = run.plan.event(name)
-    assert isinstance(event, GaussianEvent)
-    return event.noise_multiplier
 
 
 REPLAYS: Mapping[str, Callable[[Any, Any, int], Iterator[Hop]]] = {

@@ -37,6 +37,7 @@ from sfumato.bounded.aggregation import (
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._heads import apply_rows, chosen, plain
 from sfumato.central._learning import NetworkMethod, Rows, train
+from sfumato.method._gaussian import multiplier_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn._models import MLP, SparseRows
@@ -195,10 +196,9 @@ class DPGNN(NetworkMethod):
 
     def _noisy_sum(self, plan: Planned, graph: Graph, session: Session, network: MLP) -> NDArray[np.int64]:
         """Sum what each node's neighbors send: half of the message's square is the encoding, half says that there is one."""
-        event, cap = plan.event("aggregate/1"), plan.unit.max_out_degree
-        assert isinstance(event, GaussianEvent)
+        cap = plan.unit.max_out_degree
         assert cap is not None
-        stddev = event.noise_multiplier * hop_sensitivity(plan.unit, released_messages=False)
+        stddev = multiplier_of(plan, "aggregate/1") * hop_sensitivity(plan.unit, released_messages=False)
         key = session.charge("aggregate/1")
         arcs = Arcs(*by_destination(*cap_out_degree(graph.indptr, graph.indices, cap, session.key)))
         of_mean = _encoders(network, 1)[1]

@@ -17,22 +17,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.central._heads import apply, chosen, plain, zero_head
+from sfumato.central._heads import apply, chosen, head_size, plain, zero_head
 from sfumato.central._learning import train
 from sfumato.central._rows import centered_rows, normalized
 from sfumato.central._weighing import STEPS, learn_scale
+from sfumato.method._gaussian import multiplier_of, part_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn._weights import load_weights, network_arrays, num_parameters
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.nn._weights import load_weights, network_arrays
+from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
@@ -92,11 +92,10 @@ class Linear(CuratorMethod):
         if {"features", "labels"} <= set(unit.public):
             return ()
         centers = center_release(unit, public, _CENTER_SHARE, noise_multiplier)
-        with torch.device("meta"):
-            size = num_parameters(zero_head(public.num_features, public.num_classes))
+        size = head_size(public.num_features, public.num_classes)
         share, still = 1 - _CENTER_SHARE * len(centers) - _SCALE_SHARE, unit.no_arc_change
         event = full_batch(unit, share, self.epochs, noise_multiplier)
-        scale = GaussianEvent(float(noise_multiplier / np.sqrt(_SCALE_SHARE)))
+        scale = part_of(_SCALE_SHARE, noise_multiplier)
         return (
             *centers,
             Release("head", event, (size,), size, arc_change=still),
@@ -113,11 +112,10 @@ class Linear(CuratorMethod):
         weights = {**center, **network_arrays("head", head)}
         if "labels" in plan.unit.public:
             return Outcome(weights, {})
-        event, key = plan.event("scale"), session.charge("scale")
-        assert isinstance(event, GaussianEvent)
+        key = session.charge("scale")
         assert graph.y is not None
         read = np.flatnonzero(graph.val_mask)
-        noise = event.noise_multiplier * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit)
+        noise = multiplier_of(plan, "scale") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit)
         scale, mac = learn_scale(apply(head, inputs)[read], graph.y[read], noise, key)
         session.bind("scale", np.frombuffer(mac, np.uint8))
         return Outcome({**weights, "scale": scale}, {})
@@ -158,9 +156,8 @@ def center_release(unit: Unit, public: PublicFacts, share: float, noise_multipli
     group_sensitivity(unit)
     if not is_centered(public):
         return ()
-    event = GaussianEvent(float(noise_multiplier / np.sqrt(share)))
     columns = public.num_features
-    return (Release("center", event, (columns,), columns, arc_change=unit.no_arc_change),)
+    return (Release("center", part_of(share, noise_multiplier), (columns,), columns, arc_change=unit.no_arc_change),)
 
 
 def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
@@ -174,9 +171,7 @@ def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
     rows = normalized(graph)[ids]
     if "features" in plan.unit.public:
         return {"center": rows.mean(axis=0, dtype=np.float64).astype(np.float32)}
-    event = plan.event("center")
-    assert isinstance(event, GaussianEvent)
-    noise = event.noise_multiplier * group_sensitivity(plan.unit)
+    noise = multiplier_of(plan, "center") * group_sensitivity(plan.unit)
     key = session.charge("center")
     session.bind("center", rows)
     sums = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)[0] / INT16_ONE

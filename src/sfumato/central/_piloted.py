@@ -40,9 +40,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from sfumato._validate import fail
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
@@ -51,7 +49,7 @@ from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
-from sfumato.central._heads import apply, chosen, zero_head
+from sfumato.central._heads import apply, chosen, head_size, zero_head
 from sfumato.central._labels import LabelMessages
 from sfumato.central._learning import train_charged
 from sfumato.central._linear import center_release, find_center, full_batch
@@ -59,14 +57,17 @@ from sfumato.central._rows import Matrix, beside, centered_rows, head_scores
 from sfumato.central._shares import release_hop, simplex, sum_hop
 from sfumato.central._weighing import NUM_WEIGHTS, STEPS, evidence, learn_weights, weigh
 from sfumato.graph._targets import softmax
+from sfumato.method._gaussian import multiplier_of, part_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
-from sfumato.nn._weights import network_arrays, num_parameters
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.nn._weights import network_arrays
+from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method._plan import Plan
     from sfumato.privacy.budget import Budget
@@ -132,20 +133,19 @@ class PilotedMessages(LabelMessages):
         routed_sensitivity(unit)
         group_sensitivity(unit)
         self.hops(unit)
-        with torch.device("meta"):
-            size = num_parameters(zero_head(public.num_features, public.num_classes))
+        size = head_size(public.num_features, public.num_classes)
         shape, tested = (public.num_nodes, public.num_classes), len(TEST) - 1 + public.num_classes
         touched, still, moved = routed_coordinates(unit, *shape), unit.no_arc_change, routed_arc_change(unit)
         last = NUM_WEIGHTS + public.num_classes
         return (
             *center_release(unit, public, _CENTER, noise_multiplier),
             Release("head", full_batch(unit, _ALONE, _STEPS, noise_multiplier), (size,), size, arc_change=still),
-            Release("aggregate/1", _gaussian(_PILOT, noise_multiplier), shape, touched, arc_change=moved),
-            Release("test", _gaussian(sum(TEST), noise_multiplier), (1, tested), tested, arc_change=still),
+            Release("aggregate/1", part_of(_PILOT, noise_multiplier), shape, touched, arc_change=moved),
+            Release("test", part_of(sum(TEST), noise_multiplier), (1, tested), tested, arc_change=still),
             Release(
-                "aggregate/2", _gaussian(_REST, noise_multiplier), shape, touched + self.epochs * size, arc_change=moved
+                "aggregate/2", part_of(_REST, noise_multiplier), shape, touched + self.epochs * size, arc_change=moved
             ),
-            Release("last", _gaussian(_LAST, noise_multiplier), (last,), STEPS * last, arc_change=still),
+            Release("last", part_of(_LAST, noise_multiplier), (last,), STEPS * last, arc_change=still),
         )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
@@ -158,7 +158,7 @@ class PilotedMessages(LabelMessages):
 
     def _more_steps(self, plan: Planned) -> PoissonGaussianEvent:
         """The steps in the rest where features won."""
-        return full_batch(plan.unit, 1.0, self.epochs, _noise(plan, "aggregate/2"))
+        return full_batch(plan.unit, 1.0, self.epochs, multiplier_of(plan, "aggregate/2"))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Run features, pilot, test and the rest; without privacy run label messages."""
@@ -177,7 +177,7 @@ class PilotedMessages(LabelMessages):
         if pays:
             read = read | (routed.receives & graph.train_mask)
             session.bind("aggregate/2", routed.messages, *routed.arcs.arrays)
-            noise = _noise(plan, "aggregate/2") * routed_sensitivity(plan.unit)
+            noise = multiplier_of(plan, "aggregate/2") * routed_sensitivity(plan.unit)
             released["aggregate/2"] = sum_hop(routed, noise, key)
         else:
             event = self._more_steps(plan)
@@ -186,7 +186,10 @@ class PilotedMessages(LabelMessages):
         weights = {**center, **network_arrays("head", head)}
         ids = np.flatnonzero(read)
         assert graph.y is not None
-        noise, key = _noise(plan, "last") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit), session.charge("last")
+        noise, key = (
+            multiplier_of(plan, "last") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit),
+            session.charge("last"),
+        )
         seen = np.stack([part[ids] for part in _evidence(plan, weights, released, graph)], axis=2)
         last, mac = learn_weights(seen, graph.y[ids], shares, noise, key)
         if not pays:
@@ -298,18 +301,6 @@ def messages_pay(
     return told < alone
 
 
-def _gaussian(part: float, noise_multiplier: float) -> GaussianEvent:
-    """One release with a part of the mu^2 of a Gaussian release."""
-    return GaussianEvent(float(noise_multiplier / np.sqrt(part)))
-
-
-def _noise(plan: Planned, name: str) -> float:
-    """Noise multiplier of a Gaussian release."""
-    event = plan.event(name)
-    assert isinstance(event, GaussianEvent)
-    return event.noise_multiplier
-
-
 def _weights(classes: int) -> NDArray[np.float64]:
     """Weights of the numbers of the test, of norm 1 (a rounding below it) where one entry counts of the one-hot row."""
     parts = np.sqrt(np.array(TEST) / sum(TEST)) * (1 - 2.0**-20)
@@ -318,12 +309,14 @@ def _weights(classes: int) -> NDArray[np.float64]:
 
 def _test_noise(plan: Planned) -> float:
     """Standard deviation of an entry of the test."""
-    return _noise(plan, "test") * group_sensitivity(plan.unit)
+    return multiplier_of(plan, "test") * group_sensitivity(plan.unit)
 
 
 def _precision(plan: Planned, name: str, hop_part: float = 1.0) -> float:
     """One over the noise variance of a hop; ``hop_part`` is the part of the rest that a second one had."""
-    return (hop_part if name == "aggregate/2" else 1.0) * (_noise(plan, name) * routed_sensitivity(plan.unit)) ** -2
+    return (hop_part if name == "aggregate/2" else 1.0) * (
+        multiplier_of(plan, name) * routed_sensitivity(plan.unit)
+    ) ** -2
 
 
 def _mean_rows(plan: Planned, released: Arrays, hop_part: float = 1.0) -> tuple[NDArray[np.float64], float]:

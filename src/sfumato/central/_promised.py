@@ -33,14 +33,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail
 from sfumato.bounded._promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._compatibility import Expected, log_likelihood
-from sfumato.central._heads import apply, chosen, plain, zero_head
+from sfumato.central._heads import apply, chosen, head_size, plain, zero_head
 from sfumato.central._learning import train, train_charged
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._piloted import FEATURES_CHOSEN
@@ -52,12 +50,10 @@ from sfumato.central._promised_releases import (
     bounds_of,
     check_promised,
     code_norm,
-    event_of,
     features_share,
     found,
     hop_pays,
     noise_of,
-    part_of,
     release_hop,
     release_pairs,
     release_test,
@@ -67,16 +63,19 @@ from sfumato.central._rows import Matrix, centered_rows
 from sfumato.errors import InputError
 from sfumato.graph._bounds import most_arcs
 from sfumato.graph._targets import softmax
+from sfumato.method._gaussian import multiplier_of, part_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn._weights import load_weights, network_arrays, num_parameters
+from sfumato.nn._weights import load_weights, network_arrays
 from sfumato.noise.gaussian import MOST_STDDEV
 from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import OWN, Release
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method._plan import Plan
     from sfumato.privacy.budget import Budget
@@ -138,8 +137,7 @@ class PromisedMessages(CuratorMethod):
         """List center, head, pairs, and the rest under the name of the hop."""
         promised_sensitivity(unit)
         check_promised(public)
-        with torch.device("meta"):
-            size = num_parameters(zero_head(public.num_features, public.num_classes))
+        size = head_size(public.num_features, public.num_classes)
         features, classes, nodes = features_share(public, noise_multiplier), public.num_classes, public.num_nodes
         centers = center_release(unit, public, _CENTER * features, noise_multiplier)
         head = full_batch(unit, features * (1 - _CENTER * len(centers)), self.epochs, noise_multiplier)
@@ -233,7 +231,7 @@ class PromisedMessages(CuratorMethod):
 
     def _last_steps(self, plan: Planned) -> PoissonGaussianEvent:
         """The steps of the head that take the rest where the hop does not pay."""
-        return full_batch(plan.unit, 1.0, self.epochs, event_of(plan, HOP).noise_multiplier)
+        return full_batch(plan.unit, 1.0, self.epochs, multiplier_of(plan, HOP))
 
 
 def _kept(bounds: NDArray[np.int64]) -> Arrays:

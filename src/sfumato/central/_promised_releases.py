@@ -12,8 +12,8 @@ from sfumato.bounded._promise import GRID, copies_to, noisy, pair_sums, pair_wei
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._compatibility import Expected, Law, expected_rows, find_law, forecast
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.method._gaussian import multiplier_of
 from sfumato.noise.keys import new_key
-from sfumato.privacy.events import GaussianEvent
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph, PublicFacts
@@ -98,7 +98,7 @@ def release_test(plan: Planned, graph: Graph, session: Session, answers: list[ND
     right = np.stack([answer[nodes] == graph.y[nodes] for answer in answers], axis=1)
     rows: NDArray[np.float32] = (right * _PART).astype(np.float32)
     session.bind("test", rows)
-    noise = event_of(plan, "test").noise_multiplier * group_sensitivity(plan.unit)
+    noise = multiplier_of(plan, "test") * group_sensitivity(plan.unit)
     return noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)
 
 
@@ -115,7 +115,7 @@ def hop_pays(
     if not law.known or not receives.any():
         return False
     first, second = np.clip(test[0] / INT16_ONE / _PART / max(tested, 1), 1 / plan.public.num_classes, 0.99).tolist()
-    whole = event_of(plan, "pairs").noise_multiplier * float(np.sqrt(PAIRS))
+    whole = multiplier_of(plan, "pairs") * float(np.sqrt(PAIRS))
     beyond = -_BEYOND * float(np.log(features_share(plan.public, whole)))
     alone = min(second + beyond * max(second - first, 0.0), 0.99)
     own = Expected(expected.weight, expected.totals[receives])
@@ -135,18 +135,11 @@ def found(
     return law, expected_rows(law, bounds, sends)
 
 
-def event_of(plan: Planned, name: str) -> GaussianEvent:
-    """Return the Gaussian event of a planned release."""
-    event = plan.event(name)
-    assert isinstance(event, GaussianEvent)
-    return event
-
-
 def noise_of(plan: Planned, name: str) -> float:
     """Return the standard deviation of one release, in copies of weight 1; 0 without privacy."""
     if not plan.unit.private:
         return 0.0
-    return event_of(plan, name).noise_multiplier * promised_sensitivity(plan.unit)
+    return multiplier_of(plan, name) * promised_sensitivity(plan.unit)
 
 
 def code_norm(public: PublicFacts) -> float:
@@ -157,8 +150,3 @@ def code_norm(public: PublicFacts) -> float:
 def row_stddev(plan: Planned) -> float:
     """Return the standard deviation of an entry of a row of mean 0, in copies of weight 1; ``plan`` has the hop."""
     return noise_of(plan, HOP) * code_norm(plan.public) / plan.public.num_classes
-
-
-def part_of(part: float, noise_multiplier: float) -> GaussianEvent:
-    """Return one Gaussian release with a part of the mu^2 of another."""
-    return GaussianEvent(float(noise_multiplier / np.sqrt(part)))

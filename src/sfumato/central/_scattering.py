@@ -19,14 +19,14 @@ from torch import Tensor
 
 from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail
 from sfumato.bounded._exact import ROW_BITS, WholeRows
-from sfumato.central._heads import zero_head
+from sfumato.central._heads import head_size, zero_head
 from sfumato.central._learning import sgd_event, train
 from sfumato.errors import InputError
 from sfumato.method.card import Audience, Card, Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn._scattering import CHANNELS, STRIDE, group_norm, scattering
-from sfumato.nn._weights import load_weights, network_arrays, num_parameters
+from sfumato.nn._weights import load_weights, network_arrays
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ class Scattering(CuratorMethod):
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List one DP-SGD run."""
         event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
-        with torch.device("meta"):
-            size = num_parameters(zero_head(num_coefficients(public.image_shape), public.num_classes))
+        size = head_size(num_coefficients(public.image_shape), public.num_classes)
         return (Release("head", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def check(self, graph: Graph) -> None:

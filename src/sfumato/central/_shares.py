@@ -20,8 +20,8 @@ from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import NAME, directions
 from sfumato.central._rows import Matrix, beside
+from sfumato.method._gaussian import multiplier_of
 from sfumato.noise.keys import new_key
-from sfumato.privacy.events import GaussianEvent
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -87,9 +87,7 @@ def _stddev(plan: Planned) -> float:
     """Noise of one coordinate of one release; 0 without privacy."""
     if not plan.unit.private:
         return 0.0
-    event = plan.event(NAME)
-    assert isinstance(event, GaussianEvent)
-    return event.noise_multiplier * routed_sensitivity(plan.unit)
+    return multiplier_of(plan, NAME) * routed_sensitivity(plan.unit)
 
 
 def share_inputs(plan: Planned, released: Arrays, own: Matrix) -> Matrix:

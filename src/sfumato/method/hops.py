@@ -14,6 +14,7 @@ from sfumato.bounded.aggregation import (
     noisy_neighborhood_sum,
     normalize_rows,
 )
+from sfumato.method._gaussian import multiplier_of
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent
 from sfumato.record.ledger import Release
@@ -83,9 +84,8 @@ class Aggregation:
         name, unit = f"aggregate/{hop}", self.plan.unit
         if not unit.private:
             return noisy_neighborhood_sum(self.arcs, rows, 0.0, new_key())
-        key, event = self.session.charge(name), self.plan.event(name)
-        assert isinstance(event, GaussianEvent)
-        stddev = event.noise_multiplier * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
+        key = self.session.charge(name)
+        stddev = multiplier_of(self.plan, name) * hop_sensitivity(unit, released_messages=reads_released(unit, hop))
         self.session.bind(name, rows, *self.arcs.arrays)
         return noisy_neighborhood_sum(self.arcs, rows, stddev, key)
 
