@@ -239,3 +239,45 @@ def test_hops_are_joined_in_the_width_that_the_settings_say(combine, joint):
     assert [found[f"classifier.base.{k}.weight"] for k in range(3)] == [[4, 2]] * 3
     assert ("classifier.score.2.weight" in found) == (combine == "attention")
     assert "encoder.head.weight" not in found
+
+
+def weights_of(method, unit, settings):
+    """The shapes of the weights of linear layers, by module."""
+    found = rules_of(method).networks(certificate(unit, settings=settings))
+    return {
+        name.removesuffix(".weight"): shape
+        for name, shape in found.items()
+        if name.endswith(".weight") and len(shape) == 2
+    }
+
+
+def test_networks_on_perturbed_edges_have_the_layers_of_their_backbone():
+    settings = {"backbone": "mlp", "width": 4, "num_layers": 2, "jumping": True}
+    found = weights_of("edgerand", EDGE, settings)
+    assert found == {"network.features": [4, 2], "network.counts": [4, 3], "network.head": [3, 8]}
+    for jumping, joint in ((True, 8), (False, 4)):
+        found = weights_of("lapgraph", EDGE, {**settings, "backbone": "sage", "jumping": jumping})
+        assert found["network.head"] == [3, joint]
+        assert found["network.before.layers.0"] == [4, 2]
+        assert sum(name.startswith(("network.own.", "network.neighbor.")) for name in found) == 4
+
+
+@pytest.mark.parametrize(
+    ("backbone", "first", "second", "others"),
+    [
+        ("gcn", {"first": [4, 2]}, {"second": [3, 4]}, set()),
+        ("mlp", {"first.own": [4, 2]}, {"second.own": [3, 4]}, set()),
+        ("sage", {"first.own": [4, 2], "first.neighbor": [4, 2]}, {"second.own": [3, 4], "second.neighbor": [3, 4]}, set()),
+        ("gat", {"first": [16, 2]}, {"second": [3, 16]}, {"network.first.to_source", "network.second.to_target"}),
+    ],
+)  # fmt: skip
+def test_networks_on_reports_have_the_layers_of_their_backbone(backbone, first, second, others):
+    settings = {"backbone": backbone, "hidden": 4, "features_in": "reports"}
+    found = weights_of("lpgnn", LOCAL, settings)
+    assert {name.removeprefix("network."): shape for name, shape in found.items()} == {**first, **second}
+    names = rules_of("lpgnn").networks(certificate(LOCAL, settings=settings))
+    assert others <= names.keys()
+    assert names["selection"] == [4]
+    assert "feature_seed" not in names
+    made_up = certificate(LOCAL, {"num_features": 0}, {**settings, "features_in": "random"})
+    assert rules_of("lpgnn").networks(made_up)["feature_seed"] == [1]
