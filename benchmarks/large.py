@@ -34,7 +34,10 @@ def main() -> None:
     )
     asked = [(rows, step, given.again) for rows in given.rows for step in steps]
     found = study.kept(given, asked, lambda rows, step, _: measured(given.folder / str(rows), rows, step))
-    lines = ((step, *(f"{one[part]:,.0f}" for part in ("arcs", *PARTS))) for (_, step, _), one in found.items())
+    lines = (
+        (step, *(f"{one[part]:,.0f}" if one[part] else "-" for part in ("arcs", *PARTS)))
+        for (_, step, _), one in found.items()
+    )
     study.table(("step", "arcs", "seconds", "peak MiB", "disk MiB"), lines)
     published = ((step, f"{seconds:g}", f"{peak:,}") for step, (seconds, peak) in PUBLISHED.items())
     study.table(("published code", "seconds", "peak MiB"), published)
