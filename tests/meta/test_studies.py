@@ -1,5 +1,6 @@
 """Studies: what pages name exists with its options, finished fits are not repeated, and the folder stays small."""
 
+import importlib.util
 import json
 import re
 import sys
@@ -33,11 +34,11 @@ def faults(text):
 
 
 @pytest.fixture
-def study(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
-    import study
-
-    return study
+def study():
+    spec = importlib.util.spec_from_file_location("study", FOLDER / "study.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_commands_on_pages_exist():
