@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,6 @@ _NO_BOUND = (
     "no edge is read, since nothing public bounds how many a node has. Promise a bound (--max-degree), or declare degrees public "
     "(--public-degrees, or degree_column in a schema), if that is true."
 )
-_SHOW: dict[str, Callable[..., None]] = {"node": show, "link": show_links}
 
 
 @takes(Options, "train")
@@ -64,6 +62,8 @@ def _train(
     job = parse(options)
     if job.request.controls:
         check.check_controls()
+    from sfumato.evaluation._links import LinkEvaluation
+    from sfumato.evaluation._outcome import Evaluation
     from sfumato.evaluation._run import run
 
     with engine:
@@ -73,8 +73,11 @@ def _train(
     note_left_out(ran.evaluation)
     if as_json:
         typer.echo(json.dumps(ran.result))
+    elif isinstance(ran.evaluation, LinkEvaluation):
+        show_links(ran.result, ran.evaluation, job.kept.out)
     else:
-        _SHOW[ran.result["task"]](ran.result, ran.evaluation, job.kept.out)
+        assert isinstance(ran.evaluation, Evaluation)
+        show(ran.result, ran.evaluation, job.kept.out)
 
 
 def _planned(job: Job, resumed: bool, quiet: bool, verbose: bool, found: Planned) -> None:

@@ -52,7 +52,8 @@ def tune(_context: typer.Context, values: dict[str, Any]) -> None:
     from sfumato.experiments._candidates import read_candidates
 
     tuned = Tuned(read_candidates(job.word, values["candidates"]), values["rule"], values["trials"])
-    job = replace(job, request=replace(job.request, method=tuned), kept=replace(job.kept, hint=""))
+    law = {"rule": tuned.rule, "mean_trials": tuned.mean_trials}
+    job = replace(job, request=replace(job.request, method=tuned), kept=replace(job.kept, hint=""), tuned=law)
     _tune(job, tuned, dry_run, values["as_json"], running(values["engine"], values["ray_address"]))
 
 

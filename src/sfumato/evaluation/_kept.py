@@ -92,18 +92,13 @@ class Job:
     groups: Callable[[Graph], Groups] | None = None  # finds groups of nodes that are scored apart
     again: tuple[str, ...] = ()  # the words of a command line that name graph, unit and budget once more
     stored: dict[str, Any] | None = None  # what the private state of a resumable run keeps
+    tuned: dict[str, Any] | None = None  # how a selection draws its trials; nothing may tell how many there were
     began: float = field(default_factory=time.perf_counter)
 
     @property
     def dataset(self) -> str:
         """The name of the graph in results: that of the data set, or the path of the node table."""
         return self.request.source.place
-
-    @property
-    def tuned(self) -> dict[str, Any] | None:
-        """How a selection draws its trials; None for a single fit. Nothing may tell how many trials there were."""
-        rule, trials = (getattr(self.request.method, name, None) for name in ("rule", "mean_trials"))
-        return None if trials is None else {"rule": rule, "mean_trials": trials}
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class PreparedLinks(Prepared):
         graph = hold_out(self.graph, self.request.seeds[0]).graph
         return replace(self, graph=graph, plan=on_graph(self.plan, graph))
 
-    def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> LinkEvaluation:  # type: ignore[override]
+    def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> LinkEvaluation:
         """Score the first fit, those of further seeds, and the controls; ``report`` is told nothing."""
         assert first is not None
         request, found, areas = self.request, dict[str, list[tuple[float, float]]](), dict[str, list[Ranked]]()

@@ -103,7 +103,7 @@ class Prepared:
         """The same with the graph that the fit which is kept learns from."""
         return self
 
-    def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> Evaluation:
+    def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> Any:  # that of the task
         """Run the request: score the first fit (made here unless it is given), further seeds, and the controls."""
         outcome = self._repeat(self.plan, first, report)
         beside, left_out = self._beside(outcome, report) if self.request.controls else ({}, ())
