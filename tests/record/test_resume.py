@@ -218,7 +218,9 @@ def test_the_mac_decides_and_not_the_terms_beside_it(planned):
 
 
 def test_counting_threads_loads_nothing():
-    code = "import sys; from sfumato.record import resume; print(resume.threads(), {'torch', 'numba'} & {*sys.modules})"
+    code = (
+        "import sys; from sfumato.record import _resume; print(_resume.threads(), {'torch', 'numba'} & {*sys.modules})"
+    )
     before = "import sys; sys.modules.pop('torch', None); sys.modules.pop('numba', None); "
     done = subprocess.run([sys.executable, "-c", before + code], capture_output=True, text=True, check=True)
     assert done.stdout == "{'numba': None, 'torch': None} set()\n"
