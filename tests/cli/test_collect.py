@@ -236,7 +236,7 @@ def test_refusals_do_not_promise_that_the_same_command_goes_on(folder, sfumato, 
     server.users.clear()
     (folder / "device" / "codes.json").unlink()
     done = sfumato("collect", "report", url, *about)
-    assert (done.code, "403: Unknown user or wrong signature. Add --code CODE" in done.err) == (1, True)
+    assert (done.code, "Enrol the device. Add --code CODE" in done.err) == (1, True)
     assert sfumato("collect", "report", url, *about, "--code", code_of(folder, "u3")).code == 0
     for status in (409, 410):
         server.failures = [status]
@@ -412,7 +412,13 @@ def test_a_user_takes_the_report_back(folder, sfumato, served):
     refused = sfumato(*report)
     assert (refused.code, "take back" in refused.err) == (2, True)
     assert server.reports == {}
-    assert sfumato(*report, "--code", code).code == 0, "who asks for it by a code is let back in"
+    asked = len(server.requests)
+    refused = sfumato(*report, "--code", code)
+    assert (refused.code, "take back" in refused.err, len(server.requests)) == (2, True, asked), "it is no new code"
+    server.revoked.append("u1")
+    assert sfumato(*report, "--code", server.code("u1")).code == 0, "a new code lets the user back in"
+    assert sfumato(*report).code == 0
+    assert server.reports.keys() == {"u1"}
     assert Device.open(folder / "ada").spent()[0] == server.schema.epsilon
 
 
@@ -423,7 +429,27 @@ def test_a_server_that_lost_its_store_has_no_report(folder, sfumato, served):
     assert sfumato("collect", "report", *there, *new).code == 0
     server.users.clear()
     refused = sfumato("collect", "take-back", *there, "--yes")
-    assert (refused.code, "has no report under the keys" in refused.err) == (1, True)
+    assert (refused.code, "has no report under them" in refused.err) == (1, True)
+    server.failures.append(403)
+    assert "under them" not in sfumato("collect", "take-back", *there, "--yes").err, (
+        "that was not the server's sentence"
+    )
+
+
+def test_what_is_on_no_disk_is_not_promised(folder, sfumato, served, monkeypatch):
+    url, _ = served
+    there = ("schema.json", "--server", url, "--state", "ada")
+    new = ("--values", "values.toml", "--yes", "--user", "u1", "--cap", "5", "--code", code_of(folder, "u1"))
+    assert sfumato("collect", "report", *there, *new).code == 0
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.collect._client.append_entry", full)
+        failed = sfumato("collect", "take-back", *there, "--yes")
+    assert (failed.code != 0, "does not send" in failed.err) == (True, False)
+    assert not Device.open(folder / "ada").took_back(served[1].schema)
 
 
 def test_what_was_never_drawn_is_not_taken_back(folder, sfumato, served):

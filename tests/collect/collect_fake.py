@@ -12,6 +12,7 @@ from sfumato.collect._batch import decode_batch
 from sfumato.collect._connection import Connection
 from sfumato.collect._keys import ServerKey, mac, same, verify, verify_batch
 from sfumato.collect._schema import Schema
+from sfumato.collect._sentences import UNPROVED
 from sfumato.collect._wire import decode
 
 KEY = ServerKey(bytes(range(32)))
@@ -40,6 +41,7 @@ class FakeServer:
     reports: dict = field(default_factory=dict)
     requests: list = field(default_factory=list)
     failures: list = field(default_factory=list)
+    revoked: list = field(default_factory=list)
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, object]:
         self.requests.append((path, body))
@@ -47,7 +49,8 @@ class FakeServer:
             failure = self.failures.pop(0)
             if isinstance(failure, Exception):
                 raise failure
-            return failure, {"detail": "Later."}
+            status, said = failure if isinstance(failure, tuple) else (failure, "Later.")
+            return status, {"detail": said}
         match method, path:
             case "GET", "/schema":
                 return 200, json.loads(self.schema.text)
@@ -60,9 +63,9 @@ class FakeServer:
             case "POST", ("/reports" | "/withdrawals"):
                 message, signature, back = body[:-64], body[-64:], path == "/withdrawals"
                 user = decode(self.schema, message).user
-                code = KEY.code(self.schema, user) if back else None
+                code = self.code(user) if back else None
                 if user not in self.users or not verify(self.users[user][0], message, signature, withdrawal=code):
-                    return 403, {"detail": "Unknown user or wrong signature."}
+                    return 403, {"detail": UNPROVED.format("signature")}
                 if back:
                     return 201 if self.reports.pop(user, None) else 200, {}
                 status = self._take(user, message)
@@ -71,9 +74,13 @@ class FakeServer:
                 return self._batch(body)
         return 404, {"detail": "Nothing is here."}
 
+    def code(self, user: str) -> str:
+        """The code that counts."""
+        return KEY.code(self.schema, user, self.revoked.count(user))
+
     def _enrol(self, asked: dict) -> tuple[int, str]:
         user, keys = asked["user"], (bytes.fromhex(asked["sign_key"]), bytes.fromhex(asked["agree_key"]))
-        if not same(asked["code"], KEY.code(self.schema, user)):
+        if not same(asked["code"], self.code(user)):
             return 403, "Wrong code."
         known = self.users.setdefault(user, keys)
         return (201 if known is keys else 200, "") if known == keys else (409, "Another key.")
@@ -88,7 +95,7 @@ class FakeServer:
         if batch.sender not in self.users or not verify_batch(
             self.users[batch.sender][0], batch.signed, batch.signature
         ):
-            return 403, {"detail": "Unknown user or wrong signature."}
+            return 403, {"detail": UNPROVED.format("signature")}
         statuses = []
         for message, code in batch.reports:
             user = decode(self.schema, message).user

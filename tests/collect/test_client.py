@@ -17,7 +17,9 @@ from sfumato._files import cut_file
 from sfumato.collect._checks import roster_sha256
 from sfumato.collect._client import Device
 from sfumato.collect._connection import RefusedError
+from sfumato.collect._journal import append_entry, read_entries
 from sfumato.collect._keys import DeviceKeys, verify
+from sfumato.collect._sentences import CLOSED
 from sfumato.collect._wire import decode
 from sfumato.errors import BudgetExceededError, CollectionError, InputError, LedgerError
 
@@ -355,7 +357,7 @@ def test_sending_enrols_and_signs(device):
     server = FakeServer(SCHEMA)
     message = device.report(SCHEMA, VALUES)
     with server.connection() as connection:
-        with pytest.raises(RefusedError, match="403: Unknown user") as caught:
+        with pytest.raises(RefusedError, match="403: Expected an enrolled user") as caught:
             device.send(SCHEMA, connection)
         assert caught.value.__notes__ == ["Add --code CODE, your enrolment code: the operator has it."]
         assert device.send(SCHEMA, connection, KEY.code(SCHEMA, "ada")) is False
@@ -409,6 +411,54 @@ def test_enrolling_costs_nothing_and_keeps_the_code(device):
     assert json.loads(kept.read_text()) == {SCHEMA.sha256: code}
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert (device.is_fresh, kinds(device)) == (False, ["device"])
+
+
+def test_the_last_line_about_a_withdrawal_counts(device):
+    """A new code begins again; a server that says that the collection is closed has kept the report."""
+    schema, server = schema_of(), FakeServer(schema_of())
+    connection = server.connection()
+    device.report(schema, VALUES)
+    first = server.code(device.user)
+    device.send(schema, connection, first)
+    server.failures.append((410, CLOSED))
+    with pytest.raises(RefusedError, match="closed"):
+        device.take_back(schema, connection)
+    assert (kinds(device)[-1], device.took_back(schema)) == ("end of withdrawal", False)
+    server.failures.append((410, "Gone."))
+    with pytest.raises(RefusedError, match="Gone"):
+        device.take_back(schema, connection)
+    assert device.took_back(schema), "a proxy said so, and not the server"
+    device.take_back(schema, connection)
+    server.requests.clear()
+    for refused in (
+        lambda code: device.send(schema, connection, code),
+        lambda code: device.enrol(schema, connection, code),
+    ):
+        with pytest.raises(InputError, match="take back"):
+            refused(first)
+    with pytest.raises(InputError, match="take back"):
+        device.send(schema, connection)
+    assert server.requests == []
+    server.revoked.append(device.user)
+    assert not device.send(schema, connection, server.code(device.user))
+    server.users.clear()
+    server.reports.clear()
+    assert not device.send(schema, connection), "a server that lost its store gets it again"
+    device.take_back(schema, connection)
+    with pytest.raises(InputError, match="take back"):
+        device.send(schema, connection, server.code(device.user))
+    assert first not in (device.folder / "ledger.jsonl").read_text()
+
+
+def test_a_withdrawal_without_a_code_is_for_the_own_one(device):
+    schema, server = schema_of(), FakeServer(schema_of())
+    device.report(schema, VALUES)
+    device.send(schema, server.connection(), server.code(device.user))
+    append_entry(device.folder, read_entries(device.folder), {"kind": "withdrawal", "schema": schema.sha256})
+    with pytest.raises(InputError, match="take back"):
+        device.send(schema, server.connection(), server.code(device.user))
+    server.revoked.append(device.user)
+    assert device.send(schema, server.connection(), server.code(device.user))
 
 
 def test_codes_are_for_one_schema(device):

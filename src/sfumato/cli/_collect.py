@@ -177,7 +177,7 @@ def report(
                     error.add_note("Nothing was drawn.")
                 raise
             device.report(asked, own, roster=known)
-            again = device.send(asked, connection, code if device.took_back(asked) else None)
+            again = device.send(asked, connection)
     typer.echo("The server had this report already." if again else "The server has your report.")
 
 
@@ -196,6 +196,7 @@ def take_back(
     """
     from sfumato.collect._client import Device
     from sfumato.collect._connection import Connection, RefusedError
+    from sfumato.collect._sentences import UNPROVED
 
     asked, address = _asked(schema, server, ca)
     device = Device.open(state)
@@ -203,17 +204,18 @@ def take_back(
         f"The report of {device.user} to {asked.collection} will be deleted for good. What it cost stays spent.",
         yes=yes,
     )
-    with (
-        Connection(address, ca=ca, tell=_say) as connection,
-        _going_on("This device does not send the report any more. The same command asks the server again."),
-    ):
+    with Connection(address, ca=ca, tell=_say) as connection:
         try:
             again = device.take_back(asked, connection)
         except RefusedError as error:
-            if error.status == 403:
+            if error.status == 403 and error.said == UNPROVED.format("signature"):
                 error.add_note(
-                    "This server has no report under the keys and the code of this device, and gets none any more."
+                    "This server does not know the keys and the code of this device, and has no report under them."
                 )
+            raise
+        except (KeyboardInterrupt, OSError, CollectionError) as error:
+            if device.took_back(asked):
+                error.add_note("This device does not send the report any more. The same command asks the server again.")
             raise
     typer.echo("The server had deleted your report already." if again else "The server has deleted your report.")
 
@@ -312,14 +314,14 @@ def simulate(
     What is no number or no class is refused, as is a second row of a user. A number outside its range counts as the nearest end.
     A simulation that was stopped goes on by the same command. One that ended sends all reports again, as the same bytes.
     """
-    from sfumato.collect._client import check_open
+    from sfumato.collect._checks import check_open
     from sfumato.collect._connection import Connection
     from sfumato.collect._schema import Schema
     from sfumato.collect._simulate import Devices
     from sfumato.collect._tables import read_codes
 
     asked, known = Schema.read(schema), read_codes(codes)
-    check_open(asked)
+    check_open(asked.opens, asked.closes)
     blocks = _blocks(asked, known, values, edges, roster)
     with (
         Connection(server, ca=ca, tell=_say) as connection,

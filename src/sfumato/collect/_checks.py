@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +90,12 @@ def no_file() -> InputError:
         "a database begins with postgresql+psycopg://. Write the path alone, such as reports.sqlite, or ./NAME for a name with "
         ": or = or @."
     )
+
+
+def check_open(opens: str, closes: str, now: datetime | None = None) -> None:
+    """Refuse a collection that takes no reports at this time; None asks the clock."""
+    time = (now or datetime.now(UTC)).astimezone(UTC).replace(tzinfo=None)
+    if time < moment("opens", opens):
+        raise InputError(f"Expected an open collection, got one that opens at {opens}. Answer it then.")
+    if time >= moment("closes", closes):
+        raise InputError(f"Expected an open collection, got one that closed at {closes}. Nothing was drawn.")

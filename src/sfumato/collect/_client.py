@@ -19,18 +19,31 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._validate import check_real, fail
-from sfumato.collect._checks import moment
+from sfumato._validate import check_real
+from sfumato.collect._checks import check_open
 from sfumato.collect._connection import JSON, Connection, RefusedError
 from sfumato.collect._folder import keep_code, read_codes, read_device, write_device
-from sfumato.collect._journal import append_entry, found_entry, locked, read_entries, spent, synced_entries
+from sfumato.collect._journal import (
+    append_entry,
+    charge_line,
+    drawn_message,
+    found_entry,
+    is_withdrawn_under,
+    locked,
+    read_entries,
+    spent,
+    standing_withdrawal,
+    synced_entries,
+    withdrawal_line,
+)
 from sfumato.collect._keys import DeviceKeys
 from sfumato.collect._roster import check_roster
+from sfumato.collect._sentences import CLOSED, TAKEN_BACK
 from sfumato.collect._ticks import Ticks
 from sfumato.collect._wire import check_user
 from sfumato.errors import BudgetExceededError, InputError
@@ -151,8 +164,8 @@ class Device:
         return found_entry(read_entries(self.folder), "report", schema) is not None
 
     def took_back(self, schema: Schema) -> bool:
-        """Tell whether the user took the report for a schema back."""
-        return found_entry(read_entries(self.folder), "withdrawal", schema) is not None
+        """Tell whether the user took the report for a schema back, and neither a new code nor a closed server ended that."""
+        return standing_withdrawal(read_entries(self.folder), schema) is not None
 
     def check(
         self,
@@ -217,7 +230,7 @@ class Device:
             own = self._checked(entries, schema, values, roster, now)
             ticks.wait()
             if not found_entry(entries, "charge", schema):
-                self._charge(schema, entries)
+                append_entry(self.folder, entries, charge_line(schema))
             (message,) = draw(schema, own, SecretWords())
             ticks.wait()
             append_entry(self.folder, entries, {"kind": "report", "schema": schema.sha256, "message": message.hex()})
@@ -234,19 +247,27 @@ class Device:
     def enrol(self, schema: Schema, server: Connection, code: str) -> None:
         """Tell the server the public keys, and keep the code for a server that loses them.
 
+        After a withdrawal a user begins again with a new code, under which the report may be sent.
+
         Args:
             schema: what will be answered; codes are for one schema.
             server: where the device enrols.
             code: the user's enrolment code.
 
         Raises:
-            InputError: the folder no longer holds this device. Nothing was sent.
+            InputError: the folder no longer holds this device, or the report was taken back under this code. Nothing was sent.
             RefusedError: the server refuses the code, or has other keys of this user.
             CollectionError: the server does not answer.
         """
-        self._check_stored()
+        with locked(self.folder):
+            self._check_stored()
+            standing = standing_withdrawal(synced_entries(self.folder), schema)
+        if standing and is_withdrawn_under(standing, code, self.code(schema)):
+            raise InputError(TAKEN_BACK)
         server.post("/users", json.dumps(enrolment(self.user, self.keys, code)).encode(), JSON)
         keep_code(self.folder, schema.sha256, code)
+        if standing:
+            self._end_withdrawal(schema, "enrolled")
 
     def send(self, schema: Schema, server: Connection, code: str | None = None) -> bool:
         """Send the stored report; return whether the server had it already.
@@ -266,12 +287,9 @@ class Device:
         with locked(self.folder):
             self._check_stored()
             entries = synced_entries(self.folder)
-        message = _drawn(entries, schema, "Draw it first.")
-        if code is None and found_entry(entries, "withdrawal", schema):
-            raise InputError(
-                "Expected a report that its user did not take back, got one that was. It is not sent. To report all the same, "
-                "ask the operator for a new code, and add --code CODE."
-            )
+        message = drawn_message(entries, schema, "Draw it first.")
+        if code is None and standing_withdrawal(entries, schema):
+            raise InputError(TAKEN_BACK)
         if code is not None:
             self.enrol(schema, server, code)
         signed = message + self.keys.sign(message)
@@ -295,7 +313,8 @@ class Device:
     def take_back(self, schema: Schema, server: Connection) -> bool:
         """Make the server delete the report for a schema, and return whether it had done so before.
 
-        The ledger says so first, so that this device never sends the report again by itself. What it cost stays spent.
+        The ledger says so first, with a hash of the code: under that code this device never sends the report again. If the
+        server answers that the collection is closed, the ledger says that, too. What it cost stays spent.
 
         Args:
             schema: what was answered.
@@ -309,16 +328,27 @@ class Device:
         with locked(self.folder):
             self._check_stored()
             entries = synced_entries(self.folder)
-            message = _drawn(entries, schema, "There is nothing to take back.")
-            if not found_entry(entries, "withdrawal", schema):
-                append_entry(self.folder, entries, {"kind": "withdrawal", "schema": schema.sha256})
-        code = self.code(schema)
+            message, code = drawn_message(entries, schema, "There is nothing to take back."), self.code(schema)
+            standing = standing_withdrawal(entries, schema)
+            if standing is None or not is_withdrawn_under(standing, code, code):
+                append_entry(self.folder, entries, withdrawal_line(schema, code))
         if code is None:
             raise InputError(
                 "Expected codes.json to hold the code of this device, got none. Ask the operator to withdraw it."
             )
         signed = message + self.keys.sign_withdrawal(message, code)
-        return server.post("/withdrawals", signed).status_code == 200
+        try:
+            return server.post("/withdrawals", signed).status_code == 200
+        except RefusedError as error:
+            if error.status == 410 and error.said == CLOSED:
+                self._end_withdrawal(schema, "closed")
+            raise
+
+    def _end_withdrawal(self, schema: Schema, why: str) -> None:
+        with locked(self.folder):
+            entries = synced_entries(self.folder)
+            if standing_withdrawal(entries, schema):
+                append_entry(self.folder, entries, {"kind": "end of withdrawal", "schema": schema.sha256, "why": why})
 
     @property
     def _about(self) -> dict[str, Any]:
@@ -346,7 +376,7 @@ class Device:
         """The user's values, unless something public is wrong."""
         from sfumato.collect._drawing import values_of
 
-        check_open(schema, now)
+        check_open(schema.opens, schema.closes, now)
         own = values_of(schema, self.user, values, check_roster(schema.links, roster) if schema.links else {})
         if not found_entry(entries, "charge", schema):
             self._check_budget(schema, entries)
@@ -364,34 +394,7 @@ class Device:
                     f"{cost:.6g} asked for. Nothing was drawn or charged. This device cannot answer this schema."
                 )
 
-    def _charge(self, schema: Schema, entries: list[dict[str, Any]]) -> None:
-        charge = {
-            "kind": "charge",
-            "schema": schema.sha256,
-            "collection": schema.collection,
-            "epsilon": schema.epsilon,
-            "delta": schema.delta,
-            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
-        append_entry(self.folder, entries, charge)
-
 
 def enrolment(user: str, keys: DeviceKeys, code: str) -> dict[str, str]:
     """Return what a device sends to enrol: the id of its ``user``, its public ``keys``, and the ``code`` of this user."""
     return {"user": user, "sign_key": keys.sign_key.hex(), "agree_key": keys.agree_key.hex(), "code": code}
-
-
-def _drawn(entries: Sequence[Mapping[str, Any]], schema: Schema, remedy: str) -> bytes:
-    found = found_entry(entries, "report", schema)
-    if found is None:
-        raise fail("schema", schema.sha256[:16], "to have a report on this device", remedy)
-    return bytes.fromhex(found["message"])
-
-
-def check_open(schema: Schema, now: datetime | None = None) -> None:
-    """Refuse a collection that takes no reports at this time; None asks the clock."""
-    time = (now or datetime.now(UTC)).astimezone(UTC).replace(tzinfo=None)
-    if time < moment("opens", schema.opens):
-        raise InputError(f"Expected an open collection, got one that opens at {schema.opens}. Answer it then.")
-    if time >= moment("closes", schema.closes):
-        raise InputError(f"Expected an open collection, got one that closed at {schema.closes}. Nothing was drawn.")

@@ -38,11 +38,12 @@ class RefusedError(CollectionError):
     Args:
         message: what the server refuses, and what it says.
         status: the HTTP status; None if there is no server that can be trusted.
+        said: what the server says alone.
     """
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, said: str = "") -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.said = status, said
 
 
 class Connection:
@@ -131,9 +132,10 @@ class Connection:
             else:
                 if answer.is_success:
                     return answer
-                problem = f"{answer.status_code}: {_detail(answer)}"
+                said = _detail(answer)
+                problem = f"{answer.status_code}: {said}"
                 if answer.status_code < 500 and answer.status_code != 429:
-                    raise RefusedError(f"The server refuses {method} {path} with {problem}", answer.status_code)
+                    raise RefusedError(f"The server refuses {method} {path} with {problem}", answer.status_code, said)
                 asked = _retry_after(answer)
             if attempt == _ATTEMPTS or asked > _PATIENCE:
                 break

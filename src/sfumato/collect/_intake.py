@@ -17,6 +17,7 @@ from sfumato.collect._batch import MAGIC as BATCH_MAGIC
 from sfumato.collect._batch import Batch, LongBatchError, decode_batch
 from sfumato.collect._keys import DeviceKeys
 from sfumato.collect._refusals import RefusalError
+from sfumato.collect._sentences import UNPROVED
 from sfumato.collect._store import Enrolment, Store, Upload
 from sfumato.collect._stored import Keys
 from sfumato.errors import InputError
@@ -217,8 +218,7 @@ class Intake:
 
     def unproved(self, what: str, user: str) -> RefusalError:
         """Build the one answer to strangers and to whoever speaks for another ``user`` without ``what`` proves it."""
-        detail = f"Expected an enrolled user and the {what} of its device, got another. Nothing was stored. Enrol the device."
-        return RefusalError(403, detail, user=user)
+        return RefusalError(403, UNPROVED.format(what), user=user)
 
     def _read(self, users: Collection[str]) -> None:
         """Read the keys of users from the store; those who are not enrolled are forgotten.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from string import hexdigits
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from sfumato._files import append_line, cut_file
+from sfumato._validate import fail
 from sfumato.errors import InputError, LedgerError
 from sfumato.record._ledger_file import read_chain
 from sfumato.record.ledger import canonical_json, chained
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 LEDGER, LOCK = "ledger.jsonl", ".lock"
 _WAIT_SECONDS = 60.0
+_WITHDRAWALS = ("withdrawal", "end of withdrawal")
 _MOST_COST = 1e9  # beyond what any schema may ask for
 
 
@@ -64,6 +68,47 @@ def found_entry(entries: Sequence[Mapping[str, Any]], kind: str, schema: Schema)
     return next((one for one in entries if one["kind"] == kind and one["schema"] == schema.sha256), None)
 
 
+def drawn_message(entries: Sequence[Mapping[str, Any]], schema: Schema, remedy: str) -> bytes:
+    """Find the message of the report for a ``schema``, or refuse with a ``remedy``."""
+    found = found_entry(entries, "report", schema)
+    if found is None:
+        raise fail("schema", schema.sha256[:16], "to have a report on this device", remedy)
+    return bytes.fromhex(found["message"])
+
+
+def charge_line(schema: Schema) -> dict[str, Any]:
+    """Build the line that charges the cost of a ``schema``."""
+    return {
+        "kind": "charge",
+        "schema": schema.sha256,
+        "collection": schema.collection,
+        "epsilon": schema.epsilon,
+        "delta": schema.delta,
+        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def withdrawal_line(schema: Schema, code: str | None) -> dict[str, Any]:
+    """Build the line that says that the report for a ``schema`` was taken back under a ``code``, of which it holds a hash."""
+    line = {"kind": "withdrawal", "schema": schema.sha256}
+    return line if code is None else {**line, "code": _hashed(code)}
+
+
+def standing_withdrawal(entries: Sequence[Mapping[str, Any]], schema: Schema) -> Mapping[str, Any] | None:
+    """Find the withdrawal of the report for a ``schema`` that counts now: the last line about it says."""
+    lines = [one for one in entries if one["kind"] in _WITHDRAWALS and one["schema"] == schema.sha256]
+    return lines[-1] if lines and lines[-1]["kind"] == "withdrawal" else None
+
+
+def is_withdrawn_under(line: Mapping[str, Any], code: str | None, own: str | None) -> bool:
+    """Whether the withdrawal of a ``line`` is for a ``code``; a line without one is for the device's ``own``."""
+    return code == own if "code" not in line else code is not None and line["code"] == _hashed(code)
+
+
+def _hashed(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()
+
+
 def spent(entries: Sequence[Mapping[str, Any]]) -> tuple[Fraction, Fraction]:
     """Add up epsilon and delta of all charges, without rounding.
 
@@ -96,8 +141,8 @@ def _is_sound(entry: Mapping[str, Any], *, first: bool) -> bool:
             "delta": float() | int() as delta,
         }:
             return not first and 0 <= epsilon <= _MOST_COST and 0 <= delta <= 1
-        case {"kind": "withdrawal", "schema": str()}:
-            return not first
+        case {"kind": "withdrawal" | "end of withdrawal", "schema": str()}:
+            return not first and isinstance(entry.get("code", ""), str)
         case {"kind": "report", "schema": str(), "message": str() as message}:
             return not first and len(message) % 2 == 0 and set(message) <= set(hexdigits)
     return False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from sfumato.collect._refusals import RefusalError
+from sfumato.collect._sentences import CLOSED
 
 if TYPE_CHECKING:
     from sfumato.collect._intake import Intake
@@ -44,7 +45,7 @@ def not_taken(intake: Intake, user: str, answer: Answer) -> RefusalError:
 
 def gone() -> RefusalError:
     """What everybody is told after the end."""
-    return RefusalError(410, "The collection is closed. Nothing is taken any more.")
+    return RefusalError(410, CLOSED)
 
 
 def status_of(outcome: Answer | RefusalError) -> int:
