@@ -143,3 +143,10 @@ def test_a_closed_collection_stays(store, sfumato):
     for command in ("revoke", "withdraw"):
         done = sfumato("collect", command, "ada", "--yes")
         assert (done.code, "closed" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(("command", "flushed"), [("revoke", False), ("withdraw", False), ("withdraw", True)])
+def test_bytes_that_a_reader_keeps_in_the_log_are_told(store, sfumato, monkeypatch, command, flushed):
+    monkeypatch.setattr("sfumato.collect._database.Database.flush", lambda *_, **__: flushed)
+    done = sfumato("collect", command, "ada", "--yes")
+    assert (done.code, "write-ahead log still holds" in done.err) == (0, not flushed)

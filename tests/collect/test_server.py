@@ -498,6 +498,10 @@ def test_description_names_every_call_and_its_bodies(client):
         ("post", "/withdrawals"),
     }
     assert "application/octet-stream" in paths["/reports"]["post"]["requestBody"]["content"]
+    said = {path: paths[path]["post"]["responses"] for path in ("/reports", "/withdrawals", "/batches")}
+    assert "withdrawn" in said["/reports"]["410"]["description"]
+    assert said["/withdrawals"]["201"]["description"] == "The report is deleted, and none is taken."
+    assert not any("list" in one["200"]["description"] for one in said.values())
     assert all(
         call["description"] and set(call["responses"]) >= {"408", "413", "503"}
         for calls in paths.values()

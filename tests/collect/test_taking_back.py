@@ -275,6 +275,17 @@ def test_a_user_takes_the_own_report_back(where):
     other.dispose()
 
 
+def test_a_withdrawal_of_another_report_is_a_second_spend(where):
+    store = Store.create(where, SCHEMA)
+    store.enrol([ADA.enrolment, BOB.enrolment])
+    store.add([ADA.upload(1), BOB.upload(2)])
+    assert store.take_back([ADA.upload(3), BOB.upload(2)]) == ["stored", "stored"]
+    assert store.take_back([ADA.upload(3)]) == ["repeated"]
+    assert (store.messages(), store.counts().second_reports) == ((), 1)
+    assert [(one.kind, one.user, one.count) for one in store.counts().alerts] == [("report", "ada", 1)]
+    store.dispose()
+
+
 def test_a_withdrawal_before_its_report_keeps_that_out(client):
     client, operator = client
     client.post("/users", json=ADA.code)
@@ -309,9 +320,11 @@ def test_a_withdrawal_waits_for_no_reader(tmp_path):
         start = time.monotonic()
         assert store.take_back([ADA.upload(1)]) == ["stored"]
         assert time.monotonic() - start < BUSY / 2
+        assert not store.is_flushed
     with store._database.reading() as connection:
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one() == 1000 * BUSY, "as before"
     assert store.take_back([ADA.upload(1)]) == ["repeated"]
+    assert store.is_flushed
     assert ADA.message(1) not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     for one in (store, other):
         one.dispose()
@@ -370,6 +383,19 @@ def test_a_store_of_the_first_format_goes_on(first):
     assert store.enrol([ADA.enrolment]) == ["revoked"]
     assert store.messages() == (BOB.message(),)
     for one in (reader, store):
+        one.dispose()
+
+
+def test_what_is_in_a_store_of_the_first_format_is_listed(first):
+    reader = Store.open(first)
+    assert [one.user for one in reader.users()] == ["ada", "bob"]
+    assert (list(reader.audit()), reader.standing(["ada"])["ada"].generation) == ([], 0)
+    assert reader.seen("ada").reported
+    other = Store.open(first)
+    other.withdraw("ada", other.seen("ada"))
+    assert lines(reader) == [("withdrawn", "operator", "ada")], "another process has brought it up to date"
+    assert reader.seen("ada").withdrawn
+    for one in (reader, other):
         one.dispose()
 
 

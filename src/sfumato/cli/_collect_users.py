@@ -68,6 +68,7 @@ def revoke(
     seen = _seen(opened, user)
     asking.ask_first(f"{_said(seen)} All of it is deleted for good, and the code does not count any more.", yes=yes)
     generation = opened.revoke(user, seen)
+    _say_unflushed(opened)
     code = key.code(opened.schema, user, generation)
     if as_json:
         typer.echo(json.dumps({"user": user, "code": code, "number": generation + 1, "deleted_report": seen.reported}))
@@ -87,6 +88,7 @@ def withdraw(user: str = _USER, store: str = _STORE, yes: bool = asking.YES, as_
         if seen.reported:
             asking.ask_first(f"{_said(seen)} The report is deleted for good, and none is taken again.", yes=yes)
         opened.withdraw(user, seen)
+        _say_unflushed(opened)
     if as_json:
         typer.echo(json.dumps({"user": user, "deleted_report": seen.reported}))
     else:
@@ -98,6 +100,12 @@ def _opened(store: str) -> Store:
     from sfumato.collect._store import Store
 
     return Store.open(store)
+
+
+def _say_unflushed(store: Store) -> None:
+    if not store.is_flushed:
+        said = "Somebody reads the store: its write-ahead log still holds the bytes of the report. The next withdrawal clears it."
+        typer.echo(said, err=True)
 
 
 def _seen(store: Store, user: str) -> Listed:

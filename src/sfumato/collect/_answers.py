@@ -177,6 +177,15 @@ WORDS = {
     500: "The server has a fault. Nothing was acknowledged.",
     503: "The server cannot store now, and nothing was acknowledged. Send the same bytes after Retry-After seconds.",
 }
+_WITHDRAWN = "The collection is closed, or the report of this user was withdrawn."
+_OWN_WORDS = {
+    "/users": {200: "It was stored before, and nothing changed. For a list: what each one would get alone."},
+    "/reports": {410: _WITHDRAWN},
+    "/withdrawals": {
+        200: "It was withdrawn before, and nothing changed.",
+        201: "The report is deleted, and none is taken.",
+    },
+}
 _USER = {
     "type": "object",
     "required": ["user", "sign_key", "agree_key", "code"],
@@ -247,12 +256,14 @@ def counted(schema: Schema, status: dict[str, Any], counts: Counts) -> dict[str,
 
 
 def documented(
-    good: dict[int, Any], refusals: tuple[int, ...] = (), body: dict[str, Any] | None = None
+    good: dict[int, Any], refusals: tuple[int, ...] = (), body: dict[str, Any] | None = None, *, path: str = ""
 ) -> dict[str, Any]:
-    """Build the options of a FastAPI route that describe it."""
+    """Build the options of a FastAPI route that describe it; some words are those of a ``path`` alone."""
     words = {
-        200: "It was stored before, and nothing changed. For a list: what each one would get alone.",
+        200: "It was stored before, and nothing changed.",
         201: "It is stored.",
+        **WORDS,
+        **_OWN_WORDS.get(path, {}),
     }
     described: dict[int, Any] = {
         status: {
@@ -263,7 +274,7 @@ def documented(
     }
     limited = {429} if 401 in refusals else set()  # whoever sends many wrong tokens
     for status in sorted({*refusals, *limited, 408, 413, 431, 500, 503}):
-        described[status] = {"model": Detail, "description": WORDS[status]}
+        described[status] = {"model": Detail, "description": words[status]}
     extra = {"requestBody": {"required": True, "content": body}} if body else None
     return {"responses": described, "response_model": None, "status_code": min(good), "openapi_extra": extra}
 

@@ -63,17 +63,21 @@ class Line(NamedTuple):
     user: str
 
 
-def standings(connection: Connection, users: Collection[str]) -> dict[str, Standing]:
-    """Return the standing of each of the ``users`` by the lines that the ``connection`` finds."""
+def standings(connection: Connection, users: Collection[str], *, audited: bool = True) -> dict[str, Standing]:
+    """Return the standing of each of the ``users`` by the lines that the ``connection`` finds.
+
+    A store of the first format is not ``audited``: it has no table of lines, and nothing was taken back from it.
+    """
     found = dict.fromkeys(users, Standing())
-    for user, _, act in sorted(rows_of(connection, users, AUDIT, "number", "act"), key=lambda row: row[1]):
+    rows = rows_of(connection, users, AUDIT, "number", "act") if audited else ()
+    for user, _, act in sorted(rows, key=lambda row: row[1]):
         found[user] = Standing(found[user].generation + (act == "revoked"), act == "withdrawn")
     return found
 
 
-def look_up(connection: Connection, user: str) -> Listed:
+def look_up(connection: Connection, user: str, *, audited: bool = True) -> Listed:
     """Return what a store knows about one ``user``, as the ``connection`` sees it."""
-    name, (standing,) = user.encode(), standings(connection, [user]).values()
+    name, (standing,) = user.encode(), standings(connection, [user], audited=audited).values()
     enrolled_at = connection.scalar(sql.select(USERS.c.enrolled_at).where(USERS.c.user == name))
     reported = connection.scalar(sql.select(REPORTS.c.user).where(REPORTS.c.user == name)) is not None
     return Listed(user, standing.generation, enrolled_at, reported, standing.withdrawn)
@@ -90,7 +94,7 @@ def read_lines(connection: Connection) -> Iterator[Line]:
         yield Line(row.at, row.act, row.by, row.user.decode())
 
 
-def listed(connection: Connection, block: int = 10_000) -> Iterator[Listed]:
+def listed(connection: Connection, block: int = 10_000, *, audited: bool = True) -> Iterator[Listed]:
     """Yield the users whom a store knows: those who are enrolled by the bytes of their ids, then those who are not any more."""
     joined = USERS.outerjoin(REPORTS, USERS.c.user == REPORTS.c.user)
     enrolled = sql.select(USERS.c.user, USERS.c.enrolled_at, REPORTS.c.user.is_not(None)).select_from(joined)
@@ -99,10 +103,12 @@ def listed(connection: Connection, block: int = 10_000) -> Iterator[Listed]:
     while last is not None:
         rows = connection.execute(enrolled.where(USERS.c.user > last).order_by(USERS.c.user).limit(block)).all()
         last = rows[-1][0] if rows else None
-        own = standings(connection, [user.decode() for user, _, _ in rows])
+        own = standings(connection, [user.decode() for user, _, _ in rows], audited=audited)
         for name, enrolled_at, reported in rows:
             standing = own[name.decode()]
             yield Listed(name.decode(), standing.generation, enrolled_at, bool(reported), standing.withdrawn)
-    names = [user.decode() for user in connection.scalars(others.order_by(AUDIT.c.user))]
-    for user, standing in sorted(standings(connection, names).items(), key=lambda one: one[0].encode()):
+    names = [user.decode() for user in connection.scalars(others.order_by(AUDIT.c.user))] if audited else []
+    for user, standing in sorted(
+        standings(connection, names, audited=audited).items(), key=lambda one: one[0].encode()
+    ):
         yield Listed(user, standing.generation, None, False, standing.withdrawn)

@@ -96,7 +96,7 @@ def create_app(
             route_class_override=APIRoute if of_operator else _Direct,
             dependencies=[Depends(operator.check_bearer if method == "POST" else operator.check_admin)] * of_operator,
             tags=["operator" if of_operator else "devices"],
-            **documented(good, refusals, body),
+            **documented(good, refusals, body, path=path),
         )
 
     async def docs() -> HTMLResponse:

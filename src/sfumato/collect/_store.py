@@ -146,17 +146,21 @@ class Store(Stored):
         """Delete the reports of users whose devices ask for it, in one transaction, and say of each what became of it.
 
         "stored" means that the withdrawal is on disk: the report, if there was one, is gone, and none is taken; "repeated" that
-        this was so before, "closed" and "revoked" what they mean for :meth:`add`.
+        this was so before, "closed" and "revoked" what they mean for :meth:`add`. A withdrawal of another message than the stored
+        one is an alert, too: the device drew two reports, and the server has seen both.
         """
-        users = {one.user for one in asked}
+        users, now = {one.user for one in asked}, time.time()
         with self._writing() as connection:
             if self._sha256(connection) is not None:
                 return ["closed"] * len(asked)
             own, answers = standings(connection, users), list[Answer]()
+            kept = self._messages(connection, users)
             for one in asked:
                 refused = _refused(own[one.user], one.generation)
                 answers.append("repeated" if refused == "withdrawn" else refused or "stored")
                 if answers[-1] == "stored":
+                    if kept.get(one.user, one.message) != one.message:
+                        self._alert(connection, "report", [one.user], ["conflict"], now)
                     connection.execute(sql.delete(REPORTS).where(REPORTS.c.user == one.user.encode()))
                     write_line(connection, "withdrawn", "device", one.user)
                     own[one.user] = own[one.user]._replace(withdrawn=True)
@@ -164,6 +168,11 @@ class Store(Stored):
         if self._unflushed:
             self._unflushed = not self._database.flush(wait=False)
         return answers
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether the last report that was deleted is gone from the files of SQLite, too; a reader may hold it there."""
+        return not self._unflushed
 
     def close(self) -> tuple[str, int]:
         """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed."""
@@ -199,7 +208,7 @@ class Store(Stored):
                 )
             connection.execute(sql.delete(REPORTS).where(REPORTS.c.user == user.encode()))
             yield connection
-        self._database.flush()
+        self._unflushed = not self._database.flush()
 
     def _messages(self, connection: Connection, users: Collection[str]) -> dict[str, bytes]:
         return dict(rows_of(connection, users, REPORTS, "message"))

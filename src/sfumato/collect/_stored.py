@@ -46,7 +46,7 @@ class Stored:
                 found = connection.execute(sql.select(META)).one()
             if not 1 <= found.format <= FORMAT:
                 raise DataError(f"Expected {self.name} to have format {FORMAT}, got {found.format}. Update Sfumato.")
-            self._format = found.format
+            self._format: int = found.format
             self.schema = Schema.from_json(found.schema)
         except BaseException:
             self.dispose()
@@ -76,22 +76,23 @@ class Stored:
     def standing(self, users: Collection[str]) -> dict[str, Standing]:
         """Return which code of each user counts, and whether its report was withdrawn."""
         with self._database.reading() as connection:
-            return standings(connection, users)
+            return standings(connection, users, audited=self._is_audited(connection))
 
     def seen(self, user: str) -> Listed:
         """Return what the store knows about one user."""
         with self._database.reading() as connection:
-            return look_up(connection, user)
+            return look_up(connection, user, audited=self._is_audited(connection))
 
     def users(self) -> Iterator[Listed]:
         """Yield all users whom the store knows."""
         with self._database.reading() as connection:
-            yield from listed(connection)
+            yield from listed(connection, audited=self._is_audited(connection))
 
     def audit(self) -> Iterator[Line]:
         """Yield what was taken back, the first line first."""
         with self._database.reading() as connection:
-            yield from read_lines(connection)
+            if self._is_audited(connection):
+                yield from read_lines(connection)
 
     @property
     def sha256(self) -> str | None:
@@ -158,6 +159,12 @@ class Stored:
     def dispose(self) -> None:
         """Close the connections of this process to the database."""
         self._database.dispose()
+
+    def _is_audited(self, connection: Connection) -> bool:
+        """Whether the store knows of what was taken back; another process may have brought it up to date meanwhile."""
+        if self._format < FORMAT:
+            self._format = connection.execute(sql.select(META.c.format)).scalar_one()
+        return self._format >= 2
 
     def _sha256(self, connection: Connection) -> str | None:
         return connection.scalar(sql.select(META.c.sha256))
