@@ -1,4 +1,5 @@
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
@@ -16,6 +17,7 @@ from sfumato.privacy.calibration import (
 )
 from sfumato.privacy.events import (
     ComposedEvent,
+    Event,
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -44,6 +46,19 @@ def test_a_larger_budget_needs_less_noise(epsilon, delta, factor):
     z = gaussian_noise_multiplier(epsilon, delta)
     assert gaussian_noise_multiplier(epsilon * factor, delta) < z
     assert gaussian_noise_multiplier(epsilon, min(0.5, delta * factor)) < z
+
+
+@dataclass(frozen=True)
+class ApproximateEvent(Event):
+    """A mechanism that needs a delta for its epsilon."""
+
+    epsilon: float
+    delta: float
+
+
+def test_an_epsilon_is_pure_only_where_a_kind_of_event_says_so():
+    assert pure_cost([ApproximateEvent(0.5, 1e-6)]) is None
+    assert pure_cost([PureEvent(0.5), ApproximateEvent(0.5, 1e-6)]) is None
 
 
 def test_pure_cost_is_an_exact_sum_and_none_where_a_delta_is_needed():

@@ -56,9 +56,8 @@ class Event:
         return None
 
     def pure(self) -> Fraction | None:
-        """Return the exact epsilon of one release at delta 0, which a field ``epsilon`` always is; None if there is none."""
-        epsilon = getattr(self, "epsilon", None)
-        return None if epsilon is None else Fraction(epsilon)
+        """Return the exact epsilon of one release at delta 0; None unless a kind of event states one."""
+        return None
 
     def describe(self) -> str:
         """Say in plain words what one release is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.privacy.events._event import Event, shown
@@ -47,6 +48,9 @@ class ExponentialEvent(Event):
         from sfumato.privacy._bounded_losses import Bounded
 
         return Bounded(self.epsilon, (), -1 / math.expm1(-self.epsilon), self.epsilon * self.epsilon / 8)
+
+    def pure(self) -> Fraction:
+        return Fraction(self.epsilon)
 
     def describe(self) -> str:
         return f"exponential mechanism, epsilon {shown(self.epsilon)}"

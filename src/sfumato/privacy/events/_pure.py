@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.privacy.events._event import Event, shown
@@ -32,6 +33,9 @@ class PureEvent(Event):
         from sfumato.privacy._bounded_losses import randomized_response
 
         return randomized_response(self.epsilon)
+
+    def pure(self) -> Fraction:
+        return Fraction(self.epsilon)
 
     def describe(self) -> str:
         return f"a mechanism of pure epsilon {shown(self.epsilon)}"

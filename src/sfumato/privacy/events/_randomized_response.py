@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.privacy.events._event import Event, shown
@@ -36,6 +37,9 @@ class RandomizedResponseEvent(Event):
         from sfumato.privacy._bounded_losses import randomized_response
 
         return randomized_response(self.epsilon, int(self.num_outcomes))
+
+    def pure(self) -> Fraction:
+        return Fraction(self.epsilon)
 
     def describe(self) -> str:
         return f"randomized response over {self.num_outcomes} values, epsilon {shown(self.epsilon)}"
