@@ -69,7 +69,7 @@ def test_without_privacy_the_test_graph_helps_where_features_say_little():
     [("gaussian", [GaussianEvent], ["appr"]),
      ("exponential", [ExponentialEvent], ["appr/columns"]),
      ("exponential-laplace", [ExponentialEvent, LaplaceEvent], ["appr/columns", "appr/values"]),
-     ("random", [], []), ("none", [], [])],
+     ("random", [], []), ("none", [], []), ("unreleased", [], [])],
 )  # fmt: skip
 def test_the_releases_of_each_mechanism(mechanism, events, names):
     run = fitted(mechanism=mechanism)
@@ -78,7 +78,7 @@ def test_the_releases_of_each_mechanism(mechanism, events, names):
     assert [release.name for release in run.plan.releases] == [*names, "network"]
     assert run.certificate.epsilon <= 4
     if mechanism != "none":
-        assert run.plan.event("network").occurrences == 2
+        assert run.plan.event("network").occurrences == (40 if mechanism == "unreleased" else 2)
     shapes = {array.shape for array in run.released.values()}
     assert shapes == ({(40, 4)} if names else set())
 
@@ -133,7 +133,7 @@ def test_weights_of_losses_are_trimmed_and_sum_to_one():
     assert np.allclose(sums[sums > 0], 1)
 
 
-@pytest.mark.parametrize("mechanism", NOISY)
+@pytest.mark.parametrize("mechanism", [*NOISY, "unreleased"])
 def test_a_charge_precedes_what_it_pays_for(monkeypatch, mechanism):
     """Rows are computed when every release of them is in the ledger, and groups when the network is."""
     charged, real = [], sf.method.contract.Session.charge
@@ -146,7 +146,7 @@ def test_a_charge_precedes_what_it_pays_for(monkeypatch, mechanism):
     monkeypatch.setattr(module, "root_examples", lambda *given: seen.append(list(charged)) or examples(*given))
     run = fitted(mechanism=mechanism)
     names = [release.name for release in run.plan.releases]
-    assert seen == [names[:-1], names]
+    assert seen == [names[:-1] or names, names]
 
 
 def test_a_prediction_reads_nothing_but_the_node_itself():
@@ -221,7 +221,21 @@ def test_the_verifier_notices_other_settings(runs, mechanism, field, value, prob
 
 @pytest.fixture(scope="module")
 def runs():
-    return {mechanism: fitted(mechanism=mechanism) for mechanism in (*NOISY, "none")}
+    return {mechanism: fitted(mechanism=mechanism) for mechanism in (*NOISY, "none", "unreleased")}
+
+
+@pytest.mark.parametrize("unit", [NODE, replace(NODE, relation="replace"), sf.NodeLevel(max_out_degree=5)])
+def test_rows_that_are_never_released_are_paid_for_by_every_root_of_a_step(unit):
+    run = fitted(unit, mechanism="unreleased", occurrences=2, batch_size=30)
+    (release,) = run.plan.releases
+    assert (release.event.occurrences, release.event.relation, release.event.sampling_prob) == (40, "replace", 0.75)
+    assert not run.released
+    certificate = run.certificate.values
+    (planned,) = rules_of("dpar").releases(certificate)
+    (told,) = certificate["releases"]
+    assert not list(planned.faults("", told))
+    for forged in ({"occurrences": 2}, {"relation": "add-remove"}, {"sampling_prob": 0.5}):
+        assert list(planned.faults("", {**told, "event": {**told["event"], **forged}}))
 
 
 class Held:
@@ -252,7 +266,7 @@ def test_the_verifier_notices_rows_that_cannot_be_released(runs, mechanism):
 @pytest.mark.parametrize(
     "settings",
     [{"mechanism": "none"}, {"mechanism": "random", "occurrences": 1}, {"mechanism": "gaussian", "batch_size": 20},
-     {"mechanism": "exponential-laplace", "occurrences": 3}],
+     {"mechanism": "exponential-laplace", "occurrences": 3}, {"mechanism": "unreleased", "batch_size": 20}],
 )  # fmt: skip
 @pytest.mark.parametrize("unit", [NODE, replace(NODE, relation="replace"), sf.NodeLevel(max_out_degree=5)])
 def test_a_saved_run_verifies_and_predicts_the_same(tmp_path, unit, settings):

@@ -58,7 +58,7 @@ MECHANISMS = (
     topology.noisy_edge_count,
     topology.largest_pairs,
 )
-LOOKED_AT = (_appr.loss_weights, dpgnn.read_arcs, dpgnn.subgraph_rows)
+LOOKED_AT = (_appr.loss_weights, _appr.largest_entries, dpgnn.read_arcs, dpgnn.subgraph_rows)
 """No draws, but what bounds how many terms of a step one record reaches; arguments and results are kept."""
 
 

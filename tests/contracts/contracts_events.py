@@ -143,7 +143,8 @@ class Drawn:
         (stddev,), (size,) = ({draw.args[name] for draw in noise} for name in ("stddev", "stop"))
         assert stddev == pytest.approx(event.noise_multiplier * self._most(frame, size), rel=1e-12)
         assert max(frame.sums, default=0) <= self._most(frame, size)
-        stay = self.twice == 2 or bool(self._looked_at(frame, "read_arcs"))  # roots stay when a neighbor goes
+        outlive = self._unpaid() or bool(self._looked_at(frame, "read_arcs"))  # roots stay when a neighbor goes
+        stay = self.twice == 2 or outlive
         assert event.relation == ("replace" if stay else "add-remove")
         if isinstance(event, RepeatedGaussianEvent):
             assert event.occurrences == self._occurrences(frame)
@@ -162,11 +163,17 @@ class Drawn:
             assert np.array_equal(frame.args["ids"], np.flatnonzero(self.graph.train_mask))
         return np.count_nonzero(self.graph.train_mask)
 
+    def _unpaid(self):
+        """Whether rows were chosen outside of every release, so that a record may have changed all of them."""
+        return any(one.law == "largest_entries" for one in self.recorder.looked)
+
     def _looked_at(self, frame, name):
         return [one for one in frame.looked or self.recorder.looked if one.law == name]
 
     def _occurrences(self, frame):
         """How many terms read one record: by the rows that losses read, or by the arcs that each owner kept."""
+        if self._unpaid():
+            return len(frame.args["ids"])
         for found in self._looked_at(frame, "loss_weights"):
             read = abs(found.result.toarray()) > 0
             read[np.arange(len(read)), found.args["roots"]] = True

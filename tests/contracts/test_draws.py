@@ -39,7 +39,9 @@ FORMS = {
     "gap": [{}, {"encoder": False}],
     "edgerand": [{}, {"mean_degree": 4.0}],
     "lapgraph": [{}, {"mean_degree": 4.0}],
-    "dpar": [{"mechanism": kind, "num_roots": 16} for kind in ("none", "random", "gaussian", "exponential")]
+    "dpar": [
+        {"mechanism": kind, "num_roots": 16} for kind in ("none", "random", "unreleased", "gaussian", "exponential")
+    ]
     + [{"mechanism": "exponential-laplace", "num_roots": 16}],
     "cnn": [{"network": "softmax"}, {"network": "softmax", "augment": 1}, {"learn_filters": True}],
     "class-dp": [{"network": "softmax"}],

@@ -8,8 +8,10 @@ from sfumato.bounded import _gradients as gradients
 from sfumato.bounded import _occurrences as occurrences
 from sfumato.bounded._gradients import PrivateSGD
 from sfumato.bounded._occurrences import check_occurrences, readers, root_examples, trim
+from sfumato.bounded._pagerank import Walk
 from sfumato.bounded._split_gradients import SplitNetwork, split_steps
 from sfumato.bounded._splits import unit_rows
+from sfumato.central._appr import Rows
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel
@@ -145,6 +147,30 @@ def test_faults_that_reach_more_terms_are_caught(monkeypatch, name):
     for attribute, fault in FAULTS[name]:
         monkeypatch.setattr(occurrences, attribute, fault)
     assert any(measured("remove", "incident", 2, seed=seed)[0] > 2 for seed in range(20))
+
+
+def test_rows_that_are_never_released_move_every_root_and_no_sum_further_than_that():
+    """Exact rows change with the record: readers bound nothing, and k terms move a sum by up to 2 k."""
+    rng, roots, moved, longest = np.random.default_rng(1), len(ROOTS), 0, 0.0
+    walk = Walk(0.25, 1e-4, 1e-4)
+
+    def changed(data):
+        graph = graph_of(*data)
+        rows = Rows("gaussian", roots, NODES, 2, 1.0).exact(graph, ROOTS, walk)
+        return terms(network_of(data, rows, 1), weights, leave_out=False)
+
+    for *data, _ in base(40, seed=7):
+        weights = rng.normal(size=SIZE)
+        left = changed(data)
+        for record in range(NODES):
+            right = changed(replaced(record, "incident", rng, *data))
+            moved = max(moved, int((left != right).any(1).sum()))
+            for drawn in (left - right, (left - right)[::2]):  # all roots, and those that some coins drew
+                far = float(np.linalg.norm(drawn.sum(0))) / 2**24
+                assert far <= 2 * len(drawn)
+                longest = max(longest, far)
+    assert moved > 2  # the bound of trimmed rows, R = 1, does not hold: neither for the terms
+    assert longest > 2  # nor for the sums
 
 
 def test_terms_of_an_emptied_record_that_are_not_left_out_are_caught():

@@ -9,6 +9,14 @@ r"""DPAR: a network that reads, for each root, the nodes of a private PageRank r
    (``public_test_graph``), the other nodes' scores are averaged over their neighbors: :math:`Q \leftarrow (1 - \alpha) D^{-1} A
    Q + \alpha f(X)`, from :math:`Q = f(X)`, ``power_steps`` times.
 
+**Rows that are never released** ("unreleased", the source's DPSGD) are exact and cost nothing by themselves: training alone pays
+for them. *Proof.* Each of the k roots whose coins fall heads adds a vector of norm at most C to the sum of a step, whatever its
+row holds, and the coins read public numbers alone. So any two graphs with these roots, neighbors or not, give sums at most 2 k C
+apart, with k ~ Binomial(M, q): a :class:`~sfumato.privacy.events.RepeatedGaussianEvent` of M occurrences under relation replace,
+whatever the relation of the unit is, and arcs of others cost nothing beside it. Nothing is amplified, and a bound R on readers
+lowers nothing, since a record also moves rows that do not read it. The noise is about 2 q M times that of a step that one term of
+norm C enters.
+
 **No rows at all** is what the default chooses, by a public rule (:func:`~sfumato.central._appr.worth_releasing`): each root then
 reads itself, all training nodes are roots, R = 1 and the whole budget trains. ``docs/results/graph-split.md`` shows why: rows of
 the graphs tried are noise at every epsilon up to 16, and even a topology that costs nothing loses more by R > 1 than it gains.
@@ -55,7 +63,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
-MECHANISMS = ("auto", "none", "random", *NOISY)
+UNRELEASED = "unreleased"
+MECHANISMS = ("auto", "none", "random", UNRELEASED, *NOISY)
 DECLARED = (
     "Features of nodes outside the training role, and arcs between them, were declared public: nothing is promised about "
     "them, and the predictions for these nodes read them."
@@ -78,7 +87,8 @@ class DPAR(CuratorMethod):
 
     Args:
         mechanism: "gaussian", "exponential" (equal weights), "exponential-laplace" (noisy weights), "random" (rows by public
-            coins), "none" (each root reads itself), or "auto": gaussian or none, by a public rule; tuning takes it for none.
+            coins), "none" (each root reads itself), "unreleased" (exact rows that never leave: all noise is in training), or
+            "auto": gaussian or none, by a public rule; tuning takes it for none.
         num_roots: M, how many training nodes are roots; None for all.
         top_k: K, the number of entries of a row.
         occurrences: R, how many roots may read a node.
@@ -193,7 +203,8 @@ class DPAR(CuratorMethod):
         noisy: tuple[Release, ...] = ()
         if self.mechanism in NOISY:
             noisy = rows.releases(noise_multiplier / math.sqrt(self.appr_share), unit.no_arc_change)
-        relation, most = ("replace" if unit.relation == "replace" else "add-remove"), self.most
+        exchanged = unit.relation == "replace" or self.mechanism == UNRELEASED
+        relation, most = ("replace" if exchanged else "add-remove"), self.readers(rows)
         prob = min(self.batch_size or rows.num_rows, rows.num_rows) / rows.num_rows
         share = 1 - self.appr_share if noisy else 1.0
         noise = noise_multiplier * prob * most * math.sqrt(self.steps / share) * (1 + (relation == "replace"))
@@ -204,28 +215,32 @@ class DPAR(CuratorMethod):
         )
         return *noisy, Release("network", event, (size,), size, arc_change=unit.no_arc_change)
 
-    @property
-    def most(self) -> int:
-        """Return how many roots may read a node; without rows 1."""
+    def readers(self, rows: Rows) -> int:
+        """Return how many roots a record may move: itself without rows, and all where rows are exact."""
+        if self.mechanism == UNRELEASED:
+            return rows.num_rows
         return 1 if self.mechanism in ("auto", "none") else self.occurrences
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Release the rows, trim them, and train on roots."""
         start = first_weights(plan.public, self.width, session.seed)
-        roots = self.roots(plan.public)
+        roots, most = self.roots(plan.public), self.readers(self.rows(plan.public))
+        pays = plan.unit.private and self.mechanism == UNRELEASED  # training pays for rows that are read before it
+        key = session.charge("network") if pays else None
         matrix, released = self._matrix(plan, graph, roots, session)
         if not plan.unit.private:
             network = self.network(graph, loss_weights(matrix, roots, len(roots)), roots)
             flat = train_plainly(network, start, self.steps, self.learning_rate, Adam)
             return Outcome(weight_arrays(plan.public, self.width, flat), {})
-        event, leave_out = plan.event("network"), plan.unit.relation == "remove"
+        event = plan.event("network")
         assert isinstance(event, SampledEvent)
         settings = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )
-        told, key = session.watch.stage("network"), session.charge("network")
-        network = self.network(graph, loss_weights(matrix, roots, self.most), roots)
-        flat, operands = split_steps(network, start, settings, key, leave_out=leave_out, progress=told)
+        told, key = session.watch.stage("network"), key or session.charge("network")
+        network = self.network(graph, loss_weights(matrix, roots, most), roots)
+        vanish = event.relation == "add-remove"
+        flat, operands = split_steps(network, start, settings, key, leave_out=vanish, progress=told)
         session.bind("network", np.frombuffer(operands, np.uint8))
         return Outcome(weight_arrays(plan.public, self.width, flat), released)
 
@@ -264,8 +279,8 @@ class DPAR(CuratorMethod):
         """
         hidden: NDArray[np.float32] = hidden_rows(weights, unit_rows(graph)).astype(np.float32)
         if released:
-            roots, train = self.roots(plan.public), np.flatnonzero(graph.train_mask)
-            weighed = loss_weights(self.rows(plan.public).matrix(released), roots, self.most)
+            roots, rows, train = self.roots(plan.public), self.rows(plan.public), np.flatnonzero(graph.train_mask)
+            weighed = loss_weights(rows.matrix(released), roots, self.readers(rows))
             hidden[train[roots]] = weighed @ hidden[train]
         return hidden
 
@@ -279,7 +294,7 @@ class DPAR(CuratorMethod):
             return sp.csr_matrix((np.ones(len(roots)), ends), (rows.num_rows, rows.num_nodes)), {}
         if self.mechanism == "random":
             return random_rows(rows.num_rows, rows.num_nodes, rows.top_k, self.root_seed), {}
-        if not plan.unit.private:
+        if not plan.unit.private or self.mechanism == UNRELEASED:
             return rows.exact(graph, roots, walk), {}
         released = rows.released(plan, graph, roots, walk, session)
         return rows.matrix(released), released

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ._kinds import Planned, Shape, Values, type_faults
+from ._kinds import Planned, Replaced, Shape, Values, type_faults
 from ._layers import two_layers
 from ._rules import OWN, Known, Rules, Sizes
 from ._units import no_arc_change
@@ -25,6 +25,7 @@ DECLARED = (
     "them, and the predictions for these nodes read them."
 )
 _NOISY = ("gaussian", "exponential", "exponential-laplace")
+_UNRELEASED = "unreleased"
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,9 @@ class DPAR(Rules):
     """The rules of method dpar: rows where the mechanism has noise, and two linear layers."""
 
     settings: ClassVar = {
-        "mechanism": "one of auto, none, random, " + ", ".join(_NOISY), "num_roots": "count or null", "top_k": "count",
-        "occurrences": "count", "appr_share": "part", "row_clip": "positive", "entry_clip": "positive", "alpha": "share",
+        "mechanism": "one of " + ", ".join(("auto", "none", "random", _UNRELEASED, *_NOISY)),
+        "num_roots": "count or null", "top_k": "count", "occurrences": "count",
+        "appr_share": "part", "row_clip": "positive", "entry_clip": "positive", "alpha": "share",
         "rho": "part", "gamma": "part", "batch_size": "count or null", "steps": "count",
         "learning_rate": "positive up to 100", "width": "count", "l2_clip_norm": "positive", "public_test_graph": "flag",
         "power_steps": "count", "root_seed": "index",
@@ -85,7 +87,10 @@ class DPAR(Rules):
         """Return the rows, if they have noise, and the network; nothing without privacy."""
         if certificate["unit"]["name"] == "none":
             return []
-        return [*self._rows(certificate), self._network(certificate, "network")]
+        network = self._network(certificate, "network")
+        if certificate["settings"]["mechanism"] == _UNRELEASED:  # a record moves rows that do not read it
+            network = Replaced(**vars(network))
+        return [*self._rows(certificate), network]
 
     def _rows(self, certificate: Certificate) -> Iterator[Planned]:
         settings, (rows, nodes) = certificate["settings"], self._roots(certificate)
@@ -107,10 +112,13 @@ class DPAR(Rules):
         return min(settings["batch_size"] or rows, rows) / rows, settings["steps"]
 
     def terms(self, certificate: Certificate) -> int | None:
-        """Return in how many rows a node may be, where rows are read."""
+        """Return how many roots a record may move, where these may be several: all, if exact rows are read."""
         settings = certificate["settings"]
-        alone = settings["mechanism"] in ("auto", "none") or settings["occurrences"] == 1
-        return None if alone else settings["occurrences"]
+        if settings["mechanism"] == _UNRELEASED:
+            most, _ = self._roots(certificate)
+        else:
+            most = 1 if settings["mechanism"] in ("auto", "none") else settings["occurrences"]
+        return None if most == 1 else most
 
     @staticmethod
     def _roots(certificate: Certificate) -> tuple[int, int]:
