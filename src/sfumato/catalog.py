@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
 from sfumato.errors import DataError
+from sfumato.method._settings import Setting, read_settings, settings_of
 from sfumato.method.card import CardHead
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
 
     Args:
         word: that names the method on the command line.
-        options: by name, without hyphens in front; None stands for one that is not given.
+        options: by name, without hyphens in front; None stands for one that is not given. ``set`` holds words NAME=VALUE.
         dataset: name of the graph, on which published settings may depend.
 
     Raises:
@@ -163,7 +164,20 @@ def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
     'hybrid'
     """
     chosen: type[Listed] = _import(_HOMES[WORDS[check_choice(tuple(WORDS), method=word)]])
-    return chosen.from_options(options, dataset)
+    made = chosen.from_options(options, dataset)
+    return replace(made, **read_settings(type(made), options.get("set") or ()))
+
+
+def explained(word: str) -> dict[str, Setting]:
+    """Return the settings of the method that a word of the command line names, by name.
+
+    Raises:
+        InputError: no method has this word.
+
+    >>> explained("gap")["combine"].usual
+    'cat'
+    """
+    return settings_of(_import(_HOMES[WORDS[check_choice(tuple(WORDS), method=word)]]))
 
 
 def load(run: str | Path) -> Fitted:

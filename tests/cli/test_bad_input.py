@@ -109,7 +109,6 @@ BAD_ARGUMENTS = [
     ("seeds-0", (*EDGE, "--seeds", "0"), "seeds to be an integer >= 1"),
     ("hops-0", (*EDGE, "--hops", "0"), "num_hops to be an integer >= 1"),
     ("threads-0", (*EDGE, "--threads", "0"), "threads to be an integer >= 1"),
-    ("device-unknown", (*EDGE, "--device", "abacus"), "device"),
     ("option-unknown", (*EDGE, "--epsilonn", "2"), "No such option"),
     ("total-without-ledger", (*EDGE, "--total-epsilon", "2"), "--total-epsilon with --ledger FILE only"),
     ("total-delta-without-ledger", (*EDGE, "--total-delta", "1e-4"), "--total-delta with --ledger FILE only"),

@@ -67,11 +67,11 @@ def test_a_sound_run_is_told_what_to_expect(files, sfumato, tmp_path):
 
 
 def test_wrong_options_are_told_beside_what_the_tables_hold(files, sfumato, tmp_path):
-    asked = ("gap", *files, "--unit", "edge", "--threads", "0", "--device", "tpu", "--public-degrees")
+    asked = ("gap", *files, "--unit", "edge", "--threads", "0", "--public-degrees")
     done = sfumato("check", *asked, "--sign-key", tmp_path / "none.pem")
     assert done.code == 2
-    for part in ("threads", "device", "--public-degrees", "--epsilon", "--delta", "column 'joined'", "column 'mixed'"):
-        assert part in done.out.split("Problems: 6\n")[1], part
+    for part in ("threads", "--public-degrees", "--epsilon", "--delta", "column 'joined'", "column 'mixed'"):
+        assert part in done.out.split("Problems: 5\n")[1], part
     key = sfumato(
         "check",
         "gap",

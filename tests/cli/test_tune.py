@@ -189,9 +189,6 @@ def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
         tmp_path / "run",
     )
     refused(f"Expected METHOD with tune, got none. Name {named}.", "tune", *tables["first"], *BUDGET)
-    refused(
-        "Expected device to be one of cpu", "tune", "gap", *tables["first"], *BUDGET, "--dry-run", "--device", "tpu"
-    )
 
 
 def test_nothing_is_charged_for_what_reads_no_edge(sfumato, tables):

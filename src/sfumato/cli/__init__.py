@@ -40,7 +40,7 @@ from sfumato.cli import _text as text
 from sfumato.cli import _train as train
 from sfumato.cli import _tune as tune
 from sfumato.cli._grouped import GroupedCommand, StopError, StoppableGroup
-from sfumato.cli._options import by_options
+from sfumato.cli._stored import by_options
 from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
 from sfumato.evaluation._stopped import notes_of
 

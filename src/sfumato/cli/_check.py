@@ -16,8 +16,9 @@ import typer
 
 from sfumato._optional import LIGHT, check_installed
 from sfumato.cli import _data as data
-from sfumato.cli._options import Options, by_options
+from sfumato.cli._options import Options
 from sfumato.cli._parse import checks, given, parse
+from sfumato.cli._stored import by_options
 from sfumato.cli._table import takes
 from sfumato.errors import InputError, MissingDependencyError
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.promises import Caveat
 
 _TAKES = {
-    "method", "task", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "device", "sign_key",
+    "method", "task", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "sign_key",
     "deployment", "out", "as_json", "verbose",
 }  # fmt: skip
 _FIXED = "the schema of the collection fixes it, and devices answered by it already"
@@ -94,7 +94,7 @@ def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
         trained = time.perf_counter()
         result = _result(training, fitted)
         result["seconds"] = {"load": loaded - start, "train": trained - loaded, "total": time.perf_counter() - start}
-        result |= {"caveats": caveats, "peak_mb": peak_mb(), "device": values["device"], "out": str(out)}
+        result |= {"caveats": caveats, "peak_mb": peak_mb(), "device": "cpu", "out": str(out)}
         write_json(out / "evaluation" / "validation.json", result)
         write_json(out / "evaluation" / "curves.json", dict(fitted.curves))
         write_words(fitted.certificate, out)
@@ -125,7 +125,6 @@ def _refuse(context: typer.Context, values: dict[str, Any]) -> None:
     for name in ("method", "out"):
         if values[name] is None:
             raise InputError(f"Expected {spelled(name)} with --collection, got none. Name it.")
-    check_choice(("cpu",), "Other devices are not supported yet.", device=values["device"])
     if values["threads"] is not None:
         check_int(low=1, threads=values["threads"])
 

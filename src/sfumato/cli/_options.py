@@ -5,7 +5,6 @@ Other commands take options from it by name (:func:`of`). What options mean toge
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from sfumato.catalog import CARDS, WORDS, words_with
 from sfumato.cli._methods import METHOD as METHODS
+from sfumato.cli._methods import complete_method, complete_setting
 from sfumato.cli._table import (
     BUDGET,
     DATA,
@@ -24,9 +24,7 @@ from sfumato.cli._table import (
     SCORES,
     given_option,
     option,
-    rows,
     show_all,
-    spelled,
 )  # fmt: skip
 from sfumato.evaluation._source import Source
 from sfumato.privacy.units import UNITS
@@ -64,7 +62,14 @@ class Options:
     """
 
     run: Path = option(commands="predict", text="The folder of a run.", default=..., argument=True)
-    method: str = option(METHODS, NEEDED, _TRAIN, argument=True, also={"tune": f"The method to tune. {_TUNABLE}."})
+    method: str = option(
+        METHODS,
+        NEEDED,
+        _TRAIN,
+        argument=True,
+        complete=complete_method,
+        also={"tune": f"The method to tune. {_TUNABLE}."},
+    )
 
     dataset: str | None = _data(
         "The name of a data set, such as campus or facebook100/Berkeley13 (see `sfumato datasets`), or the path of a folder of "
@@ -198,6 +203,12 @@ class Options:
     )
     trials: float = _tuning("The expected number of trials. The real number stays secret.", default=10.0, first=True)
     rule: str = _tuning("How the number of trials is drawn: logarithmic, geometric or poisson.", default="logarithmic")
+    set: tuple[str, ...] = _method(
+        "NAME=VALUE: a setting of the method that has no option, such as width=32. May be repeated. `sfumato methods METHOD` "
+        "explains all settings.",
+        default=(),
+        complete=complete_setting,
+    )
     network: str | None = _method(
         "Methods for images: cnn (default), mlp (one hidden layer) or softmax (softmax regression)."
     )
@@ -313,7 +324,6 @@ class Options:
         "train",
         decides=False,
     )
-    device: str = _running("Where to compute. Only cpu is supported.", default="cpu")
     threads: int | None = _running("How many threads to use (default: one for each core).")
     engine: str = _running(
         "Where large parts are computed: local (in this process), or ray (on the workers of a Ray cluster). The results have "
@@ -378,14 +388,3 @@ def named_source(options: Options) -> dict[str, Any]:
 
 
 of = partial(given_option, Options)
-
-_ROWS = rows(Options)
-
-
-def by_options(text: str) -> str:
-    """Name options where a text of the library names its arguments, in backticks.
-
-    >>> by_options("Expected `max_weight` with `edges` only.")
-    'Expected --max-weight with --edges only.'
-    """
-    return re.sub("`([a-z_]+)`", lambda found: spelled(found[1]) if found[1] in _ROWS else found[0], text)

@@ -88,7 +88,6 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
     """
     yield partial(check_choice, tuple(WORDS), method=options.method)
     yield partial(unit_named, options.unit, Declared(directed=False))
-    yield partial(check_choice, ("cpu",), "Other devices are not supported yet.", device=options.device)
     yield partial(check_int, low=1, seeds=options.seeds)
     if options.threads is not None:
         yield partial(check_int, low=1, threads=options.threads)
@@ -201,7 +200,6 @@ def parse(options: Options) -> Job:
         request,
         kept,
         options.threads,
-        options.device,
         look,
         options.save_floor,
         None if options.by is None else partial(groups_of, request.source, column=options.by),

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli._options import by_options
 from sfumato.cli._output import plain_console
+from sfumato.cli._stored import by_options
 
 _TRACK = 24  # characters from floor to ceiling
 _UNITS = (

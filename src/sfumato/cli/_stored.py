@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import re
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.record._resume import FitState
 
 _ROWS, _PATHS = rows(Options), paths(Options)
+_REPEATED = tuple(one.name for one in fields(Options) if one.default == ())
 
 
 def again(options: Options) -> tuple[str, ...]:
@@ -49,8 +51,9 @@ def from_json(values: dict[str, Any]) -> Options:
     """Read back the options that :func:`to_json` wrote."""
     found = {name: Path(values[name]) for name in _PATHS if values.get(name) is not None}
     record = values.get("deployment")
-    lists = {name: tuple(value) for name, value in values.items() if name in ("text", "drop")}
-    return Options(**{**values, **found, **lists, "deployment": None if record is None else Deployment(**record)})
+    lists = {name: tuple(value) for name, value in values.items() if name in _REPEATED}
+    known = {name: value for name, value in values.items() if name in _ROWS}  # earlier versions had more
+    return Options(**{**known, **found, **lists, "deployment": None if record is None else Deployment(**record)})
 
 
 def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[Options, FitState]:
@@ -105,3 +108,12 @@ def _not_resumable(run: Path) -> str:
 
 def _shown(value: object) -> str:
     return "none" if value is None else str(value)
+
+
+def by_options(text: str) -> str:
+    """Name options where a text of the library names its arguments, in backticks.
+
+    >>> by_options("Expected `max_weight` with `edges` only.")
+    'Expected --max-weight with --edges only.'
+    """
+    return re.sub("`([a-z_]+)`", lambda found: spelled(found[1]) if found[1] in _ROWS else found[0], text)

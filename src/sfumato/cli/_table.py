@@ -6,7 +6,7 @@ The name of the field is that of the option, its annotation says the type, and :
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from pathlib import Path
@@ -38,7 +38,8 @@ class Row:
     name; ``environment`` a variable that may hold it. An ``argument`` is named by its place. An option ``decides`` a run, unless
     it only says how the command goes about it. Those to be named ``again`` say graph, unit and budget, for another method.
     ``read`` is the type on the command line, if the value that is kept has another. Help shows those of the panel of what is
-    needed and what a first user looks for, ``first``; ``eager`` is called as soon as the option is read.
+    needed and what a first user looks for, ``first``; ``eager`` is called as soon as the option is read, and ``complete`` lists
+    values for the shell.
     """
 
     help: Mapping[str, str]
@@ -51,6 +52,7 @@ class Row:
     read: Any = None
     first: bool = False
     eager: Callable[..., None] | None = None
+    complete: Callable[..., Iterable[Any]] | None = None
 
 
 def option(
@@ -94,8 +96,9 @@ def given_option(table: type, name: str, command: str | None = None) -> Any:
     default = None if default == () else default
     text = row.help[command or next(iter(row.help))]
     if row.argument:
-        return typer.Argument(default, help=text)
+        return typer.Argument(default, help=text, autocompletion=row.complete)
     kinds: dict[str, Any] = {"envvar": row.environment, "show_envvar": False} if row.environment else {}
+    kinds |= {"autocompletion": row.complete} if row.complete else {}
     if row.eager is not None:
         kinds |= {"callback": row.eager, "is_eager": True}
     return typer.Option(default, row.flags or spelled(name), help=text, **kinds)

@@ -86,7 +86,6 @@ class Job:
     request: Request
     kept: Kept
     threads: int | None = None
-    device: str = "cpu"
     look: Callable[[Graph], None] | None = None  # refuses a graph that lacks what the method asks for
     save_floor: Path | None = None
     groups: Callable[[Graph], Groups] | None = None  # finds groups of nodes that are scored apart

@@ -1,0 +1,107 @@
+"""`--set NAME=VALUE` and `sfumato methods METHOD`: every setting of every method, from the command line."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from sfumato.catalog import CARDS, WORDS, explained, method_for
+from sfumato.cli._methods import complete_setting
+from sfumato.errors import InputError
+from sfumato.method._settings import Setting
+
+EDGE = ("--dataset", "campus", "--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--no-controls")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_setting_has_a_meaning_and_reads_its_own_default(word):
+    for name, setting in explained(word).items():
+        assert setting.meaning.endswith("."), name
+        assert setting.read(setting.usual) == setting.default
+
+
+@pytest.mark.parametrize(
+    ("word", "given", "name", "value"),
+    [
+        ("gap", "encoder=false", "encoder", False),
+        ("gap", "combine = sum", "combine", "sum"),
+        ("progap", "layerwise=True", "layerwise", True),
+        ("edgerand", "mean_degree=12", "mean_degree", 12.0),
+        ("edgerand", "asymmetric=false", "asymmetric", False),
+        ("graph-split", "num_groups=10", "num_groups", 10),
+        ("dpar", "num_roots=none", "num_roots", None),
+        ("dpar", "mechanism=gaussian", "mechanism", "gaussian"),
+        ("class-dp", "sampling_prob=0.1", "sampling_prob", 0.1),
+        ("lpgnn", "label_mechanism=randomized-response", "label_mechanism", "randomized-response"),
+    ],
+)
+def test_settings_are_typed(word, given, name, value):
+    found = getattr(method_for(word, {"set": (given,)}), name)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_options_and_settings_go_together():
+    made = method_for("gap", {"hops": 3, "set": ("combine=sum", "epochs=4")})
+    assert (made.num_hops, made.combine, made.epochs) == (3, "sum", 4)
+
+
+@pytest.mark.parametrize(
+    ("word", "given", "message"),
+    [
+        ("gap", ("width",), "Expected --set NAME=VALUE, got 'width'"),
+        ("gap", ("widht=3",), "Did you mean 'width'"),
+        ("gap", ("width=3.5",), "Expected setting width to be an integer, got '3.5'"),
+        ("gap", ("encoder=1",), "Expected setting encoder to be true or false"),
+        ("gap", ("epochs=many",), "to be an integer, or none, got 'many'"),
+        ("gap", ("width=none",), "to be an integer, got 'none'"),
+        ("gap", ("width=0",), "Expected width to be an integer >= 1"),
+        ("gap", ("combine=max",), "Expected combine to be one of"),
+        ("gap", ("width=3", "width=4"), "Expected --set width once"),
+        ("gap", ("num_hops=3",), "Expected --hops 3 instead of --set num_hops=3"),
+        ("auto", ("width=3",), "Expected no --set with auto"),
+    ],
+)
+def test_wrong_settings_are_refused(word, given, message):
+    with pytest.raises(InputError, match=message):
+        method_for(word, {"set": given})
+
+
+@pytest.mark.parametrize("word", ["a word", "an integer"])
+def test_kinds_are_told(word):
+    assert any(setting.takes == word for setting in explained("dpar").values())
+
+
+def test_a_setting_reaches_the_certificate_and_the_plan_of_a_check(sfumato, small_campus, tmp_path):
+    out = tmp_path / "run"
+    asked = ("linear", *EDGE, "--set", "epochs=2", "--set", "learning_rate=0.1")
+    assert sfumato("train", *asked, "--out", out).code == 0
+    stored = json.loads((out / "release" / "spec.json").read_text())["settings"]
+    assert (stored["epochs"], stored["learning_rate"]) == (2, 0.1)
+    assert sfumato("verify", out).code == 0
+    wrong = sfumato("check", "linear", *EDGE, "--set", "epochs=0")
+    assert wrong.code == 2
+    assert "Expected epochs to be an integer >= 1" in wrong.out + wrong.err
+
+
+def test_methods_explains_one(sfumato):
+    shown = sfumato("methods", "gap").out
+    assert "num_hops: an integer, or none (default: none), set with --hops" in shown
+    assert "sfumato train gap --set width=16" in shown
+    told = json.loads(sfumato("methods", "gap", "--json").out)
+    assert told["units"] == list(CARDS["gap"].units)
+    assert [one["name"] for one in told["settings"]] == list(explained("gap"))
+    assert "has no settings" in sfumato("methods", "auto").out
+    assert sfumato("methods", "gapp").code == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "begun", "names"), [("gap", "e", {"epochs=", "encoder="}), ("gap", "num", set()), ("none", "e", set())]
+)
+def test_settings_are_completed(word, begun, names):
+    context = SimpleNamespace(params={"method": word})
+    assert {name for name, _ in complete_setting(context, begun)} == names
+
+
+def test_an_unset_value_is_written_as_none():
+    assert Setting("depth", "int | None", None, "").usual == "none"
