@@ -37,11 +37,7 @@ class Attributes(Attack):
     Columns of the same attribute (``dorm=1``, ``dorm=2``) are hidden together. At edge level features are public, so nothing
     of this is promised to be hidden.
 
-    Args:
-        column: the hidden feature, a column of zeros and ones; None for the one with the most even halves.
-        known: the share of the nodes whose feature the attacker knows.
-        arcs: whether imputation from neighbors is measured.
-        most: the largest number of nodes; a random part of them if there are more.
+    No ``column`` stands for the one with the most even halves. Of more than ``most`` nodes, a random part is taken.
 
     >>> Attributes().known, Attributes.name
     (0.5, 'attributes')
@@ -132,11 +128,7 @@ def neighbor_rows(
 ) -> tuple[Any, NDArray[np.float64]]:
     """Compute means over neighbors: of all other features, and of the hidden one among neighbors for whom it is known.
 
-    Without a neighbor of the kind the mean is that of all known nodes, or zeros.
-
-    Args:
-        others: the other features, [num_nodes, columns].
-        hidden: the hidden feature, float64 [num_nodes]; it is read of ``known`` alone.
+    Without a neighbor of the kind the mean is that of all known nodes, or zeros. ``hidden`` is read of ``known`` alone.
     """
     arcs = adjacency(graph).astype(np.float64)
     both = sp.csr_matrix(arcs.maximum(arcs.T))

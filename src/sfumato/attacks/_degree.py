@@ -34,11 +34,8 @@ class Degree(Attack):
     lower error makes inference harder, and then reads its figures the other way round.) A large error protects nobody alone:
     rows of pure noise have the largest, and are of no use. Scores are predicted degrees; in are nodes above the median.
 
-    Args:
-        known: the share of the nodes whose degree the attacker knows.
-        role: ``train`` asks for training nodes, ``all`` for all.
-        within: whether only arcs between the nodes asked for are counted, as a method that trains on these alone reads them.
-        most: the largest number of nodes; a random part of them if there are more.
+    ``role`` says which nodes are asked for; with ``within`` only arcs between these count, as a method that trains on them
+    alone reads them. Of more than ``most`` nodes, a random part is taken.
 
     >>> Degree().sees, Degree.name
     ('posteriors', 'degree')
@@ -102,8 +99,6 @@ class Degree(Attack):
 
 def errors(true: NDArray[np.float64], answers: NDArray[np.float64]) -> dict[str, float]:
     """Compute root-mean-square error, mean absolute error and Spearman's rank correlation, 0 where all answers are equal.
-
-    ``true`` and ``answers`` are [num_nodes].
 
     >>> errors(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0]))["rmse"].__round__(3)
     1.732

@@ -23,8 +23,6 @@ _C1, _C2 = 0.01**2, 0.03**2  # K1 = 0.01 and K2 = 0.03 for pixels in [0, 1]
 def euclidean(image: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float64]:
     """Compute the Euclidean distance of an image to each of several, over all pixels in [0, 1].
 
-    Shapes: ``image`` is [channels, height, width], ``images`` [n, channels, height, width], and the result [n].
-
     >>> euclidean(np.zeros((1, 1, 2)), np.array([[[[0.6, 0.8]]], [[[0.0, 0.0]]]])).round(6).tolist()
     [1.0, 0.0]
     """
@@ -39,8 +37,6 @@ def ssim_distance(image: NDArray[np.float32], images: NDArray[np.float32]) -> ND
     SSIM is the mean of (2 a b + c1)(2 s_ab + c2) / ((a^2 + b^2 + c1)(s_a^2 + s_b^2 + c2)) over all 7 x 7 windows that lie in the
     image, where a and b are the two means in a window, s the covariances with divisor 48, c1 = 0.01^2 and c2 = 0.03^2.
     Channels count alike. Another window, such as the Gaussian of 11 x 11 pixels in Wang et al. (2004), gives other numbers.
-
-    Shapes: ``image`` is [channels, height, width], ``images`` [n, channels, height, width], and the result [n].
 
     >>> ramp = np.linspace(0, 1, 64).reshape(1, 8, 8)
     >>> ssim_distance(ramp, np.stack([ramp, ramp[:, ::-1]])).round(3).tolist()
@@ -97,11 +93,8 @@ class Nearest:
     ``blank`` is what an attack that finds nothing can get. It is often smaller than the distance of a good reconstruction, for
     black images of digits as for gray ones of faces: a smaller distance is no better picture.
 
-    Args:
-        train: the smallest distance to any training image, the "MIA distance" of the thesis.
-        train_matched: the smallest distance to as many training images as there are held-out ones.
-        heldout: the smallest distance to held-out images, of at most as many as there are training ones.
-        blank: the smallest distance of a black, gray or white image to any training image.
+    ``train`` is the smallest distance to any training image, the "MIA distance" of the thesis, and ``blank`` that of a black,
+    gray or white image.
     """
 
     train: float
@@ -114,9 +107,6 @@ class Nearest:
         cls, distance: str, image: NDArray[np.float32], train: NDArray[np.float32], heldout: NDArray[np.float32]
     ) -> Nearest:
         """Measure one reconstruction against images of its class.
-
-        Shapes: ``image`` is [channels, height, width]; ``train`` and ``heldout`` are [n, channels, height, width], each with an
-        n of its own.
 
         >>> pixels = np.array([0.1, 0.4, 0.5, 0.9]).reshape(4, 1, 1, 1)
         >>> nearest = Nearest.of("euclidean", np.zeros((1, 1, 1)), train=pixels, heldout=pixels[1:3])

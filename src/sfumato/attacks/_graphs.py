@@ -33,8 +33,7 @@ class WholeGraph(Attack):
     **Edge-level privacy does not stop a reconstruction from what is public under it**: features of linked nodes are alike. And
     an AUC over all pairs flatters: at one link in 1,000 pairs, an AUC of 0.95 still leaves most of the m best pairs wrong.
 
-    Args:
-        most: the largest number of nodes; a random part of them, with the links between them, if there are more.
+    Of more than ``most`` nodes, a random part is taken, with the links between them.
 
     >>> WholeGraph().distance, WholeGraph.name
     ('correlation', 'graph')

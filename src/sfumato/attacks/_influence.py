@@ -56,10 +56,6 @@ class Influence(Attack):
     times, each pair of nodes being on different sides at least once; if no answer on the unchanged side moves by a bit, all
     influences are 0.
 
-    Args:
-        step: d, the relative change of a node's features.
-        most: the largest number of links that are candidates.
-
     >>> Influence().step, Influence.name
     (0.0001, 'links-influence')
 
@@ -111,11 +107,9 @@ class Influence(Attack):
 class ArcNetwork:
     """A trained network over arcs in float64: each layer adds a map of the own row and one of the neighbors' rows.
 
-    Args:
-        before: maps a row of features before any arc is read.
-        layers: for each, the map of the own row, that of a neighbor's, and what follows their sum.
-        head: maps the rows of all layers to scores.
-        adjacency: the weight of sender w at receiver u, in row u and column w, float64 [num_nodes, num_nodes].
+    ``before`` maps features before any arc is read. A layer is the map of the own row, that of a neighbor's, and what follows
+    their sum; ``head`` maps the rows of all layers to scores. ``adjacency`` has the weight of sender w at receiver u in row u,
+    column w.
     """
 
     before: Rowwise
@@ -126,11 +120,7 @@ class ArcNetwork:
     def influences(
         self, x: Any, pairs: NDArray[np.int64], step: float, progress: Progress | None = None
     ) -> NDArray[np.float64]:
-        r"""Compute the influence of the first node of each pair on the second, float64 [num_pairs].
-
-        Args:
-            pairs: numbers of nodes, int64 [num_pairs, 2].
-        """
+        r"""Compute the influence of the first node of each pair on the second, float64 [num_pairs]."""
         found, order = np.zeros(len(pairs)), np.argsort(pairs[:, 0], kind="stable")
         sources, starts = np.unique(pairs[order, 0], return_index=True)
         ends = np.append(starts[1:], len(order))
@@ -203,7 +193,6 @@ def network_of(fitted: Fitted, graph: Graph) -> ArcNetwork | None:
     """Return the network over arcs with which a model answers, or None if it is another model.
 
     Sage reads true arcs; where the topology is perturbed, the network reads what was released.
-    ``fitted`` is the model, and ``graph`` has the arcs.
     """
     method, public = fitted.ran.method, fitted.ran.public
     if isinstance(method, SAGE):
@@ -217,10 +206,7 @@ def network_of(fitted: Fitted, graph: Graph) -> ArcNetwork | None:
 
 
 def taking_any_features(fitted: Fitted) -> Fitted:
-    """Return the model as an attacker meets it: it answers for other features without a look whether they are those of the graph.
-
-    ``fitted`` is the model that answers.
-    """
+    """Return the model as an attacker meets it: for other features, it answers without a look whether they are the graph's."""
     key = getattr(fitted, "graph_key", None)
     return fitted if key is None else replace(fitted, graph_key=replace(key, identity=None))
 

@@ -46,20 +46,8 @@ class Inversion:
 
     This attack carries no guarantee and is none: a bad reconstruction does not show that a model is safe.
 
-    Args:
-        steps: T, the number of steps.
-        rate: eta, the learning rate.
-        weight: lambda, the weight of R.
-        regularizer: R, one of ``l1``, ``bilateral`` and ``none``.
-        window: p, how many pixels the bilateral total variation looks to each side.
-        decay: alpha, the factor of the bilateral total variation for each pixel of a shift.
-        target: what f_label is: ``score`` of the network, or ``probability`` after a softmax over the scores.
-        optimizer: ``adam``, or ``sgd`` for plain gradient descent.
-        box: whether x is a tanh of what is searched; otherwise x is clipped.
-        beta1: the decay of the mean of the gradients in Adam.
-        beta2: the decay of the mean of their squares in Adam.
-        tau: the constant inside the root in Adam.
-        start: the standard deviation of the noise that w starts with.
+    The thesis calls ``steps`` T, ``rate`` eta, ``weight`` lambda, ``window`` p and ``decay`` alpha. ``start`` is the standard
+    deviation of the noise that w starts with.
 
     >>> Inversion().weight, Inversion.faces().weight, Inversion.original().optimizer
     (0.05, 0.001, 'sgd')
@@ -112,11 +100,8 @@ class Inversion:
     ) -> NDArray[np.float32]:
         """Run the attack on all classes at once; each row has its own cost, so it ends as if it were alone.
 
-        Shapes: the result is float32 [len(classes), channels, height, width], in [0, 1], in the order of ``classes``.
-
-        Args:
-            network: maps images in [0, 1], float32 [n, channels * height * width], to scores [n, num_classes]; it is set to
-                evaluation, and its weights are left alone.
+        Images are in [0, 1], in the order of ``classes``. ``network`` maps them as float32 [n, channels * height * width] to
+        scores; it is set to evaluation, and its weights are left alone.
 
         >>> network = torch.nn.Linear(2, 2, bias=False)
         >>> _ = network.weight.data.copy_(torch.tensor([[9.0, 0.0], [0.0, 9.0]]))
@@ -183,7 +168,7 @@ def bilateral_variation(x: torch.Tensor, window: int, decay: float) -> torch.Ten
     shifts by l columns and S_y^m by m rows. Pixels are compared only where both exist: nothing wraps around or is padded. The
     term l = m = 0 is zero. The exponent is l + m as the thesis prints it; Farsiu et al. have abs(l) + abs(m).
 
-    Shapes: ``x`` is [n, channels, height, width], with sides above ``window``; the result is [n].
+    Sides have to be above ``window``.
 
     >>> round(bilateral_variation(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]), window=1, decay=0.5).item(), 3)
     2.25

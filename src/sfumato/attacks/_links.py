@@ -44,11 +44,7 @@ class Links(Attack):
 
     Candidates are all links, and as many random pairs without one; if more than ``most`` links are there, a random part.
 
-    Args:
-        distance: one of :data:`~sfumato.attacks._pairs.DISTANCES`; the source's best without training is correlation.
-        known: the share of the pairs whose truth the attacker knows.
-        features: whether the attacker uses feature rows too.
-        most: the largest number of links that are candidates.
+    The source's best distance without training is correlation.
 
     >>> Links().distance, Links.name
     ('correlation', 'links')
@@ -125,8 +121,6 @@ def learned_scores(
     """Train a network of two hidden layers on known pairs, and compute its log-odds for others.
 
     Mean and deviation of each column are those of the known pairs: the others are never looked at before they are scored.
-
-    Shapes: ``known`` is [num_known, columns], ``asked`` [num_asked, columns], and the result float64 [num_asked].
 
     >>> rows = np.linspace(-1, 1, 40)[:, None]
     >>> bool((np.diff(learned_scores(rows, rows[:, 0] > 0, rows, seed=0)) > 0).mean() > 0.9)

@@ -31,8 +31,6 @@ class Confidence(Attack):
 
     The attacker asks the model once and trains nothing. An easy node that was held out looks like a member.
 
-    **Formal guarantee.** None; see :class:`~sfumato.attacks._attack.Attack`.
-
     >>> Confidence().name
     'membership-confidence'
 
@@ -69,12 +67,6 @@ class ShadowMembership(Attack):
 
     The score of a node is the attack network's log-odds. The paper trains the attack network on predictions alone; the published
     code behind table 4.3 of the thesis adds the true label, as is done here, which makes the attack stronger.
-
-    **Formal guarantee.** None; see :class:`~sfumato.attacks._attack.Attack`.
-
-    Args:
-        num_per_class: how many labeled nodes of each class the attacker holds.
-        width: units in each of the two hidden layers of the attack network.
 
     >>> ShadowMembership().num_per_class
     1000
@@ -141,12 +133,7 @@ class ShadowMembership(Attack):
         seed: int,
         progress: Progress | None = None,
     ) -> NDArray[np.float64]:
-        """Train the attack network on answers of the shadow model and return its log-odds for the queries, float64 [n].
-
-        Args:
-            answers: rows of :func:`attack_rows` of the shadow model, [num_nodes, 2 num_classes].
-            queries: rows of the target, [n, 2 num_classes].
-        """
+        """Train the attack network on answers of the shadow model and return its log-odds for the queries, float64 [n]."""
         draw, size = np.random.default_rng([seed, 2]), min(map(len, known))
         rows = np.concatenate([draw.permutation(side)[:size] for side in known])
         inputs = torch.from_numpy(answers[rows])
@@ -172,9 +159,7 @@ class ShadowMembership(Attack):
 def attack_rows(probabilities: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.float32]:
     """Put each node's true class beside what a model predicts for it, float32 [num_nodes, 2 num_classes].
 
-    Args:
-        probabilities: of each class, float32 [num_nodes, num_classes].
-        y: the true classes, [num_nodes]; a node without label (-1) gets zeros.
+    A node without label (-1) gets zeros.
 
     >>> attack_rows(np.array([[0.75, 0.25]], np.float32), np.array([1])).tolist()
     [[0.75, 0.25, 0.0, 1.0]]

@@ -38,9 +38,7 @@ _CONSTANT = float(np.finfo(np.float32).eps)
 class Candidates:
     """Pairs of nodes that an attacker asks about: links, and pairs without an arc either way.
 
-    Args:
-        links: int64 [m, 2], the smaller number first.
-        others: int64 [k, 2], the smaller number first.
+    The smaller number of a pair comes first.
     """
 
     links: NDArray[np.int64]
@@ -57,10 +55,7 @@ class Candidates:
         return np.arange(len(self.links) + len(self.others)) < len(self.links)
 
     def split(self, share: float, coins: np.random.Generator) -> tuple[Candidates, Candidates]:
-        """Split both kinds at random: a share that the attacker knows, and the rest. No pair is in both.
-
-        ``share`` is the share of the first part, and ``coins`` draw it.
-        """
+        """Split both kinds at random: a share that the attacker knows, and the rest. No pair is in both."""
         parts: list[list[NDArray[np.int64]]] = [[], []]
         for pairs in (self.links, self.others):
             order, known = coins.permutation(len(pairs)), round(share * len(pairs))
@@ -118,11 +113,6 @@ def pair_distances(rows: Any, pairs: NDArray[np.int64], names: Sequence[str] = D
     a constant row, is similar to nothing. (Published code makes it 0, and takes such a pair for a sure link.) A row whose
     deviation is below what float32 resolves counts as constant.
 
-    Shapes: ``rows`` is [num_nodes, columns], dense or sparse; the result is float64 [len(pairs), len(names)].
-
-    Args:
-        pairs: numbers of nodes, int64 [num_pairs, 2].
-
     >>> rows = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     >>> pair_distances(rows, np.array([[0, 1], [0, 2]])).round(3).tolist()[0]
     [1.0, 1.414, 2.0, 1.0, 1.0, 2.0, 2.0, 2.0]
@@ -142,10 +132,7 @@ def pair_distances(rows: Any, pairs: NDArray[np.int64], names: Sequence[str] = D
 
 
 def similarities(rows: Any, pairs: NDArray[np.int64], distance: str) -> NDArray[np.float64]:
-    """Return minus the distance of each pair, so that a link scores high.
-
-    ``rows`` and ``pairs`` are those of :func:`pair_distances`, and ``distance`` is one of :data:`DISTANCES`.
-    """
+    """Return minus the distance of each pair, so that a link scores high."""
     return -pair_distances(rows, pairs, [distance])[:, 0]
 
 

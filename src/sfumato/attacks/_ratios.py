@@ -54,12 +54,7 @@ class LiRA(Attack):
     nodes' own means, each from its own side. (A published implementation takes the variance of out-scores from the in-scores,
     and both about a common mean.)
 
-    **Formal guarantee.** None; see :class:`~sfumato.attacks._attack.Attack`.
-
-    Args:
-        num_shadows: how many shadow models are trained, an even number from 4 on.
-        online: whether shadow models that were trained on the node are read too.
-        fixed_variance: one variance a side for all nodes, which the paper advises for fewer than 64 shadow models.
+    The paper advises ``fixed_variance`` for fewer than 64 shadow models.
 
     >>> LiRA(num_shadows=4).online
     True
@@ -99,10 +94,7 @@ class LiRA(Attack):
     ) -> NDArray[np.float64]:
         """Compute the scores from logits alone, float64 [n].
 
-        Args:
-            target: logits of the target model, [n].
-            models: logits of the shadow models, [num_shadows, n].
-            trained: whether a shadow model was trained on a node, [num_shadows, n]; each node is in and out twice or more.
+        ``target`` holds logits [n], and ``models`` [num_shadows, n]. Each node is in and out twice or more.
 
         >>> models = np.array([[3.0, 1.0], [5.0, 3.0], [0.0, 5.0], [2.0, 7.0]])
         >>> trained = np.array([[True, False], [True, False], [False, True], [False, True]])
@@ -139,14 +131,6 @@ class RMIA(Attack):
     models with x and without it. Offline :math:`a \, \bar p_{out}(x) + 1 - a` stands for the mean with x; the published
     a = 0.3 was tuned on images by the authors, not here. Population nodes are labeled ones of the validation role or of none:
     no model is trained on them, so all shadow models are out for them, and online too p(z) is the mean over these.
-
-    **Formal guarantee.** None; see :class:`~sfumato.attacks._attack.Attack`.
-
-    Args:
-        num_shadows: how many shadow models are trained, an even number from 2 on.
-        online: whether shadow models that were trained on the node are read too.
-        offline_a: a, in [0, 1]: how a probability under models without the node tells that under all models; offline only.
-        gamma: how much more than a population node a node has to be liked, at least 1.
 
     >>> RMIA().offline_a
     0.3
@@ -193,10 +177,7 @@ class RMIA(Attack):
     ) -> NDArray[np.float64]:
         """Compute r of each node, float64 [n].
 
-        Args:
-            target: probabilities of the true class under the target, [n].
-            models: these under the shadow models, [num_shadows, n].
-            trained: whether a shadow model was trained on a node, [num_shadows, n].
+        ``target`` [n] and ``models`` [num_shadows, n] hold probabilities of the true class.
 
         >>> models, trained = np.array([[0.8], [0.4]]), np.array([[True], [False]])
         >>> RMIA().liking(np.array([0.9]), models, trained).round(4).tolist()
@@ -214,9 +195,7 @@ class RMIA(Attack):
     def beaten(self, liked: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the share of population nodes that each node beats, float64 [n].
 
-        Args:
-            liked: r of the candidates, [n].
-            others: r of the population, [k].
+        ``liked`` and ``others`` hold r of the candidates and of the population.
 
         >>> RMIA(gamma=1.0).beaten(np.array([1.0, 2.0]), np.array([0.5, 1.0, 1.5])).round(4).tolist()
         [0.6667, 1.0]

@@ -34,11 +34,8 @@ MEANS = {
 class Reconstructions:
     """What model inversion made of each class, and how near it came. It reads training images: outside the guarantee.
 
-    Args:
-        images: one reconstruction for each class, float32 [num_classes, channels, height, width].
-        nearest: the smallest distances by the name of the class, in the order of ``images``.
-        confidence: the probability that the network gives each reconstruction to be of its class, float32 [num_classes].
-        samples: the first training image of each class, in the form of ``images``.
+    ``nearest`` holds the smallest distances by the name of the class, in the order of ``images``. ``confidence`` is the
+    probability that the network gives each reconstruction to be of its class; ``samples`` are the first training images.
     """
 
     images: NDArray[np.float32]

@@ -25,9 +25,6 @@ def regress(kind: str, known: Floats, answers: Floats, asked: Floats) -> Floats:
     :math:`\sum_i ((y_i - \hat y_i) / (1 - H_{ii}))^2`; an answer by the mean alone is among the candidates. ``neighbors`` is the
     mean of the 10 nearest known rows.
 
-    Shapes: ``known`` is [num_known, columns], ``answers`` [num_known], ``asked`` [num_asked, columns]; the result is float64
-    [num_asked].
-
     >>> rows = np.arange(10.0)[:, None]
     >>> regress("ridge", rows, 2 * rows[:, 0], np.array([[20.0]])).round(1).tolist()
     [40.0]

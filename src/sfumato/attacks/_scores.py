@@ -29,10 +29,6 @@ class Interval(NamedTuple):
 class Scores:
     """Scores of candidates whose truth is known: those that are in, and the others.
 
-    Args:
-        members: scores of candidates that are in, float64 [m], m >= 1.
-        others: scores of candidates that are not, float64 [n], n >= 1.
-
     >>> scores = Scores(np.array([0.9, 0.8, 0.3]), np.array([0.1, 0.2, 0.7]))
     >>> round(scores.auc().value, 4), scores.tpr_at(0.0).value
     (0.8889, 0.6666666666666666)
@@ -100,12 +96,7 @@ class Scores:
 class Attacked:
     """What one attack on a model found, beside what can be known without the model.
 
-    Args:
-        target: what it infers, in words, such as ``whether a node was in training``.
-        knowledge: what the attacker holds, in words.
-        scores: of all candidates.
-        baselines: scores for the same candidates without the model, by name, such as ``features only``.
-        measures: other figures, such as a root-mean-square error, by name.
+    ``baselines`` are scores of the same candidates without the model, and ``measures`` other figures, both by name.
     """
 
     attack: str

@@ -31,10 +31,6 @@ class Candidates(NamedTuple):
     """Candidates are the nodes whose membership is asked: labeled ones that trained, and labeled ones that were held out.
 
     Validation nodes are neither: they may have chosen when training ends.
-
-    Args:
-        members: rows of nodes in the training role, int64 [m].
-        others: rows of nodes in the test role, int64 [n].
     """
 
     members: NDArray[np.int64]
@@ -88,10 +84,6 @@ def confidence(probabilities: NDArray[np.floating], y: NDArray[np.int64]) -> NDA
 
     The sum over other classes is exact where :math:`1 - p_y` rounds to 0.
 
-    Args:
-        probabilities: of each class, [num_nodes, num_classes].
-        y: the true classes, -1 for none, [num_nodes].
-
     Source: Carlini et al. (2022), Membership Inference Attacks From First Principles.
 
     >>> confidence(np.array([[0.9, 0.06, 0.04]]), np.array([0])).round(4).tolist()
@@ -123,10 +115,7 @@ def without_target(graph: Graph, seed: int) -> Scores:
 class Shadows(NamedTuple):
     """Shadows are what several shadow models say of all nodes, with which of them each was trained on.
 
-    Args:
-        probabilities: of the true class, float64 [num_shadows, num_nodes].
-        logits: of the true class (:func:`confidence`), float64 [num_shadows, num_nodes].
-        trained: whether a shadow model was trained on a node, bool [num_shadows, num_nodes].
+    Probabilities and logits (:func:`confidence`) are those of the true class, [num_shadows, num_nodes].
     """
 
     probabilities: NDArray[np.float64]
@@ -139,9 +128,6 @@ def shadows(fitted: Fitted, graph: Graph, count: int, seed: int, progress: Progr
 
     So every candidate is in the training set of half of the models, whatever it is in the target. Other nodes keep their role.
     The number of training nodes is half of the candidates, which may be another number than the target's.
-
-    Args:
-        seed: of the draws and of the initial weights.
     """
     y, rows = labels(graph), np.concatenate(Candidates.of(graph))
     draw, known = np.random.default_rng([seed, 0]), np.maximum(y, 0)

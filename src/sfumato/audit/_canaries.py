@@ -42,12 +42,9 @@ _TRAIN, _TEST = 0, 2
 class Canaries:
     """Canaries are records that are in a graph or out of it.
 
-    Args:
-        graph: with every canary in.
-        without: with every canary out; the same nodes.
-        arcs_in: owner, target and canary of the arcs that only ``graph`` has, int64 [any, 3].
-        nodes: the node of each canary, int64 [m]; empty if canaries are edges.
-        kinds: the kind of each canary, strings [m].
+    In ``graph`` every canary is in, and in ``without`` every one is out; both have the same nodes. ``arcs_in`` [any, 3] holds
+    owner, target and canary of the arcs that only ``graph`` has, and ``arcs_out`` those that only ``without`` has. ``nodes`` is
+    empty if canaries are edges.
 
     >>> from sfumato.graph._synthetic import stochastic_block_model
     >>> canaries = edge_canaries(stochastic_block_model(100, 3, mean_degree=4, seed=0), seed=0)

@@ -17,14 +17,9 @@ if TYPE_CHECKING:
 class Evidence:
     """A lower bound on epsilon that one attack of the auditor proved.
 
-    Args:
-        name: the attack, such as ``canary edge, likelihood ratio``.
-        knowledge: what the attacker holds, in words.
-        epsilon_lower_bound: the mechanism is not (epsilon, delta)-DP for any smaller epsilon, at ``confidence``.
-        confidence: of this bound alone.
-        estimator: how the bound was derived from the scores, in words.
-        members: scores with the canary, higher where the attack finds it; they may be empty.
-        reach: the largest bound that so many scores could have given; None if nothing limits it.
+    The mechanism is not (epsilon, delta)-DP for any epsilon below ``epsilon_lower_bound``, at the ``confidence`` of this bound
+    alone. ``members`` are scores with the canary, higher where the attack finds it; they may be empty. ``reach`` is the largest
+    bound that so many scores could have given; None if nothing limits it.
     """
 
     name: str
@@ -51,13 +46,8 @@ class Audit:
     auditor divides its risk by the number of attacks, so that all hold together at ``confidence``. A claim that stands
     after an audit is not proved by it: another attack may find more.
 
-    Args:
-        claimed: the epsilon that is claimed; None without privacy.
-        delta: of the claim.
-        confidence: at which all bounds hold together.
-        evidence: one entry for each attack.
-        broken: promises that are broken whatever epsilon is, each in a sentence.
-        untested: names of planned releases that no attack of this audit reads.
+    ``broken`` are sentences about promises that are broken whatever epsilon is, and ``untested`` planned releases that no
+    attack of this audit reads.
 
     >>> bound = Evidence("canary edge", "all but one edge", 0.9, 0.999, 1000, "Clopper-Pearson")
     >>> audit = Audit("gap", "one undirected edge", 1.0, 1e-6, 0.999, (bound,))

@@ -78,9 +78,6 @@ def audit_randomizer(
     randomizer is (epsilon, delta)-LDP at its own delta, the bound exceeds epsilon with probability at most
     1 - ``confidence``. To be compared with ``total_epsilon``, or with ``realized_epsilon`` for neighbor lists.
 
-    Args:
-        randomizer: any randomizer; only ``encode`` and the score are taken from it, not its guarantee.
-
     >>> from sfumato.randomizers import RandomizedResponse
     >>> found = audit_randomizer(RandomizedResponse(4, epsilon=1.0), source=SecretWords(bytes(32)))
     >>> round(found.epsilon_lower_bound, 3)

@@ -120,8 +120,7 @@ def mean_shift_lower_bound(
     **Formal guarantee.** For independent normal scores of one standard deviation, the result exceeds the distance with
     probability at most 1 - ``confidence``.
 
-    Args:
-        stddev: the standard deviation where it is known for certain, which the claimed noise is not.
+    ``stddev`` has to be known for certain, which the claimed noise is not.
 
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> round(mean_shift_lower_bound(noise[0] + 1, noise[1]), 3)
@@ -162,9 +161,8 @@ def audit_means(
     the canary, and the mechanism is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most
     1 - ``confidence``: the scores are computed from its outputs, and their own curve is that of mu-GDP.
 
-    Args:
-        stddev: of the scores where it is known for certain; without it, an upper bound from the scores is used, so
-            that noise of another size than claimed is found.
+    Without a ``stddev`` that is known for certain, an upper bound from the scores is used, so that noise of another size than
+    claimed is found.
 
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> found = audit_means(noise[0] + 1, noise[1], name="likelihood ratio", knowledge="all", delta=1e-5)

@@ -66,11 +66,8 @@ class Left:
 class Hop:
     """A hop is one noisy sum: what it would be without noise, and the noise that its claim needs.
 
-    Args:
-        name: of the release.
-        sums: int64 [num_nodes, width], in steps of 1 / 32767.
-        noise: standard deviation of Gaussian noise, or scale of Laplace noise, in full rows.
-        columns: which columns of the released array these are.
+    ``sums`` are int64 [num_nodes, width], in steps of 1 / 32767; ``noise`` is the standard deviation of Gaussian noise, or the
+    scale of Laplace noise, in full rows. ``columns`` says which columns of the released array these are.
     """
 
     name: str

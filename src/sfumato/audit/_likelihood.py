@@ -53,9 +53,7 @@ ALL = "all hops"
 class HopScores:
     """Scores of canaries over many fits, by hop and for all hops together.
 
-    Args:
-        pure: whether the noise is Laplace: then a score is the log-likelihood ratio over its largest value, so from -1 to 1.
-        members: scores with the canary, by (hop, kind of canary).
+    If the noise is Laplace (``pure``), a score is the log-likelihood ratio over its largest value, so from -1 to 1.
     """
 
     pure: bool = False
@@ -63,11 +61,7 @@ class HopScores:
     others: dict[tuple[str, str], list[NDArray[np.float64]]] = field(default_factory=dict)
 
     def add(self, fitted: Fitted, canaries: Canaries, coins: NDArray[np.bool_], seed: int) -> bool:
-        """Score the canaries of one fit; return False if the auditor cannot compute the sums of this method.
-
-        Args:
-            coins: which were in, bool [m].
-        """
+        """Score the canaries of one fit; return False if the auditor cannot compute the sums of this method."""
         with_all, without = (hops(fitted, graph, seed) for graph in (canaries.graph, canaries.without))
         if not with_all:
             return False

@@ -36,11 +36,7 @@ class RecordScores:
     others: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
 
     def add(self, fitted: Fitted, canaries: Canaries, coins: NDArray[np.bool_]) -> None:
-        """Score the canaries of one fit.
-
-        Args:
-            coins: which were in, bool [m].
-        """
+        """Score the canaries of one fit."""
         found: dict[str, NDArray[np.float64] | None] = {}
         if len(canaries.nodes):
             found = {ANSWER: answers(fitted, canaries), COLUMN: columns(fitted, canaries), **means(fitted, canaries)}

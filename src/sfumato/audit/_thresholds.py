@@ -45,11 +45,7 @@ _RANKS_OF_A_SPLIT = 64
 
 @dataclass(frozen=True)
 class Explicit:
-    """A threshold that was fixed before the scores were seen; a score at or above it says that the canary is in.
-
-    Args:
-        threshold: a finite score.
-    """
+    """A threshold that was fixed before the scores were seen; a score at or above it says that the canary is in."""
 
     threshold: float
 
@@ -64,8 +60,7 @@ class Explicit:
 class Bonferroni:
     """The best of several ranks; the risk is divided by their number.
 
-    Args:
-        ranks: how many, close together at both ends; None takes every rank.
+    ``ranks`` are close together at both ends; None takes every rank.
     """
 
     ranks: int | None = DEFAULT_RANKS
@@ -101,8 +96,7 @@ class Split:
 class MultiSplit:
     """The median over random splits of the bound of each, at half the risk.
 
-    Args:
-        splits: how many; they are fixed in advance, so that equal scores give an equal bound.
+    Splits are fixed in advance, so that equal scores give an equal bound.
     """
 
     splits: int = 21

@@ -25,10 +25,8 @@ def draw_picks(
     A row reads words[row, pick, 0], words[row, pick, 1], ... until one is accepted. So more words change no pick of a row
     that was done before.
 
-    Args:
-        indptr: the row pointers of the stored entries, int64.
-        words: independent uniform words, [len(rows), top_k, words of a pick].
-        picks: gets the columns in the order of picks, [all rows, top_k].
+    ``words`` are independent and uniform, [len(rows), top_k, words of a pick]; ``picks`` [all rows, top_k] gets columns in
+    order.
 
     >>> words, picks = np.array([[[5], [0]]], np.uint64), np.empty((1, 2), np.int64)
     >>> done = draw_picks(np.array([0, 1]), np.array([1]), np.array([4], np.uint64), np.uint64(1), 3, np.array([0]), words, picks)

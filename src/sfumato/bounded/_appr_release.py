@@ -66,9 +66,6 @@ def gaussian_row_event(rows: int, clip: float, noise_stddev: float) -> GaussianE
 
     **Formal guarantee.** Any change of the graph behind the rows, at :math:`\mu = \sqrt{2 M} C_1 / \sigma`.
 
-    Args:
-        clip: the L2 norm :math:`C_1` that rows are clipped to.
-
     >>> round(gaussian_row_event(70, 0.01, 0.1).noise_multiplier, 4)
     7.0711
     """
@@ -81,11 +78,6 @@ def exponential_row_events(
     r"""Return the events of :func:`exponential_rows`: K M picks of :math:`2 C_2 / b` each, and the values if they are released.
 
     **Formal guarantee.** Any change of the graph behind the rows. Without values it is pure.
-
-    Args:
-        clip: the bound :math:`C_2` that entries are clipped to.
-        top_k: the number K of picks in a row.
-        laplace_scale: scale of the noise on values; None releases none.
 
     >>> [(event.type, event.count) for event in exponential_row_events(70, 0.001, 0.01, 4, 0.1)]
     [('exponential', 280), ('laplace', 70)]
@@ -101,12 +93,7 @@ def gaussian_rows(matrix: sp.csr_array, clip: float, noise_stddev: float, top_k:
     rounded to whole steps toward zero, and the squares of a row are checked in whole numbers to sum to at most
     :math:`C_1^2`; a row beyond it counts as zero. The noise follows from ``key``, the clipped matrix and the position.
 
-    Args:
-        matrix: private rows without negative entries, [rows, nodes].
-        clip: the L2 norm :math:`C_1` that rows are clipped to.
-        top_k: the number K of entries to keep in a row, of any sign.
-
-    Shapes: float64 [rows, nodes], ``top_k`` stored entries in a row.
+    ``matrix`` [rows, nodes] has no negative entry, and ``clip`` is :math:`C_1`; a row of the result stores ``top_k`` entries.
 
     >>> rows = sp.csr_array([[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]])
     >>> gaussian_rows(rows, 0.1, 1e-4, 1, bytes(32)).toarray().round(2).tolist()[0]
@@ -134,14 +121,8 @@ def exponential_rows(
     **Formal guarantee.** :func:`exponential_row_events`. Picks are exact; with values ``SAMPLER_TAU`` is added for each of
     rows x ``top_k`` values. Coins and noise follow from ``key``, the matrix and the position.
 
-    Args:
-        matrix: private rows without negative entries, [rows, nodes].
-        clip: the bound :math:`C_2` that entries are clipped to.
-        gumbel_scale: scale b of the selection. Below :math:`C_2 / 16` entries are selected as if it were that.
-        top_k: the number K of picks in a row.
-        laplace_scale: scale of the noise on values (EM-v1); None gives each pick the weight 1 / K (EM-v0).
-
-    Shapes: float64 [rows, nodes], ``top_k`` stored entries in a row.
+    ``matrix`` [rows, nodes] has no negative entry, and ``clip`` is :math:`C_2`. A ``gumbel_scale`` below :math:`C_2 / 16`
+    counts as that. With ``laplace_scale`` values are released with noise (EM-v1); without it each pick weighs 1 / K (EM-v0).
 
     >>> rows = sp.csr_array([[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]])
     >>> exponential_rows(rows, 0.1, 0.001, 2, bytes(32)).toarray().tolist()
@@ -163,11 +144,7 @@ def exponential_rows(
 def largest_entries(matrix: sp.csr_array, top_k: int) -> sp.csr_array:
     """Keep the K largest entries of each row, without noise: nothing is protected.
 
-    Args:
-        matrix: rows without negative entries, [rows, nodes].
-        top_k: the number K of entries to keep; a row that has fewer keeps all. Equal ones go by the smaller column.
-
-    Shapes: float64 [rows, nodes].
+    A row that has fewer keeps all. Equal entries go by the smaller column.
 
     >>> largest_entries(sp.csr_array([[0.2, 0.5, 0.3]]), 2).toarray().tolist()
     [[0.0, 0.5, 0.3]]
@@ -183,12 +160,6 @@ def clipped_rows(matrix: sp.csr_array, clip: float) -> sp.csr_array:
     """Clip rows to L2 norm ``clip``, in whole steps of ``clip`` / STEPS toward zero.
 
     **Formal guarantee.** No entry is negative, and the squares of a row sum to at most STEPS^2, in whole numbers.
-
-    Args:
-        matrix: rows without negative entries, [rows, nodes].
-        clip: the L2 norm of a longest row.
-
-    Shapes: int64 [rows, nodes].
 
     >>> clipped_rows(sp.csr_array([[0.3, 0.4]]), 0.1).toarray().tolist()
     [[629145, 838860]]
@@ -209,12 +180,6 @@ def pick_weights(matrix: sp.csr_array, clip: float, gumbel_scale: float) -> tupl
     r"""Return the weight of each stored entry in a pick, and the weight of all others, in whole numbers.
 
     **Formal guarantee.** Every weight is between the lightest and :math:`e^{C_2 / b}` times the lightest, exactly.
-
-    Args:
-        matrix: rows without negative entries, [rows, nodes].
-        clip: the bound :math:`C_2` that entries are clipped to.
-
-    Shapes: uint64 [rows, nodes] with the stored entries of ``matrix``.
 
     >>> weights, lightest = pick_weights(sp.csr_array([[0.05, 0.3]]), 0.1, 0.1)
     >>> (weights.data / lightest).round(4).tolist()

@@ -66,10 +66,6 @@ def members(key: Key, step: int, cell: int, rows: NDArray[np.int64], most: int) 
 
     **Formal guarantee.** The choice depends on the cell's own records alone, and each subset of this size is equally likely.
 
-    Args:
-        rows: places of the cell's records, each at most once, none negative.
-        most: how many to choose; if there are no more, all are.
-
     >>> members(bytes(32), 0, 3, np.array([2, 5, 7, 11]), 2).tolist()
     [7, 11]
     """
@@ -89,15 +85,8 @@ def class_steps(
 ) -> bytes:
     """Train with noise on the clipped mean gradients of drawn cells. Return a secret MAC of all sums that were read.
 
-    **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent` over cells; see the top of this file.
-
-    Args:
-        mean_gradient: maps the number of a cell and that of the step to the gradient of the mean loss over this cell's
-            records, as one vector in the order of the optimizer's; None if the cell has no record. It computes each cell in
-            calls of its own.
-        num_cells: K, the public number of cells, whether they hold records or not.
-        settings: the public settings of the run; ``l2_clip_norm`` is S.
-        key: the key of this release; coins and noise derive from it.
+    ``mean_gradient`` maps a cell and a step to the gradient of the mean loss over the cell's records, as one vector in the
+    order of the optimizer's, or to None if the cell has no record. It computes each cell in calls of its own.
 
     >>> import torch
     >>> from sfumato.bounded._gradients import PrivateSGD

@@ -34,12 +34,6 @@ def add_clipped(
 ) -> None:
     """Add rows, each clipped to ``l2_clip_norm`` as whole numbers of steps of ``l2_clip_norm`` / 2^24, to ``total``.
 
-    Args:
-        rows: any numbers, float32 or float64 [n, num_parameters].
-        counted: which of the rows are added, [n].
-        l2_clip_norm: the clipping threshold, from 1e-9 to 1e9.
-        total: whole numbers [num_parameters], changed in place.
-
     >>> total = np.zeros(2)
     >>> add_clipped(np.array([[3.0, 4.0], [np.nan, 1.0]]), np.ones(2, bool), 1.0, total)
     >>> (total / 2**24).round(3).tolist()

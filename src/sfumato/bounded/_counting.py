@@ -90,8 +90,6 @@ def to_count_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
 
     No row leaves with more than 32767 steps.
 
-    Shapes: float [num_nodes, width] to int16 [num_nodes, width].
-
     >>> to_count_steps(np.array([[0.5, 0.5], [0.0, 1.0]], np.float32)).tolist()
     [[16383, 16383], [0, 32767]]
     """
@@ -113,13 +111,8 @@ def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fra
     P(N = x) / P(N = x + d) is at most :math:`e^{|d| / b}` in every entry. The noise is a function of ``key``, of a MAC of the
     exact steps, arcs and weights, and of (row, column), as in :func:`~sfumato.bounded.aggregation.noisy_neighborhood_sum`.
 
-    Args:
-        arcs: arcs by destination, of which a record is at most one.
-        rows: messages of L1 norm at most 1 (longer rows are an error), [num_nodes, width].
-        noise_scale: scale b in units of a full row (standard deviation / sqrt 2), >= 0; 0 adds none and protects nothing. It is
-            taken as an exact number.
-
-    Shapes: int64 [num_nodes, width], in steps.
+    ``noise_scale`` is b in units of a full row (standard deviation / sqrt 2), taken as an exact number; 0 protects nothing.
+    Longer rows are an error.
 
     >>> both, rows = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32)), np.eye(2, dtype=np.float32)
     >>> noisy_counts(both, rows, 0.0, bytes(32)).tolist(), noisy_counts(both, rows, 2.0, bytes(32)).shape

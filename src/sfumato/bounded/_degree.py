@@ -23,15 +23,7 @@ def cap_out_degree(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Keep at most ``max_out_degree`` arcs of each owner; a uniform choice, secret and fixed by ``key``.
 
-    **Formal guarantee.** What an owner keeps depends on the key and on the owner's own list alone.
-
-    Args:
-        indptr: arcs grouped by owner, int64 [num_nodes + 1].
-        indices: targets, int32 [num_arcs], ascending and distinct within an owner (self-loops count).
-        max_out_degree: the cap D, at least 1.
-        key: the fit key; the stream is derived for this purpose.
-
-    Shapes: the same form, with at most D arcs an owner.
+    Arcs are grouped by owner, with targets ascending and distinct in each group (self-loops count).
 
     >>> offsets, targets = cap_out_degree(np.array([0, 3, 4]), np.array([0, 1, 2, 0], np.int32), 2, bytes(32))
     >>> offsets.tolist(), len(targets)
@@ -75,8 +67,6 @@ def by_destination(
     indptr: NDArray[np.int64], indices: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Regroup arcs by destination. The sources of each destination ascend.
-
-    Shapes: ``indptr`` int64 [num_nodes + 1] and ``indices`` int32 [num_arcs], grouped by owner; the result has the same form.
 
     >>> [part.tolist() for part in by_destination(np.array([0, 2, 2]), np.array([0, 1], np.int32))]
     [[0, 1, 2], [0, 0]]

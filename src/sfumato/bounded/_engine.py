@@ -59,10 +59,6 @@ class LocalEngine:
     ) -> Iterator[tuple[int, T]]:
         """Yield the number and the result of each part, in their order.
 
-        Args:
-            shared: the first arguments, the same for all parts.
-            threads: not used: this process has its threads already.
-
         >>> list(LocalEngine().run(pow, (2,), [(3,), (4,)]))
         [(0, 8), (1, 16)]
         """

@@ -51,11 +51,9 @@ _TINY = 1e-200  # stands in for a norm of 0, where every coordinate is 0
 class WholeRows:
     """Rows as whole numbers. Each row, with the number that stands for the bias's input, has norm at most 2^ROW_BITS.
 
-    Args:
-        matrix: the whole numbers p, float64, dense or CSR, [n, k].
-        ones: the whole numbers that stand for the bias's input 1, [n]; zeros without a bias.
-        norms: the numbers nu, [n]. A row is p nu / 2^ROW_BITS, up to the rounding.
-        transposed: the transposed chunks of a CSR matrix; empty for a dense one.
+    ``matrix`` holds the integers p in float64, dense or CSR [n, k], and ``ones`` [n] those that stand for the bias's input 1,
+    zeros without a bias. A row is p nu / 2^ROW_BITS up to the rounding, with nu in ``norms``. ``transposed`` holds the
+    transposed chunks of a CSR matrix.
 
     >>> rows = WholeRows.of(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
     >>> rows.matrix.tolist(), [round(norm, 3) for norm in rows.norms.tolist()]
@@ -115,8 +113,7 @@ class WholeRows:
     def outer_sums(self, whole: Tensor) -> tuple[Tensor, Tensor]:
         """Return the exact sums over rows of q p^T, int64 [m, k], and of q times the bias's input, int64 [m].
 
-        Args:
-            whole: whole numbers q in float64, [n, m], each row of norm at most 2^GRADIENT_BITS.
+        Each row of ``whole`` [n, m], the integers q in float64, has norm at most 2^GRADIENT_BITS.
 
         >>> WholeRows.of(torch.ones(2, 1, dtype=torch.float64)).outer_sums(torch.ones(2, 1, dtype=torch.float64))[0]
         tensor([[131068]])

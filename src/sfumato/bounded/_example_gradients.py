@@ -37,16 +37,8 @@ if TYPE_CHECKING:
 def clipped_example_sum(model: nn.Module, inputs: Tensor, targets: Tensor, l2_clip_norm: float) -> NDArray[np.int64]:
     """Sum the cross-entropy gradients of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
-    **Formal guarantee.** The result is exact: whole numbers of steps of ``l2_clip_norm`` / 2^24, of which an example adds a
-    vector of norm at most 2^24; see the top of this file.
-
-    Args:
-        model: a network that keeps nothing from one call to the next; batch norm is refused.
-        inputs: what the network reads, [batch, ...].
-        targets: class of each example, int64 [batch]; -1 for an empty record.
-        l2_clip_norm: the clipping threshold C, from 1e-9 to 1e9.
-
-    Shapes: the result is [num_parameters], in the order of ``model.parameters()``.
+    The network has to keep nothing from one call to the next: batch norm is refused. A target is a class, or -1 for an empty
+    record.
 
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = nn.init.zeros_(model.weight)

@@ -67,12 +67,7 @@ Batch = Callable[[NDArray[np.int64]], Sequence[Tensor | WholeRows]]
 class PrivateSGD:
     """The settings of a DP-SGD run. All of them are public.
 
-    Args:
-        sampling_prob: q, probability that an id enters a step, in (0, 1].
-        steps: number of steps, fixed in advance.
-        l2_clip_norm: the clipping threshold C > 0.
-        noise_multiplier: z in (0, 2048], noise standard deviation over C (1 + eta).
-        learning_rate: learning rate of Adam, > 0.
+    ``sampling_prob`` is q, ``l2_clip_norm`` C, and ``noise_multiplier`` z, the noise's standard deviation over C (1 + eta).
 
     >>> PrivateSGD(sampling_prob=0.1, steps=10, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.01).steps
     10
@@ -136,16 +131,9 @@ def clipped_gradient_sum(
     vector of norm at most 2^38, whatever its loss and however many targets it has. An example whose targets are missing (an
     empty record) has zero loss and adds zero, and so does an example whose gradient overflows.
 
-    Args:
-        model: a network in which every parameter belongs to an ``nn.Linear`` that an example meets once. Batch norm and
-            shared weights are refused. A ``forward`` that mixes rows in other ways cannot be detected here: pass networks
-            of `nn/`.
-        inputs: what the network reads, [batch, ...].
-        targets: class of each example, int64 [batch], or what ``slope`` reads.
-        l2_clip_norm: the clipping threshold C > 0.
-        slope: the gradient of the loss in the scores, row by row (:mod:`~sfumato.nn._losses`); that of cross-entropy.
-
-    Shapes: the result is [num_parameters], in the order of ``model.parameters()``.
+    Every parameter of ``model`` must belong to an ``nn.Linear`` that an example meets once: batch norm and shared weights are
+    refused. A ``forward`` that mixes rows in other ways cannot be detected here: pass networks of `nn/`. ``targets`` are
+    classes, or what ``slope`` reads, the gradient of the loss in the scores, row by row (:mod:`~sfumato.nn._losses`).
 
     >>> model = nn.Linear(2, 2, bias=False).double()
     >>> _ = nn.init.zeros_(model.weight)
@@ -229,15 +217,8 @@ def private_steps(
 ) -> bytes:
     """Train ``model`` in place with DP-Adam. The result is the last iterate. Return a secret MAC of all sums that were read.
 
-    **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent`; see the top of this file.
-
-    Args:
-        model: float64 network of Linear layers, one example a row.
-        ids: public ids in the training role; position and divisor use nothing else.
-        settings: the public settings of the run.
-        key: the key of this release; the sampling coins and all noise derive from it.
-        block: how many examples are read at a time. It changes no bit of the sums, but few wide rows stay in fast memory.
-        slope: the gradient of the loss in the scores, as :func:`clipped_gradient_sum` takes it.
+    ``ids`` are the public ids in the training role: position and divisor use nothing else. ``block`` examples are read at a
+    time, which changes no bit of the sums, but few wide rows stay in fast memory.
 
     >>> model, x, y = nn.Linear(2, 2).double(), torch.eye(2).double(), torch.tensor([0, 1])
     >>> settings = PrivateSGD(0.5, steps=3, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.1)
@@ -279,12 +260,7 @@ def noisy_steps(
     **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent`, if the sums of one step for two neighboring
     data sets differ by at most C (1 + margin) where the example of the one record is drawn, and are equal where it is not.
 
-    Args:
-        clipped_sum: maps positions in ``ids`` and the number of the step to int64 steps of C / 2^24 [num_parameters].
-        ids: public ids of all examples; position and divisor use nothing else.
-        settings: the public settings of the run.
-        key: the key of this release; the sampling coins and all noise derive from it.
-        margin: eta, how far beyond C a sum may differ, as a part of C.
+    ``clipped_sum`` maps positions in ``ids``, which are public, and a step to int64 steps of C / 2^24; ``margin`` is eta.
 
     >>> weight = nn.Parameter(torch.zeros(2, dtype=torch.float64))
     >>> settings = PrivateSGD(1.0, steps=1, l2_clip_norm=1.0, noise_multiplier=1e-3, learning_rate=0.1)

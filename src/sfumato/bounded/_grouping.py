@@ -47,13 +47,8 @@ def noisy_group_sums(
     :func:`group_sensitivity`, plus ``SAMPLER_TAU`` for each coordinate. Rows are put on a grid of whole steps that keeps
     their norm at most 1, so sums are exact.
 
-    Args:
-        rows: rows of norm at most 1 (longer rows are an error), [n, width].
-        groups: the group of each row, in [0, num_groups).
-        num_groups: the public number of groups.
-        noise_stddev: standard deviation in units of a full row, >= 0; 0 adds none and protects nothing.
-
-    Shapes: int64 [num_groups, width], in steps of 1 / 32767.
+    Longer rows are an error. The result is int64 [num_groups, width], in steps of 1 / 32767; a ``noise_stddev`` of 0 protects
+    nothing.
 
     >>> rows = np.array([[0.5], [1.0], [1.0]], np.float32)
     >>> noisy_group_sums(rows, np.array([0, 1, 1]), 2, 0.0, bytes(32)).tolist()

@@ -67,12 +67,7 @@ def check_occurrences(unit: Unit) -> None:
 def trim(matrix: sp.csr_matrix, roots: Ids, most: int) -> sp.csr_matrix:
     """Drop entries of a released matrix until each id is read by at most ``most`` roots, its own one included.
 
-    **Formal guarantee.** Post-processing of the matrix; see the top of this file. Of equal entries those of earlier roots stay.
-
-    Args:
-        matrix: the released matrix, [num_roots, num_nodes]; entries that are zero are dropped.
-        roots: the id of each row, each id at most once.
-        most: R, at least 1. With 1 a root reads itself, and ids that are no roots are read once.
+    Of equal entries those of earlier roots stay. With ``most`` 1 a root reads itself, and ids that are no roots are read once.
 
     >>> released = sp.csr_matrix([[0.5, 0.0, 0.2], [0.1, 0.4, 0.3]])
     >>> trim(released, np.array([0, 1]), most=1).toarray().tolist()
@@ -98,9 +93,6 @@ def trim(matrix: sp.csr_matrix, roots: Ids, most: int) -> sp.csr_matrix:
 def readers(matrix: sp.csr_matrix, roots: Ids) -> Ids:
     """Count the roots that read each id, int64 [num_nodes]: those with an entry in its column, and the id's own root.
 
-    Args:
-        matrix: the matrix that the losses read, [num_roots, num_nodes].
-
     >>> readers(sp.csr_matrix([[0.0, 0.0, 0.2], [0.1, 0.4, 0.3]]), np.array([0, 1])).tolist()
     [2, 1, 2]
     """
@@ -111,8 +103,6 @@ def readers(matrix: sp.csr_matrix, roots: Ids) -> Ids:
 
 def absent_nodes(graph: Graph) -> NDArray[np.bool_]:
     """Mark the nodes without label and without any feature but zeros, bool [num_nodes]; each mark reads its own record alone.
-
-    ``graph`` holds features and labels; its arcs are not read.
 
     >>> from sfumato.graph._graph import Graph
     >>> absent_nodes(Graph.from_edges([0], [1], 3, directed=False, x=[[1.0], [0.0], [0.0]], y=[-1, 0, -1])).tolist()
@@ -132,8 +122,7 @@ def root_examples(graph: Graph, matrix: sp.csr_matrix, roots: Ids) -> Split:
 
     **Formal guarantee.** The group of root w holds what w's loss reads, and is left out if one of these nodes is absent.
 
-    Args:
-        matrix: the trimmed matrix, [num_roots, num_nodes]. A row without entries reads its root alone, with weight 1.
+    A row of the trimmed ``matrix`` without entries reads its root alone, with weight 1.
 
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 3, directed=False, x=np.eye(3), y=[0, 1, 1])

@@ -60,11 +60,9 @@ _ROOTS = 256  # of one task, which has one scratch of the size of the graph
 class Walk:
     r"""A walk from a root, and how closely its vector is computed.
 
-    Args:
-        alpha: the chance :math:`\alpha` to return to the root at a step, in [0.001, 1]; rounds grow with 1 / alpha.
-        rho: the weight :math:`\rho` of the l1 norm, in (0, 1): a vector has at most 1 / rho entries.
-        gamma: the tolerance :math:`\gamma`, in [1e-12, 1): the l1 distance to the minimizer. Below it rounding may never let
-            the rounds end.
+    ``alpha`` is the chance :math:`\alpha` to return to the root at a step; rounds grow with 1 / alpha. ``rho`` weighs the l1
+    norm: a vector has at most 1 / rho entries. ``gamma`` bounds the l1 distance to the minimizer; below 1e-12 rounding may
+    never let the rounds end.
 
     >>> Walk(rho=1e-3)
     Walk(alpha=0.25, rho=0.001, gamma=0.0001)
@@ -86,12 +84,7 @@ def approximate_pagerank(
     A root is computed by itself, in a fixed order, so the bits do not depend on other roots or on the number of threads
     (as many as Numba has). A root without arcs has the one entry :math:`1 - \rho`, up to :math:`\gamma`.
 
-    Args:
-        indptr: arcs grouped by owner, int64 [num_nodes + 1]; undirected graphs hold both arcs of an edge.
-        indices: targets, int32 [num_arcs], distinct within an owner.
-        roots: the nodes whose vectors are wanted, [num_roots]; one may occur twice.
-
-    Shapes: float64 [num_roots, num_nodes], positive entries only, columns ascending within a row.
+    Targets are distinct within an owner, and undirected graphs hold both arcs of an edge. The result has positive entries only.
 
     >>> path = np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1], np.int32)
     >>> approximate_pagerank(*path, np.array([0]), Walk(alpha=0.5)).toarray().round(3).tolist()

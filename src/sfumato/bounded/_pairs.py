@@ -51,12 +51,7 @@ def pair_sensitivity(unit: Unit) -> float:
 def public_draws(pairs: NDArray[np.integer], num_nodes: int, purpose: str, seed: int = 0) -> NDArray[np.float64]:
     """Return a number from 0 to 1 for each pair of nodes, by AES under a public key; the order of the two does not count.
 
-    Args:
-        pairs: two node numbers each, [2, m].
-        purpose: what the draw is for; other purposes have independent draws.
-        seed: public seed of the draws.
-
-    Shapes: float64 [m], at least 0 and below 1.
+    Draws of another ``purpose`` or public ``seed`` are independent. ``pairs`` are two node numbers each, [2, m].
 
     >>> draws = public_draws(np.array([[0, 2, 1], [2, 0, 2]]), 3, "test")
     >>> bool(draws[0] == draws[1]), bool(draws[0] == draws[2])
@@ -82,11 +77,7 @@ def noisy_pair_sums(rows: NDArray[np.float64], noise_scale: float | Fraction, ke
     **Formal guarantee.** A :class:`~sfumato.privacy.events.PureEvent` of epsilon 2 / ``noise_scale``, together with the
     counts of :func:`pair_sensitivity`. The noise is a function of ``key``, of a MAC of the exact steps, and of the column.
 
-    Args:
-        rows: one row for each edge, of numbers from 0 to 1, [m, k].
-        noise_scale: scale b in full messages, >= 0; 0 adds none and protects nothing. It is taken as an exact number.
-
-    Shapes: int64 [k].
+    ``rows`` [m, k] hold numbers from 0 to 1. A ``noise_scale`` of 0 adds no noise and protects nothing.
 
     >>> noisy_pair_sums(np.ones((3, 2)), 0.0, bytes(32)).tolist()
     [98301, 98301]

@@ -36,12 +36,7 @@ def direction_cells(x: Floats, y: NDArray[np.integer], directions: Floats, cells
     A record, less its own mean and divided by its norm, has products :math:`p_i` with the directions. Its cell is
     :math:`\sum_i m_i \lfloor p_i / 0.05 \rfloor` modulo ``cells``, with m = 1, 7, 31. Records that are alike often share a cell.
 
-    Args:
-        x: records, [n, ...].
-        y: classes, int [n]; -1 for an empty record.
-        directions: at most three public directions, the same for each class, [k, ...].
-
-    Shapes: the result is int64 [n], y cells + j; -1 for an empty record.
+    ``directions`` [k, ...], at most three, are the same for each class. An empty record, of class -1, has the cell -1.
 
     >>> x = np.array([[0.0, 1.0], [0.0, 2.0], [0.9, 0.1]])
     >>> direction_cells(x, np.array([0, 0, 1]), np.array([[1.0, -1.0]]), 5).tolist()
@@ -66,14 +61,7 @@ def direction_cells(x: Floats, y: NDArray[np.integer], directions: Floats, cells
 def centroid_cells(x: Floats, y: NDArray[np.integer], centroids: Floats) -> NDArray[np.int64]:
     """Return the cell of each record: its class, and the nearest of this class's public centroids.
 
-    Centroids may be fitted on public records, never on protected ones.
-
-    Args:
-        x: records, [n, ...].
-        y: classes, int [n]; -1 for an empty record.
-        centroids: public centroids of each class, [num_classes, cells, ...].
-
-    Shapes: the result is int64 [n], y cells + j; -1 for an empty record.
+    ``centroids`` [num_classes, cells, ...] may be fitted on public records, never on protected ones.
 
     >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [0.9, 0.1]])
     >>> centroid_cells(x, np.array([0, 0, 1]), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)).tolist()

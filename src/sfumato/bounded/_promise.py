@@ -53,10 +53,7 @@ Steps = NDArray[np.int64]
 class Copies(NamedTuple):
     """Copies are what senders send to receivers: one entry for each arc that carries a class.
 
-    Args:
-        receivers: the node that an entry goes to, int [num_copies].
-        classes: the class that it carries, int [num_copies].
-        weights: in steps of 1 / :data:`GRID`, int64 [num_copies].
+    ``weights`` are in steps of 1 / :data:`GRID`.
 
     >>> Copies(np.array([1]), np.array([0]), np.array([GRID])).weights.tolist()
     [67108864]
@@ -95,8 +92,6 @@ def promised_sensitivity(unit: Unit) -> float:
 def load_weight(load: Floats) -> Floats:
     r"""Return the weight w of a sender's copies for its load, before the divisor :math:`\sqrt{B_v}` of the receiver.
 
-    Shapes: float64 [n] to float64 [n].
-
     >>> load_weight(np.array([0.0, 0.5, 4.0])).round(3).tolist()
     [2.828, 1.414, 0.5]
     """
@@ -122,11 +117,6 @@ def rounding_slack(bounds: Steps) -> float:
 def check_bounds(bounds: Steps, indptr: Steps, indices: NDArray[np.int32]) -> None:
     """Refuse a graph in which a node has more arcs out, or more arcs in, than its public bound.
 
-    Args:
-        bounds: public bounds, int64 [num_nodes].
-        indptr: arcs grouped by owner, int64 [num_nodes + 1].
-        indices: targets, int32 [num_arcs].
-
     >>> check_bounds(np.array([1, 1]), np.array([0, 1, 2]), np.array([1, 0], np.int32))
     """
     most = np.maximum(np.diff(indptr), np.bincount(indices, minlength=len(bounds)))
@@ -140,13 +130,6 @@ def copies_to(
     """Return what every sender sends. Senders are the nodes that do not receive.
 
     **Formal guarantee.** Summed by receiver, the copies have the sensitivity of :func:`promised_sensitivity`.
-
-    Args:
-        indptr: arcs grouped by owner, int64 [num_nodes + 1].
-        indices: targets, int32 [num_arcs].
-        classes: the class of each node, -1 for none, [num_nodes].
-        receives: which nodes receive, bool [num_nodes], public.
-        bounds: public bounds on the arcs out and in of each node, int64 [num_nodes].
 
     >>> star = np.array([0, 2, 2, 2]), np.array([1, 2], np.int32)
     >>> copies = copies_to(*star, np.array([0, -1, -1]), np.array([False, True, True]), np.full(3, 2))
@@ -193,12 +176,6 @@ def pair_weights(
     **Formal guarantee.** The emptied record v takes away at most :math:`B_v` entries of at most :math:`1 / B_v` (directed: at
     most :math:`2 B_v`, of half of that): L1 and L2 sensitivity 1. No other entry reads its record. Replaced: 2.
 
-    Args:
-        indptr: arcs grouped by owner, int64 [num_nodes + 1].
-        indices: targets, int32 [num_arcs].
-        sends: which nodes send, bool [num_nodes], public.
-        bounds: public bounds on the arcs out and in of each node, int64 [num_nodes].
-
     >>> both = np.array([0, 1, 2]), np.array([1, 0], np.int32)
     >>> [part.tolist() for part in pair_weights(*both, np.ones(2, bool), np.array([1, 4]), directed=False)]
     [[0], [1], [16777216]]
@@ -215,9 +192,6 @@ def pair_sums(
 ) -> Steps:
     """Sum pairs by the classes of their ends, int64 [size, size]; ends without a class are left out. Not private.
 
-    Args:
-        classes: the class of each node, -1 for none.
-
     >>> pair_sums((np.array([0]), np.array([1]), np.array([7])), np.array([1, 0]), 2).tolist()
     [[0, 0], [7, 0]]
     """
@@ -231,9 +205,6 @@ def noisy(sums: Steps, stddev: float, key: Key) -> Steps:
 
     **Formal guarantee.** For sums of L2 sensitivity :math:`\Delta` steps, a Gaussian event of noise multiplier
     ``stddev`` / :math:`\Delta`, plus ``SAMPLER_TAU`` for each coordinate.
-
-    Args:
-        stddev: standard deviation in steps; 0 adds none and protects nothing.
 
     >>> noisy(np.array([[1, 2]]), 0.0, bytes(32)).tolist()
     [[1, 2]]

@@ -29,8 +29,6 @@ _MARGIN = 1 - 2.0**-20
 def public_order(train: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
     """Return the rank of every node: training nodes first, then all others, each shuffled by a public seed.
 
-    Shapes: bool [num_nodes] to distinct int64 [num_nodes].
-
     >>> public_order(np.array([False, True, True]), seed=0).tolist()
     [2, 1, 0]
     """
@@ -72,10 +70,6 @@ def receiving(lists: Arcs, sends: NDArray[np.bool_], receives: NDArray[np.bool_]
 
     **Formal guarantee.** What is left of a list depends on that list alone, if both sets are public.
 
-    Args:
-        sends: which nodes send, bool [num_nodes], public.
-        receives: which nodes receive, bool [num_nodes], public.
-
     >>> both = np.array([True, True, False])
     >>> receiving(Arcs(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32)), both, ~both).sources.tolist()
     [2]
@@ -107,8 +101,6 @@ def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[n
     u have joint norm :math:`\sqrt{d_u \cdot \|m_u\|^2 / d_u} \le 1`. (They are made smaller by 2^-20, more than their
     rounding to float32 can add.) Dividing by :math:`d_u` would be sound too, but weaker; not dividing needs a cap D and has
     sensitivity :math:`\sqrt D`.
-
-    Shapes: ``rows`` float32 [num_nodes, width], ``out_degree`` int64 [num_nodes].
 
     >>> share(np.array([[1.0]], np.float32), np.array([4])).round(3).tolist()
     [[0.5]]

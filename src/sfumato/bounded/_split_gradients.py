@@ -53,12 +53,7 @@ Optimizer = Callable[[list[nn.Parameter], float], Adam]
 class SplitNetwork:
     """A graph convolution of two layers on a split graph, by the public numbers that its gradient needs.
 
-    Args:
-        split: the graph in groups.
-        width: number of hidden units.
-        num_classes: number of classes.
-        dropout: share of hidden units that are dropped at each step, in [0, 1), by public words.
-        seed: the public seed of these words.
+    ``dropout`` is the share of hidden units that are dropped at each step, by words of the public ``seed``.
 
     >>> from sfumato.bounded._splits import split_graph
     >>> from sfumato.graph._graph import Graph
@@ -84,12 +79,7 @@ class SplitNetwork:
         return columns * self.width + self.width + (self.width + 1) * self.num_classes
 
     def gradient(self, flat: Floats, groups: NDArray[np.int64], step: int = 0) -> Floats:
-        """Sum the gradients of some groups without clipping: nothing is protected.
-
-        Args:
-            flat: the parameters [num_parameters].
-            step: the number of the step, which dropout depends on.
-        """
+        """Sum the gradients of some groups without clipping: nothing is protected."""
         return self._sums(flat, groups, step, 0.0)
 
     def clipped_sum(
@@ -100,12 +90,6 @@ class SplitNetwork:
         **Formal guarantee.** The result is exact: whole numbers of steps of ``l2_clip_norm`` / 2^24, of which a group adds a
         vector of norm at most 2^24, a function of what the group holds. A group without a labeled training node adds zero,
         and so does one whose gradient overflows.
-
-        Args:
-            flat: the parameters, float64 [num_parameters].
-            groups: numbers of the groups, each at most once.
-            l2_clip_norm: the clipping threshold C, from 1e-9 to 1e9.
-            step: the number of the step, which dropout depends on.
         """
         check_real(low=LEAST_CLIP, high=MOST_CLIP, l2_clip_norm=l2_clip_norm)
         return self._sums(flat, groups, step, float(l2_clip_norm)).astype(np.int64)
@@ -136,18 +120,8 @@ def split_steps(
 ) -> tuple[Floats, bytes]:
     """Train a network on a split graph with noise. Return the last iterate, and a secret MAC of all sums that were read.
 
-    **Formal guarantee.** A :class:`~sfumato.privacy.events.PoissonGaussianEvent` over groups if a record lies in one of them, and
-    a :class:`~sfumato.privacy.events.RepeatedGaussianEvent` if it lies in several; see the top of this file.
-    Under relation ``remove`` it holds only with ``leave_out``.
-
-    Args:
-        start: the first parameters, public.
-        settings: the public settings of the run.
-        key: the key of this release; coins and noise derive from it.
-        leave_out: whether groups that hold an absent node add zero.
-        optimizer: Adam or SGD of :mod:`~sfumato.nn._training`.
-
-    Shapes: parameters are float64 [num_parameters].
+    **Formal guarantee.** That of the top of this file; under relation ``remove`` only with ``leave_out``, by which groups that
+    hold an absent node add zero. ``start`` holds the first parameters, public.
 
     >>> from sfumato.bounded._splits import split_graph
     >>> from sfumato.graph._graph import Graph

@@ -217,14 +217,8 @@ def group_sums(
     At most 2^29 groups keep every partial sum at most 2^53, which float64 holds exactly. With a clip of 0 the result is the
     plain sum, in which nothing is protected.
 
-    Args:
-        offsets: the places of each group, ``offsets[k]`` to ``offsets[k + 1]``.
-        shares: what the loss of a training node counts, for each group.
-        rows: what the first layer reads, [places, columns].
-        hop: the symmetric adjacency, [places, places]; no entry between groups.
-        targets: the class of each place, -1 without a loss.
-        word: a public word that says which.
-        clip: the clipping threshold, from 1e-9 to 1e9; 0 for none.
+    ``rows`` is what the first layer reads. The loss of a training node in group k counts ``shares[k]``, and a place of target
+    -1 has no loss. ``hop`` is symmetric, without an entry between groups; ``word`` is public.
 
     >>> one = (np.array([0, 1]), np.array([0]), np.array([1.0]))  # a matrix of one entry
     >>> group_sums(np.array([0]), np.array([0, 1]), np.ones(1), one, one, np.array([0]), np.zeros(6), 1, 1, 0.0,

@@ -61,13 +61,6 @@ def check_groups(unit: Unit) -> None:
 def group_numbers(node_ids: Ids, num_groups: int, seed: int) -> NDArray[np.int64]:
     """Return the group of each node, a function of its own public id and the public seed.
 
-    Args:
-        node_ids: public ids, whole numbers or strings.
-        num_groups: how many groups there are; some may be empty.
-        seed: public; another one gives another split.
-
-    Shapes: ids [num_nodes] to int64 [num_nodes] in [0, num_groups).
-
     >>> group_numbers(np.arange(8), 4, seed=0).tolist()
     [2, 0, 2, 0, 0, 2, 2, 3]
     """
@@ -86,15 +79,11 @@ def group_numbers(node_ids: Ids, num_groups: int, seed: int) -> NDArray[np.int64
 class Split:
     """A split graph has its nodes in order of their groups. All but ``rows``, ``hop``, ``targets`` and ``left_out`` is public.
 
-    Args:
-        order: the node at each place, int64 [num_nodes]; group k has the places ``offsets[k]`` to ``offsets[k + 1]``.
-        offsets: int64 [num_groups + 1].
-        rows: what the first layer reads: feature rows, summed over the node and its neighbors inside the group.
-        hop: the normalized adjacency inside groups with self-loops, block-diagonal and symmetric; the identity if features
-            alone are summed.
-        targets: the class of each training node, -1 for others and for missing labels.
-        shares: one over the number of training nodes of each group, float64 [num_groups].
-        left_out: whether a group holds an absent node.
+    Group k has the places ``offsets[k]`` to ``offsets[k + 1]``, at which ``order`` names the nodes. ``rows`` is what the first
+    layer reads: features, summed over a node and its neighbors inside the group. ``hop`` is the normalized adjacency inside
+    groups with self-loops, block-diagonal and symmetric; the identity if features alone are summed. ``targets`` holds classes
+    of training nodes, -1 for others and for missing labels, ``shares`` one over the number of training nodes of each group, and
+    ``left_out`` marks the groups that hold an absent node.
 
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 4, directed=False, x=np.eye(4), y=[0, 1, 0, 1], roles=[0, 0, 0, 2])
@@ -120,13 +109,8 @@ class Split:
 def split_graph(graph: Graph, num_groups: int, seed: int, *, second_hop: bool = True) -> Split:
     """Cut a graph into groups.
 
-    **Formal guarantee.** What the result holds of one group is a function of the records of that group alone; see the top of
-    this file.
-
-    Args:
-        num_groups: K, the public number of groups.
-        seed: the public seed of the groups.
-        second_hop: whether ``hop`` is the adjacency; else the identity.
+    **Formal guarantee.** What the result holds of one group is a function of the records of that group alone (top of this
+    file). Without ``second_hop``, ``hop`` is the identity.
 
     >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False, x=np.eye(3), y=[0, 1, 1], roles=[0, 0, 0])
@@ -158,8 +142,6 @@ def split_graph(graph: Graph, num_groups: int, seed: int, *, second_hop: bool = 
 
 def unit_rows(graph: Graph) -> sp.csr_matrix:
     """Return the nodes' own features scaled to norm 1, float64 in sparse form without zeros; each row reads its node alone.
-
-    ``graph`` holds the features.
 
     >>> from sfumato.graph._graph import Graph
     >>> unit_rows(Graph.from_edges([0], [1], 2, directed=False, x=[[3.0, 4.0], [0.0, 0.0]])).toarray().tolist()

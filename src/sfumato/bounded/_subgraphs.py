@@ -51,13 +51,7 @@ _LAYERS = 8
 
 
 def occurrences(unit: Unit, max_arcs: int, num_layers: int) -> int:
-    """Return R, the number of terms that one record can change.
-
-    **Formal guarantee.** At the top of this file, for :func:`read_arcs` with the same ``max_arcs``.
-
-    Args:
-        unit: a node with owned arcs; its relation decides R.
-        num_layers: L, over how many arcs a term reads.
+    """Return R, the number of terms that one record can change, for :func:`read_arcs` with the same ``max_arcs``.
 
     >>> occurrences(NodeLevel(max_out_degree=100), 3, 2), occurrences(NodeLevel(max_out_degree=100, relation="replace"), 3, 1)
     (13, 7)
@@ -76,12 +70,7 @@ def occurrences(unit: Unit, max_arcs: int, num_layers: int) -> int:
 def read_arcs(graph: Graph, max_arcs: int, max_in_arcs: int, key: Key) -> Arcs:
     """Return the arcs that sub-graphs are made of, by destination and without arcs from a node to itself.
 
-    **Formal guarantee.** See the top of this file.
-
-    Args:
-        max_arcs: d, how many arcs each owner keeps; arcs to itself are among them.
-        max_in_arcs: m, how many arcs each node reads at most.
-        key: the fit key; a stream is derived for each of the two choices.
+    Each owner keeps at most ``max_arcs`` (d), arcs to itself among them; each node reads at most ``max_in_arcs`` (m).
 
     >>> from sfumato.graph._graph import Graph
     >>> star = Graph.from_edges([1, 2, 3], [0, 0, 0], 4, directed=False)
@@ -101,11 +90,6 @@ def subgraph_rows(own: sp.csr_matrix, arcs: Arcs, num_layers: int) -> sp.csr_mat
     r"""Return :math:`[x, M x, \dots, M^L x]`, where M averages over a node and those that send to it.
 
     **Formal guarantee.** A row reads the sub-graph of its node alone: the products of sparse matrices are made row by row.
-
-    Args:
-        own: the nodes' own rows, [num_nodes, columns].
-
-    Shapes: float64 [num_nodes, (L + 1) columns].
 
     >>> arcs = Arcs(np.array([0, 1, 1]), np.array([1], np.int32))  # node 1 sends to node 0
     >>> subgraph_rows(sp.csr_matrix([[1.0], [3.0]]), arcs, 1).toarray().tolist()

@@ -80,10 +80,6 @@ class Pairs:
 def pairs_of(unit: Unit, num_nodes: int) -> Pairs:
     """Return the pairs of nodes of which a record of the unit is one bit.
 
-    Args:
-        unit: one arc or one undirected edge.
-        num_nodes: the public number of nodes.
-
     >>> pairs_of(EdgeLevel(directed=False), 5).total
     10
     """
@@ -98,8 +94,7 @@ def pairs_of(unit: Unit, num_nodes: int) -> Pairs:
 def edge_numbers(pairs: Pairs, graph: Graph) -> NDArray[np.int64]:
     """Return the numbers of the pairs that have an edge, ascending. Not private. An arc from a node to itself is left out.
 
-    Args:
-        graph: its arcs are read; both arcs of an undirected edge are one pair if ``pairs`` are unordered.
+    Both arcs of an undirected edge are one pair if ``pairs`` are unordered.
 
     >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False)
@@ -116,10 +111,6 @@ def sampling_share(pairs: Pairs, epsilon: float, wanted: int) -> Fraction:
 
     If m pairs have an edge, :math:`m p + (M - m)(1 - p)` come out, p the probability that a bit is kept; m is taken to be
     ``wanted``. The result is a multiple of 2^-64, above 0 and at most 1.
-
-    Args:
-        epsilon: the cost of randomized response, > 0.
-        wanted: how many pairs should come out, and about how many have an edge.
 
     >>> float(sampling_share(Pairs(100, directed=False), 2.0, 400))
     0.4470811670302316
@@ -141,13 +132,8 @@ def randomized_pairs(
     all other pairs have the same law. (Directly: :math:`\rho p / \rho (1 - p) \le e^\epsilon` and
     :math:`(1 - \rho (1 - p)) / (1 - \rho p) \le p / (1 - p)`.)
 
-    Args:
-        present: numbers of the pairs that have an edge, ascending and distinct.
-        epsilon: the cost, > 0.
-        share: rho, a public multiple of 2^-64 above 0, or computed from an earlier release.
-
-    Returns:
-        The numbers of the pairs that come out, ascending, int64.
+    Numbers of pairs are ascending and distinct. ``share`` (rho) is a public multiple of 2^-64 above 0, or computed from an
+    earlier release.
 
     >>> from sfumato.noise.coins import SecretWords
     >>> few = randomized_pairs(Pairs(1000, directed=False), np.arange(100), 5.0, Fraction(1), SecretWords(bytes(32)))
@@ -167,12 +153,7 @@ def noisy_edge_count(pairs: Pairs, present: NDArray[np.int64], epsilon: float, s
 
     **Formal guarantee.** A :class:`~sfumato.privacy.events.PureEvent` of this epsilon: one bit changes the count by 1.
 
-    Args:
-        present: numbers of the pairs that have an edge.
-        epsilon: the cost, > 0.
-
-    Returns:
-        The noisy count, cut to 1, ..., M, which is post-processing.
+    The count is cut to 1, ..., M, which is post-processing.
 
     >>> from sfumato.noise.coins import SecretWords
     >>> noisy_edge_count(Pairs(10, directed=False), np.arange(20), 100.0, SecretWords(bytes(32)))
@@ -196,13 +177,7 @@ def largest_pairs(
     release with L1 sensitivity s and noise of scale :math:`s / \epsilon`; what comes out is a function of them and of
     public numbers or earlier releases. Bits below t are never drawn, and have no part in the result.
 
-    Args:
-        present: numbers of the pairs that have an edge, ascending and distinct.
-        epsilon: the cost, > 0.
-        wanted: how many pairs to release, public or from an earlier release; at least 1.
-
-    Returns:
-        Numbers of at most ``wanted`` pairs, ascending, int64; fewer where fewer pass, as in very dense graphs.
+    ``wanted`` is public, or from an earlier release. Fewer pairs come out where fewer pass, as in very dense graphs.
 
     >>> from sfumato.noise.coins import SecretWords
     >>> found = largest_pairs(Pairs(1000, directed=False), np.arange(100), 20.0, 100, SecretWords(bytes(32)))

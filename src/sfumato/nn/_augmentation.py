@@ -18,9 +18,6 @@ class Copies:
 
     What changes an image depends on its row number and a public seed alone, so the copies of one image are a function of this
     image.
-
-    Args:
-        seed: public seed of the changes.
     """
 
     def __init__(self, num_images: int, copies: int, shape: tuple[int, int, int], seed: int) -> None:
@@ -29,14 +26,7 @@ class Copies:
         self._numbers = draw.uniform(-1, 1, (num_images, copies, 5)).astype(np.float32)
 
     def of(self, x: Tensor, rows: NDArray[np.integer]) -> Tensor:
-        """Return each image followed by its copies.
-
-        Args:
-            x: images, float32 [n, pixels].
-            rows: their row numbers, int [n].
-
-        Shapes: the result is [n (1 + copies), pixels].
-        """
+        """Return each image [n, pixels] followed by its copies; ``rows`` are the images' numbers."""
         if not self.copies:
             return x
         numbers = torch.from_numpy(self._numbers[rows]).reshape(-1, 5).T

@@ -41,9 +41,6 @@ class ConvNet(nn.Module):
 
     Each image is set to mean 0 and spread 1 by its own pixels first. :meth:`describe` gives what the convolutions find, and
     ``head`` are the dense layers.
-
-    Args:
-        shape: channels, height and width of an image, at least 12 x 12.
     """
 
     def __init__(self, shape: tuple[int, int, int], width: int, num_classes: int) -> None:

@@ -22,11 +22,7 @@ class Smoothed(nn.Module):
     With H the scores of an MLP and S a symmetric matrix of hops, :math:`Z^{(0)} = H` and
     :math:`Z^{(k)} = (1 - \alpha) S Z^{(k-1)} + \alpha H`.
 
-    Args:
-        restart: alpha, the share of its own scores that a node keeps.
-        dropout: share of inputs and of hidden units that are dropped in training.
-
-    Shapes: rows [n, num_features], S [n, n] and the numbers of some nodes to their scores [len(ids), num_classes].
+    ``restart`` is :math:`\alpha`, the share of its own scores that a node keeps.
 
     Source: Klicpera, Bojchevski and Günnemann (2019), Predict then Propagate, equation 4.
     """
@@ -55,13 +51,7 @@ class Smoothed(nn.Module):
 
 
 class Blocks(nn.Module):
-    """A network on blocks maps each block of columns by a linear map of its own, and adds them up in one hidden layer.
-
-    Args:
-        dropout: share of the columns of a block and of hidden units that are dropped in training.
-
-    Shapes: blocks [n, widths[k]], sparse or dense, to scores [n, num_classes].
-    """
+    """A network on blocks maps each block of columns by a linear map of its own, and adds them up in one hidden layer."""
 
     def __init__(self, widths: Sequence[int], width: int, num_classes: int, *, dropout: float = 0.5) -> None:
         super().__init__()

@@ -24,15 +24,10 @@ class Discriminator(nn.Module):
     Gaussian noise is added to the input and to every hidden layer while training, but for "deep"; there is no batch norm,
     which would mix labeled, unlabeled and generated rows.
 
-    Args:
-        shape: the shape of one row: (channels, height, width) for "cnn" and "deep", anything for others.
-        widths: for "cnn" the channels after a 5 x 5 and a 3 x 3 convolution, both of stride 2; for "deep" the channels of the
-            first three convolutions and of the last four. Then, as for all others, the hidden widths, the last being the
-            features.
-        network: "cnn"; "deep", the seven convolutions of the published teachers, which are (96, 192, 192, 192) wide, without
-            noise; "mlp"; or "edges", the same with less noise on its input.
-
-    Shapes: [batch, ...] to features [batch, widths[-1]] and scores [batch, num_classes].
+    For "cnn", ``widths`` begin with the channels after a 5 x 5 and a 3 x 3 convolution, both of stride 2; for "deep", with
+    those of the first three convolutions and of the last four. Hidden widths follow, the last being the features. "deep" are
+    the seven convolutions of the published teachers, which are (96, 192, 192, 192) wide, and "edges" is "mlp" with less noise
+    on its input.
 
     Source: Salimans et al. (2016), section 5; Papernot et al. (2017), the deeper network of its published code.
 
@@ -83,11 +78,7 @@ class Generator(nn.Module):
 
     It has three linear layers, with batch norm and softplus between them.
 
-    Shapes: a number of rows to [rows, *shape].
-
     Source: Salimans et al. (2016), the generator for MNIST.
-
-    ``num_inputs`` is the number of uniform inputs.
 
     >>> tuple(Generator((1, 28, 28), 16)(5).shape)
     (5, 1, 28, 28)
@@ -122,8 +113,6 @@ def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
 
 def matching_loss(real: Tensor, generated: Tensor) -> Tensor:
     """Compute the loss of feature matching: the mean over features of :math:`(E f(x) - E f(G(z)))^2`.
-
-    Shapes: features [batch, width] each.
 
     Source: Salimans et al. (2016), section 3.1, with the norm's sum over features as a mean.
 

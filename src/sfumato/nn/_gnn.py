@@ -107,13 +107,6 @@ class GNN(nn.Module):
     * ``gat``: 4 heads of ``width`` columns concatenated, then 1 head; no attention dropout.
     * ``mlp``: no graph beyond what the rows have been through.
 
-    Shapes: rows [n, num_features] to scores [n, num_classes].
-
-    Args:
-        backbone: "sage", "gcn", "gat" or "mlp".
-        dropout: share of hidden units that are dropped in training.
-        activation: "selu" or "relu".
-
     Source: Kipf and Welling (2017), Veličković et al. (2018), Hamilton et al. (2017).
     """
 

@@ -21,10 +21,6 @@ Slope = Callable[[Tensor, Tensor], Tensor]
 def class_slope(scores: Tensor, classes: Tensor) -> Tensor:
     """Return the slopes of cross-entropy; a class of -1 is missing.
 
-    Args:
-        scores: of every class, float64 [n, num_classes].
-        classes: one for each row, int64 [n].
-
     >>> import torch
     >>> class_slope(torch.zeros(2, 2, dtype=torch.float64), torch.tensor([1, -1])).tolist()
     [[0.5, -0.5], [0.0, 0.0]]

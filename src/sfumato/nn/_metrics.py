@@ -24,10 +24,6 @@ def accuracy(y: NDArray[np.integer], predicted: NDArray[np.integer]) -> float:
 def macro_f1(y: NDArray[np.integer], predicted: NDArray[np.integer], num_classes: int) -> float:
     """Compute the unweighted mean of the classes' F1; a class that neither occurs nor is predicted does not count.
 
-    Args:
-        y: true classes [n]; -1 for a missing label, which does not count.
-        predicted: predicted classes [n].
-
     >>> round(macro_f1(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), 2), 4)
     0.7333
     """
@@ -48,10 +44,6 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
     * ``brier``: the mean of the squared distance between the probabilities and the true class, 0 to 2.
     * ``calibration_error``: how far the probability of the told class is from the share of right answers: the mean distance over
       15 groups of equally many nodes, in order of that probability. With n nodes chance alone gives about 1.2 / sqrt(n).
-
-    Args:
-        y: true classes [n]; -1 for a missing label, which does not count.
-        chances: predicted probabilities [n, num_classes].
 
     >>> found = class_scores(np.array([0, 0, 1, -1]), np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.5, 0.5]]))
     >>> {name: round(value, 3) for name, value in found.items()}  # doctest: +NORMALIZE_WHITESPACE
@@ -87,10 +79,6 @@ def one_against_rest(there: NDArray[np.bool_], chances: NDArray[np.floating]) ->
 
     A class that no row has, or every row, has no area: it is taken for one half, and the precision for the share of the class.
 
-    Args:
-        there: which rows have the class [n].
-        chances: the probability of the class for each row [n].
-
     >>> one_against_rest(np.array([True, False, False]), np.array([0.4, 0.6, 0.2]))
     (0.5, 0.5)
     """
@@ -101,10 +89,6 @@ def one_against_rest(there: NDArray[np.bool_], chances: NDArray[np.floating]) ->
 
 def shared(chances: NDArray[np.floating], true: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return for each row how often it came true among the rows of its own probability, [n]: no order of equal rows matters.
-
-    Args:
-        chances: the probability of each row [n].
-        true: whether it came true [n].
 
     >>> shared(np.array([0.5, 0.5, 0.9]), np.array([True, False, True])).tolist()
     [0.5, 0.5, 1.0]
@@ -120,9 +104,7 @@ def area_by_row(there: NDArray[np.bool_], chances: NDArray[np.floating]) -> NDAr
     A row with the class is above the share :math:`V` of the rows without it, and the reverse (DeLong, DeLong and Clarke-Pearson
     1988). Its value is :math:`A + (V - A) / \pi`, with A the area and :math:`\pi` the share of rows of its kind. The mean is A.
 
-    Args:
-        there: which rows have the class [n]; not all, and at least one.
-        chances: the probability of the class for each row [n].
+    At least one row has the class, and at least one has not.
 
     >>> area_by_row(np.array([True, True, False, False]), np.array([0.9, 0.4, 0.6, 0.1])).tolist()
     [1.25, 0.25, 0.25, 1.25]
@@ -142,10 +124,6 @@ def label_scores(y: NDArray[np.floating], chances: NDArray[np.floating]) -> dict
 
     A label that neither occurs nor is predicted has no F1, and one that all nodes have, or none, has no area: they do not count.
 
-    Args:
-        y: 0, 1 or NaN [n, k].
-        chances: predicted probabilities [n, k].
-
     >>> found = label_scores(np.array([[0, 1], [1, 1], [1, 0]]), np.array([[0.1, 0.9], [0.8, 0.4], [0.6, 0.2]]))
     >>> {name: round(value, 3) for name, value in found.items()}
     {'micro_f1': 0.857, 'macro_f1': 0.833, 'roc_auc': 1.0}
@@ -164,10 +142,6 @@ def label_scores(y: NDArray[np.floating], chances: NDArray[np.floating]) -> dict
 
 def number_scores(y: NDArray[np.floating], said: NDArray[np.floating]) -> dict[str, float]:
     """Compute the share of the variance that is explained (R2), the mean absolute error and the root of the mean squared error.
-
-    Args:
-        y: numbers [n], NaN for missing.
-        said: predicted numbers [n].
 
     >>> found = number_scores(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
     >>> {name: round(value, 3) for name, value in found.items()}

@@ -51,11 +51,7 @@ def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Build a sparse matrix from its parts, without a check and without Torch's warning that sparse tensors are in beta.
-
-    Args:
-        indptr: row pointers [rows + 1].
-    """
+    """Build a sparse matrix from its parts, without a check and without Torch's warning that sparse tensors are in beta."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
@@ -124,11 +120,7 @@ class Linear(nn.Linear):
 class MLP(nn.Module):
     """A multilayer perceptron has linear layers with SELU between them, and batch norm before each SELU if wanted.
 
-    Args:
-        batch_norm: normalize hidden layers over the batch (never in per-example private training).
-        plain_last: leave the last layer without batch norm and SELU.
-
-    Shapes: [batch, widths[0]] to [batch, widths[-1]].
+    Batch norm never stands in per-example private training. With ``plain_last`` the last layer has neither norm nor SELU.
     """
 
     def __init__(self, widths: Sequence[int], *, batch_norm: bool = False, plain_last: bool = True) -> None:
@@ -149,11 +141,6 @@ class MLP(nn.Module):
 
 class Encoder(nn.Module):
     """GAP's encoder is an MLP: its normalized last hidden layer is the encoding, and its head serves pre-training alone.
-
-    Args:
-        batch_norm: normalize hidden layers over the batch.
-
-    Shapes: scores [batch, num_classes]; :meth:`encode` gives rows of norm 1, [batch, width].
 
     Source: Sajadmanesh et al. (2023), GAP, equations 4.3 to 4.6.
     """
@@ -181,12 +168,7 @@ class MultiHopClassifier(nn.Module):
     for each row. Each hop has a score map of its own, so that an example meets every layer once: gradients of single
     examples are clipped by the norm trick.
 
-    Args:
-        num_hops: K; there is one map for each of the hops 0 to K.
-        batch_norm: normalize over the batch.
-        input_width: columns of each hop; None means ``width``.
-
-    Shapes: a tensor [batch, num_hops + 1, input_width] (default ``width``) to scores [batch, num_classes].
+    There is one map for each of the hops 0 to K = ``num_hops``.
 
     Source: Sajadmanesh et al. (2023), GAP, equations 4.10 to 4.12.
     """
@@ -221,8 +203,6 @@ class MultiHopClassifier(nn.Module):
 
 class GraphSAGE(nn.Module):
     """GraphSAGE has two layers that average over neighbors; projecting first and propagating then is the same, and cheaper.
-
-    Shapes: features [num_nodes, num_features] and a row-normalized adjacency to scores [num_nodes, num_classes].
 
     Source: Hamilton et al. (2017), mean aggregator.
     """

@@ -29,10 +29,7 @@ class Model(Protocol):
 class Logistic:
     r"""Multinomial logistic regression has the scores :math:`W x + b`.
 
-    Args:
-        coins: draws the start; None starts at zero.
-
-    Shapes: rows [n, num_inputs] to scores float32 [n, num_classes].
+    Without ``coins`` it starts at zero.
     """
 
     trained: tuple[str, ...] = ("weight", "bias")
@@ -57,10 +54,7 @@ class Logistic:
 class Hidden:
     """A network with one hidden layer has batch norm and ReLU in it, and drops half of its weights and of its units in training.
 
-    Args:
-        coins: draws the start; None starts at zero, for a state to come.
-
-    Shapes: rows [n, num_inputs] to scores float32 [n, num_classes].
+    Without ``coins`` it starts at zero, for a state to come.
     """
 
     trained: tuple[str, ...] = ("maps.0.weight", "norm.weight", "norm.bias", "head.weight", "head.bias")
@@ -140,9 +134,6 @@ def train(
     """Train by Adam on the cross-entropy, in place, and keep the pass with the least cross-entropy on rows that are held out.
 
     Choosing a pass reads their labels: callers have public ones.
-
-    Args:
-        classes: the classes of the training rows, int64 [n].
 
     >>> x, y, model = np.array([[1.0], [-1.0]], np.float32), np.array([0, 1]), Logistic(1, 2)
     >>> coins = np.random.default_rng(0)
@@ -233,10 +224,6 @@ def _half(coins: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint
 
 def log_loss(scores: NDArray[np.floating], classes: NDArray[np.int64]) -> float:
     """Compute the mean cross-entropy of scores before the softmax.
-
-    Args:
-        scores: float [n, num_classes].
-        classes: the true ones, int64 [n].
 
     >>> round(log_loss(np.zeros((2, 4)), np.array([0, 3])), 4)
     1.3863

@@ -21,12 +21,7 @@ class StageNetwork(nn.Module):
     each base. Group norm has no weights here (the layer after it is linear, so nothing is lost) and reads one row at a
     time: it may stand in per-example private training.
 
-    Args:
-        frozen: columns of a further, last input that is concatenated as it is (bases trained before).
-        batch_norm: normalize over the batch; without it, group norm with one group a base.
-
-    Shapes: inputs [batch, input_widths[k]] (the first may be :class:`~sfumato.nn._models.SparseRows`) and, if ``frozen``,
-    [batch, frozen] to scores [batch, num_classes].
+    ``frozen`` columns of a further, last input are concatenated as they are (bases trained before).
 
     Source: Sajadmanesh and Gatica-Perez (2024), ProGAP, equations 5 to 7 and jumping knowledge by concatenation.
     """

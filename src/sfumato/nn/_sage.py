@@ -17,10 +17,7 @@ class SumSAGE(nn.Module):
 
     A message-passing layer maps a node's own row and the sum over its neighbors, adds both and scales rows to norm 1.
 
-    Args:
-        jumping: whether the last layer reads all message-passing layers side by side (jumping knowledge), or the last one alone.
-
-    Shapes: features [num_nodes, num_features] and an adjacency to scores [num_nodes, num_classes].
+    With ``jumping`` the last layer reads all message-passing layers side by side (jumping knowledge).
 
     Source: Hamilton et al. (2017), sum in place of mean; Xu et al. (2018), Jumping Knowledge; Sajadmanesh (2023), sections 4.7.3
     and 5.5.3 (16 units, SELU, two layers before and one after).
@@ -51,10 +48,7 @@ def _bounded_gradient(hidden: Tensor) -> Tensor:
 
 
 class BesideCounts(nn.Module):
-    """A network reads a node's own features and, beside them, a few columns that count its neighbors.
-
-    Shapes: features [n, num_features] and counts [n, num_columns] to scores [n, num_classes].
-    """
+    """A network reads a node's own features and, beside them, a few columns that count its neighbors."""
 
     def __init__(self, num_features: int, num_columns: int, width: int, num_classes: int) -> None:
         super().__init__()

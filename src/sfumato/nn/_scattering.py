@@ -44,10 +44,8 @@ _WIDTH = 0.8
 def scattering(images: Tensor, progress: Steps | None = None) -> Tensor:
     """Return the scattering coefficients of images, of order 0, 1 and 2.
 
-    Args:
-        images: float32 [n, channels, height, width], of at least 8 x 8 pixels.
+    Images [n, channels, height, width] become [n, 81 channels, height // 4, width // 4]: 3,969 numbers for an image of MNIST.
 
-    Shapes: float32 [n, channels * 81, height // 4, width // 4]: 81 x 7 x 7 = 3,969 numbers for an image of MNIST.
     >>> round(scattering(torch.ones(1, 1, 28, 28))[0, 0, 3, 3].item(), 3)
     1.0
     """
@@ -67,11 +65,6 @@ def group_norm(pictures: Tensor, groups: int) -> Tensor:
     """Scale groups of pictures of each image to mean 0 and variance 1, within the image: no statistics of the data are read.
 
     1e-5 is added to the variance before it divides.
-
-    Args:
-        pictures: [n, channels, height, width].
-
-    Shapes: [n, channels * height * width].
 
     >>> group_norm(torch.tensor([[[[1.0]], [[3.0]]]]), groups=1).round(decimals=3).tolist()
     [[-1.0, 1.0]]

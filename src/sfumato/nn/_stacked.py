@@ -28,10 +28,7 @@ _LAST_SIDE = 6  # of 28: 12 after the first convolution, halved by the maximum
 class StackedLinear(nn.Module):
     """A stacked linear layer holds one linear layer a member, and computes them as one batched product.
 
-    Args:
-        draw: one generator for each member, for its initial weights.
-
-    Shapes: [members, batch, width_in] or, the same rows for all, [batch, width_in], to [members, batch, width].
+    Rows are [members, batch, width_in], or [batch, width_in] for all.
     """
 
     def __init__(self, width_in: int, width: int, draw: Generators) -> None:
@@ -47,11 +44,7 @@ class StackedLinear(nn.Module):
 class StackedConv(nn.Module):
     """A stacked convolution holds one convolution for each member, and computes them as one convolution in groups of channels.
 
-    Args:
-        draw: one generator for each member, for its initial weights.
-
-    Shapes: [batch, members x channels_in, height, width] or, the same images for all, [batch, channels_in, height, width],
-    to [batch, members x channels, ...].
+    Images are [batch, members x channels_in, height, width], or [batch, channels_in, height, width] for all.
     """
 
     def __init__(
@@ -69,13 +62,7 @@ class StackedConv(nn.Module):
 
 
 class StackedMLP(nn.Module):
-    """A stacked MLP has linear layers with ReLU between them, one stack for each member.
-
-    Args:
-        draw: one generator for each member, for its initial weights.
-
-    Shapes: [members, batch, ...] or [batch, ...], flattened to widths[0], to scores [members, batch, widths[-1]].
-    """
+    """A stacked MLP has linear layers with ReLU between them, one stack for each member."""
 
     def __init__(self, widths: Sequence[int], draw: Generators) -> None:
         super().__init__()
@@ -100,11 +87,6 @@ class StackedCNN(nn.Module):
     """A stacked CNN has a 5 x 5 convolution of stride 2, a padded 3 x 3 one, a 2 x 2 maximum and a linear head, for each member.
 
     For images of 28 x 28; a member of widths 16 and 32 has 16,586 parameters with ten classes.
-
-    Args:
-        draw: one generator for each member, for its initial weights.
-
-    Shapes: [members, batch, channels, 28, 28] to scores [members, batch, num_classes].
     """
 
     def __init__(self, channels: int, widths: tuple[int, int], num_classes: int, draw: Generators) -> None:

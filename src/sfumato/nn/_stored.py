@@ -26,11 +26,8 @@ class StoredRows:
     A block of chosen rows that lie close together is read as one slice, and the product leaves out the rows between them. Others
     are copied: once if they are few, and otherwise for each product.
 
-    Args:
-        matrix: float32 [n, d], in memory or mapped from a file; or anything that gives blocks of such rows for numbers of rows.
-        ids: the numbers of the chosen rows; None takes all.
-
-    Shapes: ``rows @ dense`` is float32 [len(ids), m] for a dense tensor [d, m].
+    ``matrix`` is float32 [n, d], in memory or mapped from a file, or anything that gives blocks of such rows; no ``ids`` take
+    all.
 
     >>> rows = StoredRows(np.eye(4, dtype=np.float32), np.array([1, 3]))
     >>> (rows @ torch.arange(8.0).view(4, 2)).tolist()

@@ -128,10 +128,8 @@ class PropagatedRows:
 
     Small is up to 4 entries for each arc and hop: then one product with what is formed costs less than the K hops of its result.
 
-    ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d]. Some rows may have another offset: u marks
-    them, ``missing`` bool [n], and s is the ``shift`` [d].
-
-    ``topology`` is the graph, and ``steps`` is K.
+    ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d], and ``steps`` K. Some rows may have another
+    offset: u marks them, ``missing`` bool [n], and s is the ``shift`` [d].
 
     >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
     >>> rows = PropagatedRows(sp.csr_matrix(np.eye(2, 3)), np.full(3, 0.5), pair, steps=1)

@@ -30,10 +30,6 @@ class Adam:
 
     Source: Kingma and Ba (2015), algorithm 1.
 
-    Args:
-        parameters: those of the network; they become views of the vector.
-        weight_decay: multiple of the parameters that is added to the gradient.
-
     >>> weight = nn.Parameter(torch.tensor([1.0]))
     >>> optimizer = Adam([weight], learning_rate=0.1)
     >>> weight.grad.fill_(2.0).item()
@@ -91,9 +87,6 @@ class SGD(Adam):
 class Momentum(Adam):
     """Descent with momentum 0.9 on one flat vector; the learning rate falls in equal steps to 0 at the end.
 
-    Args:
-        parameters: those of the network; they become views of the vector.
-
     >>> weight = nn.Parameter(torch.tensor([1.0]))
     >>> optimizer = Momentum([weight], learning_rate=0.1, total=2)
     >>> for _ in range(2):
@@ -148,14 +141,10 @@ def train_full_batch(
 ) -> list[float]:
     """Train by Adam on the cross-entropy, in place; with ``validate``, keep the epoch with the best accuracy there.
 
-    With another ``loss`` the epoch with the least of it is kept.
-
-    Choosing an epoch reads the validation labels: callers pass ``validate`` only where labels are public.
-
-    Args:
-        scores: scores of the training rows, [num_train, num_classes], in training mode; or several such functions, each for
-            one of the equal parts that ``torch.tensor_split`` makes of the rows. Each step then takes the next part.
-        targets: int64 [num_train], where -1 has no loss; or what ``loss`` compares with scores.
+    With another ``loss`` the epoch with the least of it is kept. Choosing an epoch reads the validation labels: callers pass
+    ``validate`` only where labels are public. ``scores`` computes the scores of the training rows, in training mode; several
+    such functions are for the equal parts of the rows that ``torch.tensor_split`` makes, of which each step takes the next. A
+    target of -1 has no loss.
     """
     optimizer = Adam(model.parameters(), learning_rate, weight_decay)
     parts = [scores] if callable(scores) else scores
@@ -220,11 +209,7 @@ def train_in_batches(
     seed: int,
     progress: Steps | None = None,
 ) -> None:
-    """Train by Adam on the cross-entropy of random batches, in place.
-
-    Args:
-        rows: numbers of the training rows, int64 [num_train].
-    """
+    """Train by Adam on the cross-entropy of random batches, in place."""
     optimizer = Adam(model.parameters(), learning_rate)
     draw, each = np.random.default_rng(seed), -(-len(rows) // batch_size)
     model.train()

@@ -22,8 +22,7 @@ class VGAE(nn.Module):
     :math:`\mu = \hat A h W_1`, :math:`\log \sigma = \hat A h W_2`; a pair (u, v) has log odds :math:`z_u^\top z_v`. Features
     are projected before they are propagated, which is the same and cheaper.
 
-    Shapes: features [n, num_features] (dense or sparse rows) and the adjacency [n, n] to codes [n, width]: drawn in
-    training mode, means in evaluation mode.
+    Codes are drawn in training mode; in evaluation mode they are the means.
 
     Source: Kipf and Welling (2016), Variational graph auto-encoders.
     """
@@ -68,11 +67,6 @@ def log_odds(codes: Tensor, pairs: Tensor) -> Tensor:
 def reconstruction_loss(codes: Tensor, edges: Tensor, non_edges: Tensor) -> Tensor:
     """Compute the mean negative log likelihood of edges, plus that of non-edges.
 
-    Args:
-        codes: codes of the nodes, [n, width].
-        edges: pairs of nodes [2, m].
-        non_edges: pairs of nodes [2, m'].
-
     >>> round(reconstruction_loss(torch.zeros(2, 1), torch.tensor([[0], [1]]), torch.tensor([[0], [0]])).item(), 4)
     1.3863
     """
@@ -104,13 +98,6 @@ def train_vgae(
     report: Callable[[int, int], None] | None = None,
 ) -> int:
     """Train by Adam on reconstruction loss + divergence / n, in place, and return the epochs it took.
-
-    Args:
-        x: features [n, num_features].
-        adjacency: normalized, [n, n].
-        edges: training edges [2, m].
-        validation_edges: decide when training ends, [2, m'].
-        non_edges: ``non_edges(m)`` draws m fresh pairs [2, m].
 
     ``non_edges(m)`` draws m fresh pairs [2, m] for each loss. The loss on the validation edges is checked every 10
     epochs; training ends when 10 checks in a row brought no better one, and keeps the last weights, as published.
