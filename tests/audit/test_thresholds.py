@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sfumato.audit._bounds import epsilon_lower_bound
-from sfumato.audit._thresholds import Bonferroni, Explicit, MultiSplit, Split, audit_runs
+from sfumato.audit._thresholds import Bonferroni, Explicit, Split, audit_runs
 from sfumato.errors import InputError
 
-POLICIES = [Explicit(0.5), Bonferroni(), Bonferroni(None), Split(), MultiSplit(5)]
+POLICIES = [Explicit(0.5), Bonferroni(), Bonferroni(None), Split()]
 
 
 def audited(members, others, **options):
@@ -59,7 +59,7 @@ def test_best_of_several_thresholds_without_correction_is_above_the_truth():
     assert chance_above(laplace, 0.5, Bonferroni(), draws=100, runs=300) <= 0.1
 
 
-@pytest.mark.parametrize("policy", [Bonferroni(), Bonferroni(None), Split(), MultiSplit(5)], ids=str)
+@pytest.mark.parametrize("policy", [Bonferroni(), Bonferroni(None), Split()], ids=str)
 def test_doubled_epsilon_is_caught(policy):
     members, others = laplace(np.random.default_rng(1), 4.0, 1000)
     assert 2.0 < audited(members, others, policy=policy, confidence=0.999) <= 4.0
@@ -128,7 +128,6 @@ def test_delta_is_allowed_for():
         (lambda: audited([1.0], [0.0], confidence=1.0), "confidence"),
         (lambda: Explicit(math.nan), "threshold"),
         (lambda: Bonferroni(0), "ranks"),
-        (lambda: MultiSplit(0), "splits"),
     ],
 )
 def test_wrong_arguments_are_named(call, words):

@@ -1,4 +1,4 @@
-"""Theorem 5 of class-level privacy beside the exact sampled Gaussian mechanism, and what a record's claim says about groups."""
+"""Theorem 5 of class-level privacy beside the exact sampled Gaussian mechanism."""
 
 import math
 
@@ -6,8 +6,8 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.privacy import accounting
-from sfumato.privacy.class_bounds import group_claim, theorem_5_applies, theorem_5_epsilon
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, RepeatedGaussianEvent
+from sfumato.privacy.class_bounds import theorem_5_applies, theorem_5_epsilon
+from sfumato.privacy.events import PoissonGaussianEvent
 
 
 def exact(q, sigma, steps, delta, relation="replace"):
@@ -56,31 +56,6 @@ def test_remark_1_halves_the_number_and_is_no_bound_either():
 def test_moments_of_the_right_pair_are_never_below_the_truth(q, sigma, steps, delta, relation):
     bound = accounting.epsilon([PoissonGaussianEvent(q, sigma, steps, relation)], delta, method="moments")
     assert bound >= exact(q, sigma, steps, delta, relation)
-
-
-@pytest.mark.parametrize(("noise", "epsilon", "size"), [(1.0, 3.0, 5), (5.0, 0.5, 10), (2.0, 1.0, 3)])
-def test_a_group_of_gaussian_releases(noise, epsilon, size):
-    """The mean moves as many times as far. That stays below the bound for any mechanism, and far above the published one."""
-    one = accounting.delta([GaussianEvent(noise)], epsilon)
-    moved = accounting.delta([GaussianEvent(noise / size)], size * epsilon)
-    grown, delta = group_claim(epsilon, one, size)
-    assert grown == size * epsilon
-    assert moved <= delta <= min(1.0, size * math.exp((size - 1) * epsilon) * one)
-    assert moved > 1.1 * size * one
-
-
-def test_a_group_under_sampling_is_charged_as_repeated_terms():
-    one = PoissonGaussianEvent(0.01, 1.0, 100)
-    group = accounting.epsilon([RepeatedGaussianEvent(0.01, 4, 1.0, 100)], 1e-5)
-    assert accounting.epsilon([one], 1e-5) < group
-    per_record = accounting.epsilon([one], 1e-7)
-    assert group < group_claim(per_record, 1e-7, 4)[0]
-
-
-def test_no_delta_stays_none_and_too_much_says_nothing():
-    assert group_claim(1.0, 0.0, 7) == (7.0, 0.0)
-    assert group_claim(0.0, 0.1, 7) == (0.0, pytest.approx(0.7))
-    assert group_claim(1.0, 1e-5, 5000) == (5000.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,8 @@ from sfumato.privacy.events import (
     ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
-    PoissonGaussianEvent,
-    PureEvent,
-    ZCDPEvent,
 )
-from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, RenyiFilter, gaussian_mu
+from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, gaussian_mu
 
 NODES = np.linspace(-12, 12, 40_001)
 
@@ -198,72 +195,6 @@ def test_gaussian_mu_is_rounded_up():
     assert gaussian_mu([]) == 0.0
 
 
-@pytest.mark.parametrize("order", [2.0, 8.0, 64.0])
-def test_renyi_filter_of_one_order_is_the_conversion(order):
-    from dp_accounting.rdp import rdp_privacy_accountant
-
-    epsilon, delta = 8.0, 1e-5
-    if order == 2.0:
-        epsilon = 14.0
-    ((_, room),) = RenyiFilter(epsilon, delta, orders=(order,)).remaining.items()
-    converted, _ = rdp_privacy_accountant.compute_epsilon([order], [room], delta)
-    assert converted == pytest.approx(epsilon, rel=1e-8)
-    assert converted <= epsilon
-
-
-def test_renyi_filter_admits_while_one_order_has_room():
-    budget = RenyiFilter(2.0, 1e-5, orders=(4.0, 32.0))
-    budget_low = RenyiFilter(8.0, 1e-5, orders=(4.0, 32.0))
-    heavy = PureEvent(1.9)
-    assert set(budget.remaining) == {"Renyi divergence at order 32"}
-    assert len(budget_low.remaining) == 2
-    for _ in range(4):
-        budget_low.charge(heavy)
-    assert budget_low.remaining["Renyi divergence at order 32"] < 1.9
-    assert budget_low.remaining["Renyi divergence at order 4"] == 0.0
-    spare = budget_low.remaining["Renyi divergence at order 32"]
-    assert not budget_low.would_exceed(ZCDPEvent(0.99 * spare / 32))
-    with pytest.raises(BudgetExceededError, match=r"order 4 .* short by .*; Renyi divergence at order 32 .* short by"):
-        budget_low.charge(ZCDPEvent(1.01 * spare / 32))
-    assert budget_low.remaining["Renyi divergence at order 32"] == spare
-
-
-@pytest.mark.parametrize("orders", [(8.0,), (2.0, 8.0, 32.0)])
-@pytest.mark.parametrize("analyst", ANALYSTS, ids=str)
-def test_renyi_filter_holds_for_analysts_who_look(orders, analyst):
-    """Gaussian releases, where the next depends on the answer: the room of the best order is spent to the end."""
-    epsilon, delta = 3.0, 1e-3
-    budget = RenyiFilter(epsilon, delta, orders)
-    total = max(2 * room / float(name.rsplit(" ", 1)[1]) for name, room in budget.remaining.items())
-    mu = math.sqrt(total / 2)
-    assert not budget.would_exceed(GaussianEvent(1.0001 / math.sqrt(total)))
-    assert budget.would_exceed(GaussianEvent(0.9999 / math.sqrt(total)))
-
-    def rest(losses, threshold, excess=1.0):
-        return hockey_stick(np.sqrt(excess * total / 2 * ANALYSTS[analyst](losses, epsilon)), threshold)
-
-    assert two_step_delta(mu, rest, epsilon) <= delta
-    assert two_step_delta(mu, lambda *at: hockey_stick(np.sqrt(3 * total) + 0 * at[0], at[1]), epsilon) > delta
-
-
-def test_renyi_filter_pays_for_every_order():
-    single = RenyiFilter(3.0, 1e-5, orders=(16.0,)).remaining
-    joint = RenyiFilter(3.0, 1e-5, orders=(8.0, 16.0, 32.0)).remaining
-    name = "Renyi divergence at order 16"
-    assert single[name] - joint[name] == pytest.approx(math.log(3) / 15)
-
-
-def test_renyi_filter_agrees_with_accounting_of_a_fixed_plan():
-    """Any plan that it admits costs at most its epsilon; one with a fifth more steps than it admits may not pass."""
-    budget = RenyiFilter(2.0, 1e-5, orders=(8.0,))
-    step, steps = PoissonGaussianEvent(0.01, 1.0, 10), 0
-    while not budget.would_exceed(step):
-        budget.charge(step)
-        steps += 10
-    assert accounting.epsilon([PoissonGaussianEvent(0.01, 1.0, steps)], 1e-5) <= 2.0
-    assert accounting.epsilon([PoissonGaussianEvent(0.01, 1.0, 3 * steps)], 1e-5) > 2.0
-
-
 def test_sums_are_exact_decimals():
     budget = BasicFilter(1.0, 1e-6)
     for _ in range(10):
@@ -319,8 +250,6 @@ def test_overspent_history_counts():
         (lambda: BasicFilter(1.0, 1.0), "delta"),
         (lambda: GaussianFilter(1.0, 0.0), "delta"),
         (lambda: GaussianFilter(1000.0, 0.1), "epsilon"),
-        (lambda: RenyiFilter(1.0, 1e-5, orders=(1.0,)), "order"),
-        (lambda: RenyiFilter(0.1, 1e-5, orders=(2.0,)), "larger order"),
         (lambda: Charge(-1.0, 0.0), "epsilon"),
         (lambda: Charge(1.0, 0.0, mu=-1.0), "mu"),
         (lambda: Charge(1.0, 0.0, draws=-1), "draws"),

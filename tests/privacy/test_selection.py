@@ -25,7 +25,7 @@ from sfumato.privacy.events import (
     event_to_dict,
     repeats,
 )
-from sfumato.privacy.filters import RenyiFilter, gaussian_mu
+from sfumato.privacy.filters import gaussian_mu
 from sfumato.privacy.selection import _law, draw_trials, log_ratio, negative_binomial_renyi, poisson_renyi
 from sfumato.verify._epsilon import epsilon_bracket
 
@@ -185,9 +185,6 @@ def test_selections_compose_with_everything_and_each_other():
     assert delta([one], alone) == pytest.approx(1e-6, rel=1e-6)
     assert epsilon([selected("logarithmic", 3, one)], 1e-6) > alone
     assert gaussian_mu([one]) is None
-    budget = RenyiFilter(2 * alone, 1e-5, orders=(12.0,))
-    budget.charge(one)
-    assert budget.would_exceed(selected("logarithmic", 5, GaussianEvent(1.0)))
 
 
 @pytest.mark.parametrize("rule", RULES)

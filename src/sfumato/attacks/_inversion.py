@@ -34,14 +34,14 @@ class Inversion:
     the score before the softmax, digits appear. So ``target`` is ``score`` by default. Fredrikson, Jha and Ristenpart minimize
     1 - probability.
 
-    With ``box`` the search is over w, and x = (tanh w + 1) / 2. It starts at w = 0, so at x = 1/2. Algorithm 4 prints the
+    With ``box`` the search is over w, and x = (tanh w + 1) / 2. It starts at w = 0, so at x = 1/2. Algorithm 4 has the
     gradient in x (line 5), but updates w with it (line 8); here the gradient is taken in w, through the tanh, because "the
     optimization is then implemented over w". Without ``box``, x = w starts at 0 and is clipped to [0, 1] after each step.
 
     Algorithm 4 starts at exactly 0. A network that looks at differences of pixels has no gradient at an image without any, so
-    w starts with a little public noise, the same for all classes; ``start`` = 0 is the printed start.
+    w starts with a little public noise, the same for all classes; ``start`` = 0 is the published start.
 
-    Adam is the one that is printed (lines 6 to 8): w <- w - eta m / sqrt(v + tau). There is no correction of the bias of m and
+    Adam is the published one (lines 6 to 8): w <- w - eta m / sqrt(v + tau). There is no correction of the bias of m and
     v, and tau stands inside the root. The last image is returned; nothing is restarted, filtered or chosen.
 
     This attack carries no guarantee and is none: a bad reconstruction does not show that a model is safe.
@@ -166,7 +166,7 @@ def bilateral_variation(x: torch.Tensor, window: int, decay: float) -> torch.Ten
 
     R(x) = sum over l = -p..p and m = 0..p with l + m >= 0 of alpha^(l + m) times the l1 norm of x - S_x^l S_y^m x, where S_x^l
     shifts by l columns and S_y^m by m rows. Pixels are compared only where both exist: nothing wraps around or is padded. The
-    term l = m = 0 is zero. The exponent is l + m as the thesis prints it; Farsiu et al. have abs(l) + abs(m).
+    term l = m = 0 is zero. The exponent is l + m as in the thesis; Farsiu et al. have abs(l) + abs(m).
 
     Sides have to be above ``window``.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from sfumato._validate import check_fields, check_int, fail, real
+from sfumato._validate import check_fields, check_int, fail, flag, real
 from sfumato.attacks._attack import Attack
 from sfumato.attacks._membership import BASELINE
 from sfumato.attacks._scores import Attacked
@@ -73,7 +73,7 @@ class LiRA(Attack):
 
     def __post_init__(self) -> None:
         _check_shadows(self.num_shadows)
-        _check_flags(online=self.online, fixed_variance=self.fixed_variance)
+        check_fields(self, online=flag(), fixed_variance=flag())
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Train the shadow models and score every candidate."""
@@ -150,8 +150,7 @@ class RMIA(Attack):
 
     def __post_init__(self) -> None:
         _check_shadows(self.num_shadows, low=2)
-        _check_flags(online=self.online)
-        check_fields(self, offline_a=real(0, 1), gamma=real(1))
+        check_fields(self, online=flag(), offline_a=real(0, 1), gamma=real(1))
 
     def run(self, fitted: Fitted, graph: Graph, *, seed: int, progress: Progress | None = None) -> Attacked:
         """Train the shadow models and score every candidate."""
@@ -217,9 +216,3 @@ def _check_shadows(count: int, low: int = 4) -> None:
     check_int(low=low, num_shadows=count)
     if count % 2:
         raise fail("num_shadows", count, "to be even", "Shadow models come in pairs that share out the candidates.")
-
-
-def _check_flags(**flags: bool) -> None:
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise fail(name, value, "to be True or False")

@@ -81,16 +81,6 @@ class Scores:
         found = hits(int(fpr * n) + 1)
         return Interval(float(found.statistic), float(low.low), float(high.high))
 
-    def curve(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return false and true positive rates at every threshold, from (0, 0) to (1, 1)."""
-        thresholds = np.unique(np.concatenate([self.members, self.others]))[::-1]
-        rates = [
-            np.searchsorted(np.sort(-side), -thresholds, side="right") / len(side)
-            for side in (self.others, self.members)
-        ]
-        fpr, tpr = (np.concatenate([[0.0], rate]) for rate in rates)
-        return fpr, tpr
-
 
 @dataclass(frozen=True)
 class Attacked:

@@ -91,25 +91,14 @@ def audit(
     audited = _Audited(method, unit, budget, graph, size, seed, progress)
     broken = list(dict.fromkeys(audited.promises()))
     plan = audited.plan
-    jobs = [
-        job
-        for job in (
-            audited.hops(fits),
-            audited.records(fits),
-            audited.pairs(fits),
-            audited.cells(fits),
-            audited.few(fits),
-        )
-        if job
-    ]
-    count = sum(len(job) for job in jobs)
-    one = 1 - (1 - confidence) / max(count, 1)
+    stages = (audited.hops, audited.records, audited.pairs, audited.cells, audited.few)
+    attacks = [attack for stage in stages for attack in stage(fits)]
+    one = 1 - (1 - confidence) / max(len(attacks), 1)
     evidence = []
-    for job in jobs:
-        for attack in job:
-            found, sentence = attack(one)
-            evidence.append(found)
-            broken += [sentence] * bool(sentence)
+    for attack in attacks:
+        found, sentence = attack(one)
+        evidence.append(found)
+        broken += [sentence] * bool(sentence)
     delta = 0.0 if plan.delta is None else plan.delta
     claim = (plan.method.name, unit.describe(), plan.epsilon, delta, confidence)
     return Audit(*claim, tuple(evidence), tuple(broken), audited.untested())

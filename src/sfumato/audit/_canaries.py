@@ -292,16 +292,5 @@ def _weights(graph: Graph, kept: NDArray[np.bool_]) -> dict[str, Any]:
 
 
 def _fields(graph: Graph) -> dict[str, Any]:
-    names: tuple[str, ...] = (
-        "x",
-        "y",
-        "classes",
-        "node_ids",
-        "feature_names",
-        "roles",
-        "name",
-        "mean_degree",
-        "max_degree",
-    )
-    names += ("image_shape", "cells")
-    return {name: getattr(graph, name) for name in names}
+    names = "x y classes node_ids feature_names roles name mean_degree max_degree image_shape cells"
+    return {name: getattr(graph, name) for name in names.split()}

@@ -12,9 +12,6 @@ here keeps the stated confidence; what is tried is fixed before the scores are:
   members, and their count above it is binomial. Equal scores only lower the share. So each rank holds at its share of the
   risk, and all hold together at its sum.
 * :class:`Split`: the threshold is the best on every second score; the bound comes from the rest, which are independent.
-* :class:`MultiSplit`: the median of bounds of several splits, each at half the risk. Proof: a bound of its own exceeds
-  epsilon with probability at most alpha / 2; so the expected share of bounds that do is at most alpha / 2, and by Markov's
-  inequality at least half of them do with probability at most alpha (Meinshausen, Meier and Bühlmann 2009, theorem 3.1).
 
 A published implementation divides the risk by the number of corners of the convex hull of the ROC curve. This number
 depends on the scores and is far below the number of thresholds that were searched, so the proof does not cover it.
@@ -92,23 +89,7 @@ class Split:
         return "threshold from one half, bound from the other"
 
 
-@dataclass(frozen=True)
-class MultiSplit:
-    """The median over random splits of the bound of each, at half the risk.
-
-    Splits are fixed in advance, so that equal scores give an equal bound.
-    """
-
-    splits: int = 21
-
-    def __post_init__(self) -> None:
-        check_int(low=1, splits=self.splits)
-
-    def __str__(self) -> str:
-        return f"median of {self.splits} splits at half the risk"
-
-
-Policy = Explicit | Bonferroni | Split | MultiSplit
+Policy = Explicit | Bonferroni | Split
 BoundOfCounts = Callable[..., "float | NDArray[np.float64]"]
 
 
@@ -134,16 +115,12 @@ def certified(members: Floats, others: Floats, policy: Policy, bound: BoundOfCou
             return _searched(members, others, policy, bound)
     if min(len(members), len(others)) < 2:
         raise fail("members", min(len(members), len(others)), "and others to hold two scores each for a split")
-    if isinstance(policy, Split):
-        return _split(members, others, bound, 1)
-    shuffle = np.random.default_rng(0)
-    bounds = [_split(shuffle.permutation(members), shuffle.permutation(others), bound, 2) for _ in range(policy.splits)]
-    return float(np.sort(bounds)[(policy.splits - 1) // 2])
+    return _split(members, others, bound)
 
 
-def _at(members: Floats, others: Floats, threshold: float, bound: BoundOfCounts, comparisons: int = 1) -> float:
+def _at(members: Floats, others: Floats, threshold: float, bound: BoundOfCounts) -> float:
     hits, alarms = int((members >= threshold).sum()), int((others >= threshold).sum())
-    return float(np.max(bound(hits, len(members), alarms, len(others), comparisons=comparisons)))
+    return float(np.max(bound(hits, len(members), alarms, len(others), comparisons=1)))
 
 
 def _searched(members: Floats, others: Floats, policy: Bonferroni, bound: BoundOfCounts) -> float:
@@ -153,13 +130,13 @@ def _searched(members: Floats, others: Floats, policy: Bonferroni, bound: BoundO
     return float(np.max(bound(hits, len(members), ranks - 1, len(others), comparisons=len(ranks))))
 
 
-def _split(members: Floats, others: Floats, bound: BoundOfCounts, comparisons: int) -> float:
+def _split(members: Floats, others: Floats, bound: BoundOfCounts) -> float:
     (members, rest), (others, other_rest) = (members[::2], members[1::2]), (others[::2], others[1::2])
     tried = np.unique(np.sort(others)[::-1][Bonferroni(_RANKS_OF_A_SPLIT).of(len(others)) - 1])
     thresholds = np.nextafter(np.append(tried, members.min()), np.inf)
     hits, alarms = (len(side) - np.searchsorted(np.sort(side), thresholds) for side in (members, others))
     values = np.asarray(bound(hits, len(members), alarms, len(others), comparisons=1))
-    return _at(rest, other_rest, float(thresholds[values.argmax()]), bound, comparisons)
+    return _at(rest, other_rest, float(thresholds[values.argmax()]), bound)
 
 
 def audit_runs(

@@ -1,4 +1,4 @@
-"""Compiled draws without replacement by whole-number weights. The mathematics is in :mod:`~sfumato.bounded._appr_release`."""
+"""Compiled draws without replacement by integer weights. The mathematics is in :mod:`~sfumato.bounded._appr_release`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def draw_picks(
 
 @njit(cache=True, nogil=True)
 def _below(total: np.uint64, words: NDArray[np.uint64]) -> tuple[np.uint64, bool]:
-    """A uniform whole number below ``total``, and whether one of the words gave it."""
+    """A uniform integer below ``total``, and whether one of the words gave it."""
     surplus = (_ZERO - total) % total  # 2^64 mod total
     for word in words:
         if word <= ~surplus:

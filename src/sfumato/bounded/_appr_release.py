@@ -17,8 +17,8 @@ largest are kept afterward.
 the K largest. Noisy entries in descending order have the law of draws *without replacement* by weights
 :math:`w_i = e^{u_i / b}`: the first is i with probability :math:`w_i / \sum w`, and so on with the rest. (Exponential clocks of
 rates :math:`w_i` ring in this order, and minus the logarithm of a clock's time is :math:`u_i / b` plus Gumbel noise.) So
-no noise is drawn here. Weights are whole numbers: ``lightest`` for all entries that are zero, as one group, and for others
-:math:`e^{u_i / b}` times that, rounded, and forced into ``lightest`` ... ``heaviest``. A pick is a uniform whole number below
+no noise is drawn here. Weights are integers: ``lightest`` for all entries that are zero, as one group, and for others
+:math:`e^{u_i / b}` times that, rounded, and forced into ``lightest`` ... ``heaviest``. A pick is a uniform integer below
 the total, by rejection: exact. A pick of the group takes a uniform member, so no vector of the length of the graph is needed.
 
 *Claim:* a pick has pure :math:`\epsilon = 2 C_2 / b`, and this range. *Proof:* :math:`R` = heaviest / lightest is at most
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEPS = 2**20
-"""A clipped row or entry is whole numbers of steps of the clipping threshold / STEPS."""
+"""A clipped row or entry holds integers, in steps of the clipping threshold / STEPS."""
 _BLOCK = 1 << 22
 _TOTAL_BITS, _MOST_RANGE = 60, 16.0
 _CONTEXT = Context(prec=60, rounding=ROUND_FLOOR)
@@ -90,7 +90,7 @@ def gaussian_rows(matrix: sp.csr_array, clip: float, noise_stddev: float, top_k:
     r"""Release rows with Gaussian noise on every coordinate, and keep the K largest of each.
 
     **Formal guarantee.** :func:`gaussian_row_event`, plus ``SAMPLER_TAU`` for each of the rows x nodes coordinates. Rows are
-    rounded to whole steps toward zero, and the squares of a row are checked in whole numbers to sum to at most
+    rounded to whole steps toward zero, and the squares of a row are checked in integers to sum to at most
     :math:`C_1^2`; a row beyond it counts as zero. The noise follows from ``key``, the clipped matrix and the position.
 
     ``matrix`` [rows, nodes] has no negative entry, and ``clip`` is :math:`C_1`; a row of the result stores ``top_k`` entries.
@@ -159,7 +159,7 @@ def largest_entries(matrix: sp.csr_array, top_k: int) -> sp.csr_array:
 def clipped_rows(matrix: sp.csr_array, clip: float) -> sp.csr_array:
     """Clip rows to L2 norm ``clip``, in whole steps of ``clip`` / STEPS toward zero.
 
-    **Formal guarantee.** No entry is negative, and the squares of a row sum to at most STEPS^2, in whole numbers.
+    **Formal guarantee.** No entry is negative, and the squares of a row sum to at most STEPS^2, in integers.
 
     >>> clipped_rows(sp.csr_array([[0.3, 0.4]]), 0.1).toarray().tolist()
     [[629145, 838860]]
@@ -171,13 +171,13 @@ def clipped_rows(matrix: sp.csr_array, clip: float) -> sp.csr_array:
 
     shrunk = STEPS * (1 - 2.0**-40) / np.maximum(np.sqrt(squares(matrix.data)), clip)
     steps = np.minimum(np.floor(matrix.data * shrunk[owner]), STEPS)
-    # Squares are whole numbers up to 2^40, and none is negative: a sum that ends at or below 2^40 was exact in float64.
+    # Squares are integers up to 2^40, and none is negative: a sum that ends at or below 2^40 was exact in float64.
     steps[squares(steps)[owner] > STEPS**2] = 0
     return sp.csr_array((steps.astype(np.int64), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def pick_weights(matrix: sp.csr_array, clip: float, gumbel_scale: float) -> tuple[sp.csr_array, int]:
-    r"""Return the weight of each stored entry in a pick, and the weight of all others, in whole numbers.
+    r"""Return the weight of each stored entry in a pick, and the weight of all others, in integers.
 
     **Formal guarantee.** Every weight is between the lightest and :math:`e^{C_2 / b}` times the lightest, exactly.
 

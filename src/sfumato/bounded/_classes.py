@@ -1,11 +1,11 @@
-r"""DP-SGD over cells, such as classes: one mean gradient a cell, clipped, summed in whole numbers, with noise.
+r"""DP-SGD over cells, such as classes: one mean gradient a cell, clipped, summed in integers, with noise.
 
 **Formal guarantee** of :func:`class_steps`: a :class:`~sfumato.privacy.events.PoissonGaussianEvent` under the relation of the
 unit (``replace`` or ``add-remove``), whose noise multiplier is the standard deviation over S. Each of K public cells enters a
 step with probability q by a secret coin of its own, whatever it holds. The divisor is the public q K.
 
 **Proof.** What cell k adds at a step, :math:`v_k`, is a function of the cell's own records, public facts, the weights (which
-earlier steps released) and secret coins of this cell and step. It is whole numbers of steps of :math:`S / 2^{24}` of norm at
+earlier steps released) and secret coins of this cell and step. It holds integers, in steps of :math:`S / 2^{24}`, of norm at
 most S, whatever floating point did before (:mod:`~sfumato.bounded._clip_kernel`). Sums over cells are exact in any order,
 and are not rounded again, so the margin eta of other DP-SGD here is 0. A cell without records adds 0.
 
@@ -32,9 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.bounded._clip_kernel import LEAST_CLIP as LEAST_CLIP
-from sfumato.bounded._clip_kernel import MOST_CLIP as MOST_CLIP
-from sfumato.bounded._clip_kernel import MOST_ROWS, add_clipped
+from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP, MOST_ROWS, add_clipped
 from sfumato.bounded._gradients import noisy_steps
 from sfumato.errors import UnsupportedUnitError
 from sfumato.noise.keys import Stream, derive_key

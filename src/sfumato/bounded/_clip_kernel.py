@@ -1,8 +1,8 @@
-r"""The clip of rows to whole numbers, in one pass over each row.
+r"""The clip of rows to integers, in one pass over each row.
 
-**Formal guarantee** of :func:`add_clipped`: a row adds whole numbers whose squares sum to at most :math:`2^{48}`, a function
+**Formal guarantee** of :func:`add_clipped`: a row adds integers whose squares sum to at most :math:`2^{48}`, a function
 of this row alone. **Proof.** The row is scaled to norm at most :math:`2^{24} - \sqrt P / 2 - 1`, and each coordinate is
-rounded. The squares of these whole numbers are added, and the row counts if their sum is at most :math:`2^{48}`. This check is
+rounded. The squares of these integers are added, and the row counts if their sum is at most :math:`2^{48}`. This check is
 exact in any order of the additions: no square is negative, so partial sums only grow. As long as they are below
 :math:`2^{53}` they are exact, and beyond it they stay too large. What is not a number fails the check. Sums of up to
 :math:`2^{29}` rows stay within :math:`2^{53}` in every coordinate, hence exact in any order.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEPS = 2.0**24
-"""Whole numbers are steps of the clip norm over 2^24."""
+"""Integers are steps of the clip norm over 2^24."""
 LEAST_CLIP, MOST_CLIP = 1e-9, 1e9
 """Between these, no square of a number that counts leaves the range of float64."""
 MOST_ROWS = 2**29
@@ -32,7 +32,7 @@ MOST_ROWS = 2**29
 def add_clipped(
     rows: NDArray[np.floating], counted: NDArray[np.bool_], l2_clip_norm: float, total: NDArray[np.float64]
 ) -> None:
-    """Add rows, each clipped to ``l2_clip_norm`` as whole numbers of steps of ``l2_clip_norm`` / 2^24, to ``total``.
+    """Add rows, each clipped to ``l2_clip_norm`` as integers, in steps of ``l2_clip_norm`` / 2^24, to ``total``.
 
     >>> total = np.zeros(2)
     >>> add_clipped(np.array([[3.0, 4.0], [np.nan, 1.0]]), np.ones(2, bool), 1.0, total)

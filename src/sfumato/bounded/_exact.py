@@ -1,17 +1,17 @@
-r"""Matrix products that do not depend on the order of summation: rows are whole numbers, in float64.
+r"""Matrix products that do not depend on the order of summation: rows are integers, in float64.
 
 **Rows.** A row x of k numbers that enters a linear layer with a bias is :math:`\tilde x = (x, 1)`; without one,
-:math:`\tilde x = x`. It is kept as whole numbers :math:`p = \mathrm{round}(2^s \tilde x / \nu)`, s = ``ROW_BITS``, with
+:math:`\tilde x = x`. It is kept as integers :math:`p = \mathrm{round}(2^s \tilde x / \nu)`, s = ``ROW_BITS``, with
 :math:`\nu = \|\tilde x\| \, 2^s / (2^s - \sqrt{k + 1} / 2 - 1)`. Rounding moves a vector of k + 1 coordinates by at most
-:math:`\sqrt{k + 1} / 2`, so :math:`\|p\| \le 2^s`. This inequality is *checked* on the whole numbers, and a row that does
-not pass (it overflows, or is not a number) becomes zero. The check is exact: squares are whole numbers, none is
+:math:`\sqrt{k + 1} / 2`, so :math:`\|p\| \le 2^s`. This inequality is *checked* on the integers, and a row that does
+not pass (it overflows, or is not a number) becomes zero. The check is exact: squares are integers, none is
 negative, so a floating-point sum of them that ends at or below :math:`2^{2s}` was exact all along.
 
-**Products.** Float64 holds every whole number up to :math:`2^{53}`. If the sum of the *absolute values* of all terms stays
-below that, each product and each partial sum is a whole number that float64 holds, so the result is the true one: in
+**Products.** Float64 holds every integer up to :math:`2^{53}`. If the sum of the *absolute values* of all terms stays
+below that, each product and each partial sum is an integer that float64 holds, so the result is the true one: in
 any order, on any number of threads, with or without fused operations. Two kinds of products are made:
 
-* rows by a matrix W that is the same for all (weights). W is rounded to whole numbers of Frobenius norm at most
+* rows by a matrix W that is the same for all (weights). W is rounded to integers of Frobenius norm at most
   :math:`2^{36.5}`, so by Cauchy-Schwarz the terms of one entry add up to at most :math:`2^{s + 36.5} < 2^{53}`;
 * outer products :math:`q_i p_i^\top` summed over at most ``CHUNK`` rows, with :math:`\|q_i\| \le 2^t`, t =
   ``GRADIENT_BITS``: at most ``CHUNK`` :math:`\cdot 2^{s + t} = 2^{53}`. Sums of chunks are added as int64, which holds
@@ -49,7 +49,7 @@ _TINY = 1e-200  # stands in for a norm of 0, where every coordinate is 0
 
 @dataclass(frozen=True)
 class WholeRows:
-    """Rows as whole numbers. Each row, with the number that stands for the bias's input, has norm at most 2^ROW_BITS.
+    """Rows as integers. Each row, with the number that stands for the bias's input, has norm at most 2^ROW_BITS.
 
     ``matrix`` holds the integers p in float64, dense or CSR [n, k], and ``ones`` [n] those that stand for the bias's input 1,
     zeros without a bias. A row is p nu / 2^ROW_BITS up to the rounding, with nu in ``norms``. ``transposed`` holds the
@@ -67,7 +67,7 @@ class WholeRows:
 
     @classmethod
     def of(cls, rows: Tensor, *, bias: bool = False) -> WholeRows:
-        """Make whole numbers of dense float64 rows. With ``bias``, each row gets an input 1 for the bias."""
+        """Make integers of dense float64 rows. With ``bias``, each row gets an input 1 for the bias."""
         squares = rows.square().sum(1)
         norms, scale = _norms(squares, rows.shape[1], bias)
         whole = (rows * scale[:, None]).round_()
@@ -79,7 +79,7 @@ class WholeRows:
 
     @classmethod
     def of_csr(cls, rows: sp.csr_matrix) -> WholeRows:
-        """Make whole numbers of sparse rows that enter a layer with a bias. The rows are kept in chunks for the sums."""
+        """Make integers of sparse rows that enter a layer with a bias. The rows are kept in chunks for the sums."""
         rows = rows.astype(np.float64)
         rows.sum_duplicates()
         each = np.diff(rows.indptr)

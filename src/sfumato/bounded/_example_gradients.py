@@ -1,6 +1,6 @@
 r"""Clipped gradients of single examples, for networks of any layers, such as convolutions.
 
-**Formal guarantee** of :func:`clipped_example_sum`: whole numbers of steps of :math:`C / 2^{24}`, of which an example adds a
+**Formal guarantee** of :func:`clipped_example_sum`: integers, in steps of :math:`C / 2^{24}`, of which an example adds a
 vector of norm at most :math:`2^{24}` (:mod:`~sfumato.bounded._clip_kernel`). An example with target -1 (an empty record) adds
 zero. Sums are exact in any order and are not rounded again, so the margin eta of
 :func:`~sfumato.bounded._gradients.noisy_steps` is 0. Two data sets that differ in one record have sums that differ by

@@ -9,10 +9,10 @@ add/remove, where removing a record makes its contribution zero. Each public id 
 probability q by a secret coin of its own; an example's clipped gradient, over all parameters jointly, has norm at
 most C; the divisor is the public ``q * num_ids``; empty samples are noised and counted.
 
-**Proof of the sum.** In layer l, :math:`\tilde a_l` is kept as whole numbers :math:`p_l`, :math:`\|p_l\| \le 2^s`, and
-:math:`g_l`, clipped, as whole numbers :math:`q_l` with :math:`\sum_l \|q_l\|^2 \le 2^{2t}`
-(:mod:`~sfumato.bounded._exact`: s = 16, t = 22). Both inequalities are checked on the whole numbers, exactly. If an
-inequality fails (a number overflows), :math:`p_l` or all :math:`q_l` become zero. An example thus adds the whole numbers
+**Proof of the sum.** In layer l, :math:`\tilde a_l` is kept as integers :math:`p_l`, :math:`\|p_l\| \le 2^s`, and
+:math:`g_l`, clipped, as integers :math:`q_l` with :math:`\sum_l \|q_l\|^2 \le 2^{2t}`
+(:mod:`~sfumato.bounded._exact`: s = 16, t = 22). Both inequalities are checked on the integers, exactly. If an
+inequality fails (a number overflows), :math:`p_l` or all :math:`q_l` become zero. An example thus adds the integers
 :math:`q_l p_l^\top`, in units of :math:`C / 2^{s + t}`, of joint norm
 :math:`\left(\sum_l \|q_l\|^2 \|p_l\|^2\right)^{1/2} \le 2^{s + t}`: at most C, whatever floating point did before.
 Sums over chunks of 2^15 examples are exact in float64 in any order, and chunks are added as int64, as are the sums of blocks
@@ -20,7 +20,7 @@ into which a sample is cut: at most ``MOST_ROWS`` examples in all, so no partial
 differ in one example have sums that differ by *exactly* what this example adds. An empty record adds zero, so it makes no
 difference whether it is drawn.
 
-**Grid.** The sum is rounded to multiples of :math:`C / 2^{24}`, in whole numbers. Rounding changes the difference of two
+**Grid.** The sum is rounded to multiples of :math:`C / 2^{24}`, in integers. Rounding changes the difference of two
 sums by less than one step a coordinate, so the rounded sums differ by at most :math:`C (1 + \eta)`,
 :math:`\eta = 2^{-24} \sqrt P` for P parameters. Noise has standard deviation z C (1 + eta).
 
@@ -59,7 +59,7 @@ from sfumato.privacy.units import NodeLevel, RecordLevel, Unit
 
 _GRID_BITS = 24
 SUM_BITS = ROW_BITS + GRADIENT_BITS
-"""A clipped sum is whole numbers of steps of C / 2^SUM_BITS."""
+"""A clipped sum holds integers, in steps of C / 2^SUM_BITS."""
 Batch = Callable[[NDArray[np.int64]], Sequence[Tensor | WholeRows]]
 
 
@@ -127,7 +127,7 @@ def clipped_gradient_sum(
 ) -> NDArray[np.int64]:
     """Sum the gradients of the losses of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
-    **Formal guarantee.** The result is exact: whole numbers of steps of ``l2_clip_norm`` / 2^38, of which an example adds a
+    **Formal guarantee.** The result is exact: integers, in steps of ``l2_clip_norm`` / 2^38, of which an example adds a
     vector of norm at most 2^38, whatever its loss and however many targets it has. An example whose targets are missing (an
     empty record) has zero loss and adds zero, and so does an example whose gradient overflows.
 

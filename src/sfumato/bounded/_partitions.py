@@ -4,12 +4,12 @@ r"""Cells of records: the cell of a record is a function of this record and publ
 data sets of :class:`~sfumato.privacy.units.SubclassLevel` differ in the records of one cell, and no record moves another from
 cell to cell.
 
-**Proof.** Inputs and centroids are rounded to whole numbers of :math:`2^{-12}`, at most :math:`2^{15}` in magnitude (what is
-beyond 8 is cut, and what is not a number is 0); directions to whole numbers of at most :math:`2^{12}`. A product of a row and a
-column is a sum of at most :math:`2^{21}` whole numbers of at most :math:`2^{30}` each: exact in float64 in any order, so the
+**Proof.** Inputs and centroids are rounded to integers in units of :math:`2^{-12}`, at most :math:`2^{15}` in magnitude (what is
+beyond 8 is cut, and what is not a number is 0); directions to integers of at most :math:`2^{12}`. A product of a row and a
+column is a sum of at most :math:`2^{21}` integers of at most :math:`2^{30}` each: exact in float64 in any order, so the
 other rows of a batch change nothing. Means and norms along single rows
 are floats, which NumPy is assumed to compute to the same bits wherever a row stands. The nearest centroid has the smallest
-:math:`\|c\|^2 - 2 x \cdot c`, a whole number below :math:`2^{53}`. The lowest number wins a tie.
+:math:`\|c\|^2 - 2 x \cdot c`, an integer below :math:`2^{53}`. The lowest number wins a tie.
 """
 
 from __future__ import annotations

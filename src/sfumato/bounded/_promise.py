@@ -140,7 +140,7 @@ def copies_to(
     owners = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     used = receives[indices] & ~receives[owners]
     owners, targets = owners[used], indices[used]
-    shares = _LOAD // bounds  # whole numbers: loads are exact
+    shares = _LOAD // bounds  # integers: loads are exact
     loads = np.zeros(len(bounds), np.int64)
     np.add.at(loads, owners, shares[targets])
     weight = load_weight(loads / _LOAD) * (1 - rounding_slack(bounds))

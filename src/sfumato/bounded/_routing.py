@@ -172,7 +172,7 @@ def routed_arc_change(unit: Unit) -> float | None:
       move by a message of norm at most :math:`1 / \sqrt D`: :math:`\sqrt{2 / D}`.
 
     With weights row t gets :math:`f_w(q)` for q, with w the weight of its arc: every coordinate of :math:`w q`, rounded toward
-    zero. For whole numbers :math:`0 \le b \le a` with images A and B, :math:`A - B \le \lceil w (a - b) \rceil \le a - b` and
+    zero. For integers :math:`0 \le b \le a` with images A and B, :math:`A - B \le \lceil w (a - b) \rceil \le a - b` and
     :math:`A + B \le a + b`, so :math:`(A - B)^2 \le A^2 - B^2 \le a^2 - b^2`: no bound grows. An arc that only changes its weight
     moves row v by at most :math:`\|q_d\| \le 1`.
 

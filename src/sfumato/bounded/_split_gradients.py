@@ -1,4 +1,4 @@
-r"""DP-SGD over the groups of a split graph: one gradient a group, clipped over all parameters jointly, summed in whole numbers.
+r"""DP-SGD over the groups of a split graph: one gradient a group, clipped over all parameters jointly, summed in integers.
 
 **Formal guarantee** of :func:`split_steps`: a :class:`~sfumato.privacy.events.PoissonGaussianEvent` over groups, under
 ``NodeLevel`` with incident or owned arcs. Each group enters a step with probability q by a secret coin of its own, whatever it
@@ -8,8 +8,8 @@ holds. The divisor is the public q K.
 steps released (:mod:`~sfumato.bounded._split_kernel`). It is scaled to norm at most :math:`2^{24} - 1`, in steps of
 :math:`C / 2^{24}`, and each coordinate is rounded *toward zero*, which makes no norm longer. Then the squares of these whole
 numbers are added over all parameters jointly. The group counts if they sum to at most :math:`2^{48}`, and gives zero otherwise
-(a number overflowed). This check is exact: squares are whole numbers, none is negative, so a floating-point sum of
-them that ends at or below :math:`2^{48}` was exact all along. So a group adds whole numbers of norm at most C, whatever
+(a number overflowed). This check is exact: squares are integers, none is negative, so a floating-point sum of
+them that ends at or below :math:`2^{48}` was exact all along. So a group adds integers of norm at most C, whatever
 floating point did before. Sums over groups are int64, hence exact in any order. No sum is rounded again, so
 the margin eta of other DP-SGD here is 0.
 
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sfumato._validate import AT_LEAST_1, check_fields, check_real, fail, real
+from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._gradients import PrivateSGD, noisy_steps
 from sfumato.bounded._split_kernel import Floats, group_sums
 from sfumato.nn._training import Adam
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
     from sfumato.bounded._splits import Split
     from sfumato.noise.keys import Key
 
-LEAST_CLIP, MOST_CLIP = 1e-9, 1e9
-"""Between these, no square of a number that counts leaves the range of float64."""
-MOST_GROUPS = 2**29
-"""The sum of as many groups, at most 2^24 each, is at most 2^53 in every coordinate."""
 Optimizer = Callable[[list[nn.Parameter], float], Adam]
 
 
@@ -87,7 +84,7 @@ class SplitNetwork:
     ) -> NDArray[np.int64]:
         """Sum the gradients of some groups, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
-        **Formal guarantee.** The result is exact: whole numbers of steps of ``l2_clip_norm`` / 2^24, of which a group adds a
+        **Formal guarantee.** The result is exact: integers, in steps of ``l2_clip_norm`` / 2^24, of which a group adds a
         vector of norm at most 2^24, a function of what the group holds. A group without a labeled training node adds zero,
         and so does one whose gradient overflows.
         """

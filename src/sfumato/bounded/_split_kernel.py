@@ -24,7 +24,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 STEPS = 2**24
-"""A clipped gradient is whole numbers of steps of C / STEPS."""
+"""A clipped gradient holds integers, in steps of C / STEPS."""
 _TERMS = np.array([1 / math.factorial(power) for power in range(13, -1, -1)])
 _LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
 _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
@@ -35,10 +35,10 @@ Floats = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def steady_exp(x: float) -> float:
+def rounded_exp(x: float) -> float:
     """Compute e^x of x <= 0 by correctly rounded operations.
 
-    >>> round(steady_exp(-1.0), 12) == round(math.exp(-1), 12)
+    >>> round(rounded_exp(-1.0), 12) == round(math.exp(-1), 12)
     True
     """
     x = max(x, -700.0) if x == x else x
@@ -127,7 +127,7 @@ def _add_gradient(
         for c in range(classes):
             peak = missed[c] if missed[c] > peak else peak
         for c in range(classes):
-            missed[c] = steady_exp(missed[c] - peak)
+            missed[c] = rounded_exp(missed[c] - peak)
             total += missed[c]
         for c in range(classes):
             missed[c] = share * (missed[c] / total - (1.0 if c == targets[i] else 0.0))
@@ -165,7 +165,7 @@ def _add_gradient(
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _add_whole(part: Floats, factor: float, sign: float, sums: Floats, squares: Floats) -> None:
-    """Add a part as whole numbers, rounded toward zero, to ``sums``, and their squares to ``squares``."""
+    """Add a part as integers, rounded toward zero, to ``sums``, and their squares to ``squares``."""
     for c in range(len(part)):
         whole = np.trunc(part[c] * factor)
         squares[c] += whole * whole
@@ -176,7 +176,7 @@ def _add_whole(part: Floats, factor: float, sign: float, sums: Floats, squares: 
 def _add_clipped(
     by_column: Floats, rest: Floats, touched: NDArray[np.int64], clip: float, sums: Floats, squares: Floats
 ) -> None:
-    """Add a group's gradient, clipped, as whole numbers of clip / STEPS: its touched columns, and all other parameters."""
+    """Add a group's gradient, clipped, as integers in steps of clip / STEPS: its touched columns, and all other parameters."""
     at, width = by_column.size, by_column.shape[1]
     squares[:] = 0.0
     for c in range(len(rest)):
@@ -212,7 +212,7 @@ def group_sums(
     word: np.uint64,
     clip: float,
 ) -> Floats:
-    """Sum the gradients of groups, each clipped over all parameters jointly: whole numbers of steps of clip / STEPS.
+    """Sum the gradients of groups, each clipped over all parameters jointly: integers, in steps of clip / STEPS.
 
     At most 2^29 groups keep every partial sum at most 2^53, which float64 holds exactly. With a clip of 0 the result is the
     plain sum, in which nothing is protected.

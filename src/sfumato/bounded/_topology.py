@@ -5,10 +5,6 @@ it is one undirected edge (both of its arcs are one bit, and come out together).
 differ in one of the M bits. Nothing here makes an n x n array: the pairs without an edge that come out are drawn as rare
 successes among many trials (:mod:`~sfumato.noise.geometric`), with the exact law of a coin for every pair.
 
-* :func:`randomized_pairs`: randomized response, or its asymmetric form, which then keeps a public share of what came out.
-* :func:`noisy_edge_count`: the number of edges with discrete Laplace noise. One bit changes it by 1.
-* :func:`largest_pairs`: bits with discrete Laplace noise, of which the largest come out. One bit changes one of them by 1.
-
 Sources: Warner (1965), randomized response; Wu, Long, Zhang and Li (2022), LinkTeller, algorithms 2 and 3 (EdgeRand, LapGraph);
 Imola, Murakami and Chaudhuri (2022), section 4.1 (asymmetric randomized response).
 """

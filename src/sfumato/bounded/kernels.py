@@ -58,7 +58,7 @@ def sum_rows(
 def quantize(rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None:
     """Write ``rows`` to ``out`` in steps of 1 / 32767, rounded toward zero, and their squared norms to ``squares``.
 
-    A row whose steps have a squared norm above 32767^2, in whole numbers, is shrunk. A row that is not finite has a squared
+    A row whose steps have a squared norm above 32767^2, in integers, is shrunk. A row that is not finite has a squared
     norm that is not, and its place in ``out`` is left as it was.
 
     >>> import numpy as np

@@ -34,10 +34,11 @@ from numpy.typing import NDArray
 
 from sfumato._validate import AT_LEAST_1, SHARE, check_fields, flag, integer, one_of, optional, real
 from sfumato.bounded._appr_release import STEPS
+from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._gradients import PrivateSGD
 from sfumato.bounded._occurrences import check_occurrences, root_examples
 from sfumato.bounded._pagerank import Walk
-from sfumato.bounded._split_gradients import LEAST_CLIP, MOST_CLIP, SplitNetwork, split_steps
+from sfumato.bounded._split_gradients import SplitNetwork, split_steps
 from sfumato.bounded._splits import unit_rows
 from sfumato.central._appr import NOISY, Rows, loss_weights, random_rows, worth_releasing
 from sfumato.central._two_layers import (

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import AT_LEAST_1, check_fields, flag, integer, one_of, real
+from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP, MOST_ROWS
 from sfumato.bounded._gradients import PrivateSGD
-from sfumato.bounded._split_gradients import LEAST_CLIP, MOST_CLIP, MOST_GROUPS, SplitNetwork, split_steps
+from sfumato.bounded._split_gradients import SplitNetwork, split_steps
 from sfumato.bounded._splits import check_groups, split_graph
 from sfumato.central._two_layers import first_weights, layers, num_weights, own_scores, train_plainly, weight_arrays
 from sfumato.errors import InputError
@@ -105,7 +106,7 @@ class GraphSplit(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, num_groups=integer(1, MOST_GROUPS), batch_size=AT_LEAST_1, steps=AT_LEAST_1)
+        check_fields(self, num_groups=integer(1, MOST_ROWS), batch_size=AT_LEAST_1, steps=AT_LEAST_1)
         check_fields(self, learning_rate=real(0, 100, above=True), optimizer=one_of(*tuple(_OPTIMIZERS)))
         check_fields(self, width=AT_LEAST_1, dropout=real(0, 1, below=True), second_hop=flag())
         check_fields(self, l2_clip_norm=real(LEAST_CLIP, MOST_CLIP), group_seed=integer(0))

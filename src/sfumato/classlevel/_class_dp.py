@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from sfumato._validate import AT_LEAST_1, check_fields, fail, flag, integer, real
-from sfumato.bounded._classes import LEAST_CLIP, MOST_CLIP, check_cells, class_steps, members
+from sfumato.bounded._classes import check_cells, class_steps, members
+from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._gradients import PrivateSGD
 from sfumato.classlevel._cells import cells_key, cells_of, check_partition
 from sfumato.classlevel._images import CONTROLS, ImageMethod

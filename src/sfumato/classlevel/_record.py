@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from sfumato._validate import AT_LEAST_1, check_fields, real
-from sfumato.bounded._classes import LEAST_CLIP, MOST_CLIP, class_steps
+from sfumato.bounded._classes import class_steps
+from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._example_gradients import clipped_example_sum
 from sfumato.bounded._gradients import (
     PrivateSGD,

@@ -8,6 +8,7 @@ H / 2^64 and (1 - k H / 2^64) / (N - k), and their log-ratio is at most epsilon.
 from __future__ import annotations
 
 import math
+import sys
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
@@ -70,11 +71,13 @@ def realized(hit: int, favored: int, others: int, parts: int = 1) -> float:
 
 
 def round_up(number: Decimal | Fraction) -> float:
-    """Return the least float that is not below ``number``.
+    """Return the least float that is not below ``number``, or infinity.
 
     >>> round_up(Fraction(1, 10)) >= Fraction(1, 10)
     True
     """
+    if number > Fraction(sys.float_info.max):
+        return math.inf
     value = float(number)
     return value if Fraction(value) >= Fraction(number) else math.nextafter(value, math.inf)
 

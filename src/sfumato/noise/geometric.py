@@ -2,7 +2,7 @@ r"""Exact geometric draws by the million, and what is made of them: rare events 
 
 A draw G with :math:`P(G \ge g) = e^{-\lambda g}` is :math:`\lfloor -\ln U / \lambda \rfloor` for U uniform on (0, 1). U is a
 string of bits that is read as far as it is needed: 64 bits and floating point tell G unless :math:`-\ln U / \lambda` is too
-close to a whole number; then more bits and decimal arithmetic with an error bound decide. So the law is exact for every rate
+close to an integer; then more bits and decimal arithmetic with an error bound decide. So the law is exact for every rate
 that can be computed to any precision, and the guarantee of what uses it is pure; computational, as all keyed noise.
 
 Source: inversion with lazily read bits, Devroye (1986), Non-Uniform Random Variate Generation, chapters II.2 and X.2.
@@ -71,7 +71,7 @@ class Rate:
 
 
 def geometric(rate: Rate, words: Words, extend: Extend) -> NDArray[np.int64]:
-    r"""Draw exact whole numbers G with :math:`P(G \ge g) = e^{-\lambda g}`, one for each word; 2^62 stands for all from there on.
+    r"""Draw exact integers G with :math:`P(G \ge g) = e^{-\lambda g}`, one for each word; 2^62 stands for all from there on.
 
     Args:
         rate: the rate :math:`\lambda` of the law.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -58,14 +56,6 @@ class Bounded:
 
     def all_drawn(self) -> tuple[float, float]:
         return 0.0, self.epsilon
-
-
-def round_up(exact: Fraction) -> float:
-    """Return the smallest float that is not below a rational, or infinity."""
-    if exact > Fraction(sys.float_info.max):
-        return math.inf
-    value = float(exact)
-    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
 def randomized_response(epsilon: float, num_outcomes: float = 2) -> Bounded:

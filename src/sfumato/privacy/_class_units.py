@@ -55,12 +55,10 @@ class ClassLevel(Unit):
         check_choice(_RELATIONS, relation=self.relation)
 
     def describe(self) -> str:
-        """Say in plain words what is protected."""
         return "all records of any one class"
 
     @property
     def partition(self) -> str:
-        """How records fall into cells."""
         return "classes"
 
     def num_cells(self, num_classes: int) -> int:
@@ -69,7 +67,6 @@ class ClassLevel(Unit):
 
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
-        """Return the unit under both relations."""
         return {"class": (cls(), cls(relation="add-remove"))}
 
     def caveats(self, directed: bool) -> list[str]:
@@ -122,7 +119,6 @@ class SubclassLevel(Unit):
         check_choice(_RELATIONS, relation=self.relation)
 
     def describe(self) -> str:
-        """Say in plain words what is protected."""
         return f"all records of any one cell: {_CELLS[self.partition].format(self.cells)}"
 
     def num_cells(self, num_classes: int) -> int:
@@ -131,12 +127,10 @@ class SubclassLevel(Unit):
 
     @classmethod
     def parse(cls, word: str, parameter: str | None, declared: Declared) -> SubclassLevel:
-        """Return the unit of the declared partition."""
         return cls(declared.cells, declared.partition)
 
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
-        """Return the unit under both relations."""
         return {"subclass": (cls(50), cls(50, relation="add-remove"))}
 
     def caveats(self, directed: bool) -> list[str]:

@@ -46,12 +46,10 @@ class LocalLevel(Unit):
 
     @property
     def public(self) -> tuple[str, ...]:
-        """The parts of the data that may be read freely."""
         kept = {"features": self.features, "labels": self.labels}
         return tuple(name for name in (*EDGE_PUBLIC, "arcs") if not kept.get(name))
 
     def describe(self) -> str:
-        """Say in plain words what is protected."""
         kept = "features and label" if self.features and self.labels else "features" if self.features else "label"
         return f"one user's {kept}, from everyone, the server too"
 
@@ -80,7 +78,6 @@ class LinkLevel(Unit):
     split: ClassVar[tuple[float, ...] | None] = _SPLIT
 
     def describe(self) -> str:
-        """Say in plain words what is protected."""
         return (
             "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs "
             "twice the epsilon"

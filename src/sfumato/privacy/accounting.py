@@ -26,8 +26,9 @@ import numpy as np
 from scipy.special import erfcx, ndtr
 
 from sfumato._validate import check_choice, check_real
+from sfumato.noise.exact import round_up
 from sfumato.privacy import _pld
-from sfumato.privacy._bounded_losses import Bounded, round_up
+from sfumato.privacy._bounded_losses import Bounded
 from sfumato.privacy._pairs import Pair, Revealed
 from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent, ZCDPEvent, flatten
 from sfumato.privacy.selection import negative_binomial_renyi, poisson_renyi

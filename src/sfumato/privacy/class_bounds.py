@@ -85,37 +85,3 @@ def theorem_5_applies(
         and order <= noise_multiplier**2 * math.log(1 / (sampling_prob * noise_multiplier))
         and sampling_prob < math.sqrt(stated / (_CONDITIONS[relation] * math.sqrt(steps * -math.log(delta))))
     )
-
-
-def group_claim(epsilon: float, delta: float, size: int) -> tuple[float, float]:
-    r"""Return what a claim about one record implies for any group of m = ``size`` records: :math:`(m \epsilon, \delta_m)`.
-
-    **Formal guarantee.** :math:`\delta_m = \delta (1 + e^\epsilon + \dots + e^{(m - 1) \epsilon})`, at most
-    :math:`m e^{(m - 1) \epsilon} \delta`: data sets that differ in m records are joined by m steps, and each multiplies what came
-    before by :math:`e^\epsilon` and adds delta. The published :math:`(m \epsilon, m \delta)` does not hold. A delta of 1 or more
-    says nothing, and is returned as 1.
-
-    This holds for any mechanism. That of a known event is better accounted for itself: the mean of Gaussian releases moves m
-    times as far, and a group under DP-SGD is a :class:`~sfumato.privacy.events.RepeatedGaussianEvent` with m occurrences.
-
-    Args:
-        epsilon: the claim about one record, >= 0.
-        delta: the claim about one record, in [0, 1].
-        size: the number of records of a group.
-
-    Raises:
-        InputError: a value is out of range.
-
-    >>> group_claim(0.5, 1e-5, size=3)
-    (1.5, 5.367003...e-05)
-
-    Source: Vadhan (2017), lemma 2.2.
-    """
-    check_real(low=0, epsilon=epsilon)
-    check_real(low=0, high=1, delta=delta)
-    check_int(low=1, size=size)
-    grown = size * epsilon
-    if delta == 0 or grown > 700:
-        return grown, float(delta > 0)
-    factor = math.expm1(grown) / math.expm1(epsilon) if epsilon else size
-    return grown, min(1.0, delta * factor)

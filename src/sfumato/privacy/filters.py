@@ -4,15 +4,14 @@ Inside one plan every event is fixed before data, and :mod:`sfumato.privacy.acco
 distributions. *Across* plans that is not valid: convolution adds up losses of pairs (P_i, Q_i) that do not depend on
 outcomes, whereas here an analyst may look at an answer and then choose the pair that hurts most at the loss reached so
 far. Of two pairs whose trade-off functions cross, neither is the worst at every loss, and the expectation of the larger is
-larger than both. Three sums survive, because one curve dominates whatever is chosen:
+larger than both. Two sums survive, because one curve dominates whatever is chosen:
 
 * :class:`BasicFilter`: (epsilon, delta) add up. By induction on the number of releases: if the rest costs at most
   (e - epsilon_1, d - delta_1) after every answer y, P(S | y) <= min(1, e^(e - epsilon_1) Q(S | y)) + d - delta_1, and the first
   release turns the expectation of the min into at most e^epsilon_1 that under Q, plus delta_1.
 * :class:`GaussianFilter`: squares of mu add up (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2022).
-* :class:`RenyiFilter`: Renyi divergences add up at orders fixed in advance (Feldman and Zrnic 2021, theorem 3.1).
 
-Plans that run at the same time are covered: every filter of these three kinds stays valid when interactive mechanisms are
+Plans that run at the same time are covered: every filter of these two kinds stays valid when interactive mechanisms are
 interleaved (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023). Which filter guards a data set must be fixed before
 the first release: "whichever of two still has room" is no filter (a test shows 1.8 times its delta).
 
@@ -28,9 +27,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Generic, TypeVar
-
-import numpy as np
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import BudgetExceededError
@@ -38,11 +34,8 @@ from sfumato.noise.rectangles import SAMPLER_TAU
 from sfumato.privacy.events import Event, GaussianEvent, flatten
 
 _SAMPLER_SHARE = Fraction(1, 2**32)  # of a Gaussian filter's delta
-_MARGIN = 1e-10  # on log delta and, relative, on Renyi divergences; covers their rounding
-_OUT_OF_REACH = 1e300  # stands for an infinite divergence
-DEFAULT_ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+_MARGIN = 1e-10  # on log delta; covers its rounding
 Prices = dict[str, Fraction]
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -97,8 +90,8 @@ def gaussian_mu(events: Sequence[Event]) -> float | None:
     return mu
 
 
-class Filter(ABC, Generic[Item]):
-    """What the three filters share: totals fixed at construction, prices that add up, refusal before overspending.
+class Filter(ABC):
+    """What the filters share: totals fixed at construction, prices that add up, refusal before overspending.
 
     Args:
         totals: the limit of each sum that the filter keeps.
@@ -108,14 +101,14 @@ class Filter(ABC, Generic[Item]):
     True
     """
 
-    def __init__(self, totals: Prices, spent: Iterable[Item] = ()) -> None:
+    def __init__(self, totals: Prices, spent: Iterable[Charge] = ()) -> None:
         self._totals = totals
         self._spent = dict.fromkeys(totals, Fraction(0))
         for item in spent:
             self._add(self.price(item))
 
     @abstractmethod
-    def price(self, item: Item) -> Prices:
+    def price(self, item: Charge) -> Prices:
         """Return what an item adds to each sum, as exact fractions."""
 
     @property
@@ -123,11 +116,11 @@ class Filter(ABC, Generic[Item]):
         """What is left of each sum, rounded down; 0 where nothing is left."""
         return {name: max(0.0, _below(total - self._spent[name])) for name, total in self._totals.items()}
 
-    def would_exceed(self, item: Item) -> bool:
+    def would_exceed(self, item: Charge) -> bool:
         """Return whether :meth:`charge` would refuse the item."""
-        return self._refused(self._shortfalls(self.price(item)))
+        return bool(self._shortfalls(self.price(item)))
 
-    def charge(self, item: Item) -> None:
+    def charge(self, item: Charge) -> None:
         """Count an item before it is released, or raise and count nothing.
 
         Raises:
@@ -136,15 +129,12 @@ class Filter(ABC, Generic[Item]):
         """
         price = self.price(item)
         short = self._shortfalls(price)
-        if self._refused(short):
+        if short:
             raise BudgetExceededError(
                 f"Expected a charge within what is left, got {'; '.join(self._excess(price, name) for name in short)}. "
                 "Nothing was charged. Ask for less, or stop: the total was fixed before the first release."
             )
         self._add(price)
-
-    def _refused(self, short: Sequence[str]) -> bool:
-        return bool(short)
 
     def _shortfalls(self, price: Prices) -> list[str]:
         return [name for name, total in self._totals.items() if self._spent[name] + price[name] > total]
@@ -161,7 +151,7 @@ class Filter(ABC, Generic[Item]):
             self._spent[name] += amount
 
 
-class BasicFilter(Filter[Charge]):
+class BasicFilter(Filter):
     """A filter that adds up the epsilons and the deltas of all charges.
 
     **Formal guarantee.** However charges are chosen from earlier answers, all releases together are
@@ -195,7 +185,7 @@ class BasicFilter(Filter[Charge]):
         return {"epsilon": _exact(item.epsilon), "delta": _exact(item.delta)}
 
 
-class GaussianFilter(Filter[Charge]):
+class GaussianFilter(Filter):
     r"""A filter that adds up mu^2, for plans of Gaussian releases only.
 
     It allows as much as if all plans had been fixed in advance. The total is the largest :math:`\mu^2` with
@@ -237,72 +227,6 @@ class GaussianFilter(Filter[Charge]):
         if item.mu is None:
             raise fail("mu", None, "of a plan of Gaussian releases only", "Guard this data set with a BasicFilter.")
         return {"mu^2": _exact(item.mu) ** 2, "sampler delta": item.draws * self._draw}
-
-
-class RenyiFilter(Filter[Event]):
-    r"""A filter that adds up Renyi divergences at orders fixed in advance. It admits an event while any order has room.
-
-    With n orders, order a may reach :math:`\rho_a = \epsilon - \frac{\ln(n / \delta) - \ln a}{a - 1} - \ln(1 - 1 / a)`.
-
-    **Formal guarantee.** However events are chosen from earlier answers, all releases together are
-    (epsilon, delta)-DP. Proof: let L be the loss so far. For each order, exp((a - 1)(L - sum of divergences)) is a
-    supermartingale of mean at most 1. Every outcome keeps room at some order a to the end. There 1 - e^(epsilon - L) is at
-    most e^((a - 1)(L - epsilon)) (1 - 1/a)^(a - 1) / a, whose expectation is at most delta / n. So each order pays a share of
-    delta; give a single order where you know which one suits.
-
-    Args:
-        epsilon: total, > 0.
-        delta: total, in (0, 1).
-        orders: Renyi orders above 1, fixed before the first release.
-        spent: events made already; they count even where they exceed the totals.
-
-    Raises:
-        InputError: a value is outside its range; no order has any room.
-
-    >>> from sfumato.privacy.events import PoissonGaussianEvent
-    >>> epoch = PoissonGaussianEvent(sampling_prob=0.01, noise_multiplier=1.0, steps=100)
-    >>> budget = RenyiFilter(epsilon=2.0, delta=1e-5, orders=(8.0,))
-    >>> epochs = 0
-    >>> while not budget.would_exceed(epoch):
-    ...     budget.charge(epoch)
-    ...     epochs += 1
-    >>> epochs
-    8
-
-    Source: Feldman and Zrnic 2021, theorem 3.1; conversion of Canonne, Kamath and Steinke 2020, proposition 12.
-    """
-
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        orders: Sequence[float] = DEFAULT_ORDERS,
-        spent: Iterable[Event] = (),
-    ) -> None:
-        epsilon = check_real(low=0, open_low=True, epsilon=epsilon)
-        delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
-        checked = sorted({check_real(low=1, open_low=True, order=order) for order in orders})
-        room = {}
-        for a in checked:
-            tail = (math.log(len(checked) / delta) - math.log(a)) / (a - 1)
-            rho = epsilon - tail - math.log1p(-1 / a) - _MARGIN * (epsilon + abs(tail))
-            if rho > 0:
-                room[a] = rho
-        if not room:
-            raise fail("orders", tuple(orders), f"to leave room within epsilon {epsilon:g}", "Add a larger order.")
-        self._orders = np.array(list(room))
-        super().__init__({f"Renyi divergence at order {a:g}": _exact(rho) for a, rho in room.items()}, spent)
-
-    def price(self, item: Event) -> Prices:
-        """Return the Renyi divergence of the event at each order."""
-        from sfumato.privacy import accounting
-
-        divergences = accounting._renyi(accounting._gather([item]), self._orders)
-        values = np.fmin(divergences * (1 + _MARGIN), _OUT_OF_REACH)
-        return dict(zip(self._totals, map(_exact, values), strict=True))
-
-    def _refused(self, short: Sequence[str]) -> bool:
-        return len(short) == len(self._totals)
 
 
 def show(amount: Fraction, *, up: bool = True) -> str:

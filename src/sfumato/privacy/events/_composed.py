@@ -17,7 +17,7 @@ class ComposedEvent(Event):
     data; :mod:`sfumato.privacy.filters` is for parameters that are chosen on the way.
 
     Raises:
-        InputError: ``events`` holds something else than events, or ``count`` is not a whole number from 1 to 2^53.
+        InputError: ``events`` holds something else than events, or ``count`` is not an integer from 1 to 2^53.
 
     >>> from sfumato.privacy.events import GaussianEvent, PureEvent
     >>> len(list(flatten([ComposedEvent((GaussianEvent(2.0), PureEvent(0.1)), count=3)])))

@@ -23,7 +23,7 @@ class ExponentialEvent(Event):
     k largest in order.
 
     Raises:
-        InputError: ``epsilon`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
+        InputError: ``epsilon`` is not positive, or ``count`` is not an integer from 1 to 2^53.
 
     >>> ExponentialEvent(epsilon=0.5, count=10).count
     10

@@ -16,7 +16,7 @@ class GaussianEvent(Event):
     """``count`` Gaussian releases with the same noise multiplier (standard deviation / L2 sensitivity).
 
     Raises:
-        InputError: ``noise_multiplier`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
+        InputError: ``noise_multiplier`` is not positive, or ``count`` is not an integer from 1 to 2^53.
 
     >>> GaussianEvent(noise_multiplier=2.0, count=3).count
     3

@@ -22,7 +22,7 @@ class LaplaceEvent(Event):
     because likelihood ratios of a log-concave location family are monotone.
 
     Raises:
-        InputError: ``noise_multiplier`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
+        InputError: ``noise_multiplier`` is not positive, or ``count`` is not an integer from 1 to 2^53.
 
     >>> LaplaceEvent(noise_multiplier=2.0).count
     1
@@ -36,7 +36,8 @@ class LaplaceEvent(Event):
 
     def pair(self) -> Bounded:
         """Laplace laws of scale z a distance 1 apart: P(L <= l) = e^((l - 1/z) / 2) / 2 for -1/z <= l < 1/z."""
-        from sfumato.privacy._bounded_losses import Bounded, round_up
+        from sfumato.noise.exact import round_up
+        from sfumato.privacy._bounded_losses import Bounded
 
         top = round_up(self.pure())
         return Bounded(top, ((top, 0.5), (-top, math.exp(-top) / 2)), 0.5)

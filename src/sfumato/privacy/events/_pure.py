@@ -17,7 +17,7 @@ class PureEvent(Event):
     """``count`` mechanisms, each ``epsilon`` pure DP and otherwise unknown.
 
     Raises:
-        InputError: ``epsilon`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
+        InputError: ``epsilon`` is not positive, or ``count`` is not an integer from 1 to 2^53.
 
     >>> PureEvent(epsilon=0.1).epsilon
     0.1

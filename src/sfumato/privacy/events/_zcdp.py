@@ -16,7 +16,7 @@ class ZCDPEvent(Event):
     (Canonne, Kamath and Steinke 2020, theorem 4). It has no closed form in (epsilon, delta).
 
     Raises:
-        InputError: ``rho`` is not positive, or ``count`` is not a whole number from 1 to 2^53.
+        InputError: ``rho`` is not positive, or ``count`` is not an integer from 1 to 2^53.
 
     >>> ZCDPEvent(rho=0.5).rho
     0.5
