@@ -103,7 +103,7 @@ FORGED = {
     ),
     "a report left out": (no_release(0), "releases: expected ['feature-reports', 'label-reports']"),
     "fewer users": (release(1, shape=[60]), "releases[1].shape: expected 120 users, got [60]"),
-    "a width left open": (release(0, shape=[120, None]), "releases[0].shape: expected whole numbers, got [120, None]"),
+    "a width left open": (release(0, shape=[120, None]), "releases[0].shape: expected integers, got [120, None]"),
     "half a report": (
         both(release(0, shape=[120, 1]), setting(mechanism="piecewise")),
         "releases[0].shape: expected the width of piecewise reports about 4 features, got 1",
@@ -152,7 +152,7 @@ FORGED = {
         no_release(0), "releases: expected ['degree-reports', 'link-reports']",
     ),
     "fewer users": (release(0, shape=[60]), "releases[0].shape: expected [121], for 121 users, got [60]"),
-    "bits left open": (release(1, shape=[121, None]), "releases[1].shape: expected whole numbers, got [121, None]"),
+    "bits left open": (release(1, shape=[121, None]), "releases[1].shape: expected integers, got [121, None]"),
     "fewer bits": (release(1, shape=[121, 15]), "releases[1].shape: expected [121, 16], for 121 users, got [121, 15]"),
     "noise draws": (release(0, affected_coordinates=4), "releases[0].affected_coordinates: expected 0, got 4"),
     "another share": (part("settings", degree_share=0.5), "releases[0].event.epsilon: expected about 2"),

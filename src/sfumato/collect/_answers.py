@@ -226,7 +226,6 @@ CALLS: tuple[tuple[str, str, dict[int, Any], tuple[int, ...], dict[str, Any] | N
 
 
 def counted(schema: Schema, status: dict[str, Any], counts: Counts) -> dict[str, Any]:
-    """Build what ``/counts`` answers."""
     times = 1 + counts.most_second
     return {
         "status": status,

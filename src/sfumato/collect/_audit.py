@@ -33,11 +33,7 @@ class Standing(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A user whom a store knows.
-
-    Args:
-        user: the public id.
-        enrolled_at: when the device enrolled, in seconds since 1970; None if none is enrolled.
+    """A user whom a store knows; ``enrolled_at`` is in seconds since 1970, None if no device is enrolled.
 
     >>> Listed("ada", 0, None, False, False).user
     'ada'
@@ -76,7 +72,6 @@ def standings(connection: Connection, users: Collection[str], *, audited: bool =
 
 
 def look_up(connection: Connection, user: str, *, audited: bool = True) -> Listed:
-    """Return what a store knows about one ``user``, as the ``connection`` sees it."""
     name, (standing,) = user.encode(), standings(connection, [user], audited=audited).values()
     enrolled_at = connection.scalar(sql.select(USERS.c.enrolled_at).where(USERS.c.user == name))
     reported = connection.scalar(sql.select(REPORTS.c.user).where(REPORTS.c.user == name)) is not None
@@ -84,7 +79,6 @@ def look_up(connection: Connection, user: str, *, audited: bool = True) -> Liste
 
 
 def write_line(connection: Connection, act: Act, by: str, user: str) -> None:
-    """Add a line, in the transaction of a ``connection``: what was taken back (``act``), ``by`` whom, and of which ``user``."""
     connection.execute(sql.insert(AUDIT).values(at=time.time(), act=act, by=by, user=user.encode()))
 
 

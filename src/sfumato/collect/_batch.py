@@ -39,13 +39,7 @@ class LongBatchError(WireError):
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch as it was sent; neither codes, nor signature, nor messages are checked yet.
-
-    Args:
-        sender: the user id of the device that sent it.
-        reports: message and authentication code of each report, in their order.
-        signed: the bytes that the sender signed.
-    """
+    """A batch as it was sent: ``reports`` are messages with their codes. Codes, signature and messages are not checked yet."""
 
     sender: str
     reports: tuple[tuple[bytes, bytes], ...]
@@ -60,7 +54,6 @@ def most_reports(schema: Schema) -> int:
 
 
 def encode_batch(schema: Schema, sender: str, keys: DeviceKeys, reports: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Write a batch as its only form."""
     identity = check_user(sender).encode()
     framed = b"".join(len(message).to_bytes(4, "big") + message + code for message, code in reports)
     if not framed:

@@ -23,10 +23,6 @@ class Bodies:
 
     A body of up to ``small`` bytes is always taken: connections are limited, and so is what these bodies hold together. Only a
     larger one counts, as a whole. So whoever holds large bodies, or parts of them, keeps no small one out.
-
-    Args:
-        share: how much of that those of one address hold.
-        small: the size of the largest body that does not count.
     """
 
     def __init__(self, most: int = 1 << 26, share: float = 1 / 4, small: int = 1 << 16) -> None:
@@ -35,11 +31,7 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, request: Request, most: int) -> AsyncIterator[bytes]:
-        """Read the body of a request, which counts as held until the end of the block.
-
-        Args:
-            most: the largest size that is taken, in bytes.
-        """
+        """Read the body of a request, which counts as held until the end of the block."""
         site, parts, counted = caller(request.client), bytearray(), 0
         try:
             async for part in request.stream():

@@ -17,10 +17,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a table that lacks a needed key or has an unknown one.
-
-    ``where`` names the table in the message, ``values`` is the table, and ``known`` are keys beside the ``needed`` ones.
-    """
+    """Refuse a table that lacks a needed key or has an unknown one."""
     allowed = sorted({*needed, *known})
     for key in values:
         if key not in allowed:
@@ -32,10 +29,7 @@ def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], kno
 
 
 def check_text(where: str, text: object, most: int, *, name: bool = False) -> None:
-    """Refuse what is no text of 1 to ``most`` printable characters; with ``name``, of letters, digits, ".", "_" and "-".
-
-    ``where`` names the ``text`` in the message.
-    """
+    """Refuse what is no text of 1 to ``most`` printable characters; with ``name``, of letters, digits, ".", "_" and "-"."""
     if not isinstance(text, str) or not 1 <= len(text) <= most or not text.isprintable():
         raise SchemaError(f"Expected {where} to be a text of 1 to {most} printable characters.")
     if name and not _NAME.fullmatch(text):

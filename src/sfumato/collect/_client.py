@@ -396,5 +396,4 @@ class Device:
 
 
 def enrolment(user: str, keys: DeviceKeys, code: str) -> dict[str, str]:
-    """Return what a device sends to enrol: the id of its ``user``, its public ``keys``, and the ``code`` of this user."""
     return {"user": user, "sign_key": keys.sign_key.hex(), "agree_key": keys.agree_key.hex(), "code": code}

@@ -27,11 +27,7 @@ _HEAD = len(MAGIC) + 1 + 4
 
 
 def pieces(schema: Schema, count: int, messages: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of the file, part by part.
-
-    Args:
-        messages: the canonical messages, ascending by the bytes of the user id, one a user.
-    """
+    """Yield the bytes of the file, part by part; ``messages`` are canonical, ascending by the user id, one a user."""
     yield MAGIC + bytes([VERSION]) + count.to_bytes(4, "big")
     for piece in chain([schema.text.encode()], messages):
         yield len(piece).to_bytes(4, "big") + piece
@@ -39,18 +35,13 @@ def pieces(schema: Schema, count: int, messages: Iterable[bytes]) -> Iterator[by
 
 @dataclass(frozen=True)
 class Stream:
-    """The reports of a collection one after the other, so that memory does not grow with their number. They pass once.
-
-    Args:
-        messages: the messages, ascending by the bytes of the user id, one a user.
-    """
+    """The reports of a collection one after the other, so that memory does not grow with their number. They pass once."""
 
     schema: Schema
     messages: Iterable[bytes]
 
     @property
     def reports(self) -> Iterator[Message]:
-        """Yield the decoded messages."""
         for _, report in self._checked():
             yield report
 
@@ -100,18 +91,13 @@ class Stream:
 
 @dataclass(frozen=True)
 class Closed:
-    """A closed collection in memory: nothing is added to it or taken from it any more.
-
-    Args:
-        messages: the canonical messages, ascending by the bytes of the user id, one a user.
-    """
+    """A closed collection in memory: nothing is added to it or taken from it any more."""
 
     schema: Schema
     messages: tuple[bytes, ...]
 
     @cached_property
     def reports(self) -> tuple[Message, ...]:
-        """The decoded messages, in their order."""
         return tuple(Stream(self.schema, self.messages).reports)
 
     @cached_property
@@ -137,7 +123,6 @@ class Closed:
         return closed
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes of the file, part by part."""
         return pieces(self.schema, len(self.messages), self.messages)
 
 

@@ -35,10 +35,7 @@ BYTES, JSON = "application/octet-stream", "application/json"
 class RefusedError(CollectionError):
     """The answer of a server is final: the same request would get the same one again.
 
-    Args:
-        message: what the server refuses, and what it says.
-        status: the HTTP status; None if there is no server that can be trusted.
-        said: what the server says alone.
+    ``status`` is None if there is no server that can be trusted; ``said`` is what the server says alone.
     """
 
     def __init__(self, message: str, status: int | None = None, said: str = "") -> None:
@@ -208,7 +205,6 @@ class Connection:
 
 
 def _trusted(ca: Path) -> ssl.SSLContext:
-    """A context that trusts the authority in this file alone."""
     try:
         return ssl.create_default_context(cafile=str(ca))
     except ssl.SSLError:

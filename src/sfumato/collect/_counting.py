@@ -16,15 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Alert:
-    """What a user was refused: "report" for another report than the stored one, "key" for another key.
-
-    Args:
-        kind: "report" or "key".
-        user: the public id of the user.
-        count: how often this happened.
-        first_at: when first, in seconds since 1970.
-        last_at: when last, in seconds since 1970.
-    """
+    """What a user was refused: "report" for another report than the stored one, "key" for another key; times are since 1970."""
 
     kind: str
     user: str
@@ -37,12 +29,8 @@ class Alert:
 class Counts:
     """How much a store holds.
 
-    Args:
-        hours: for each hour with reports its start, in seconds since 1970, and the number of its reports, ascending.
-        last_minute: the number of reports of the last 60 seconds.
-        second_reports: the number of users who sent another report than the stored one.
-        most_second: the most other reports that one user sent.
-        alerts: the latest alerts, the last one first.
+    ``hours`` are starts in seconds since 1970 with the numbers of reports, ascending. So many users as ``second_reports`` sent
+    another report than the stored one, one of them ``most_second`` others. Of ``alerts`` the last one is first.
     """
 
     users: int
@@ -55,7 +43,6 @@ class Counts:
 
 
 def counted(connection: Connection) -> Counts:
-    """Count users, reports and alerts of the store that a ``connection`` reads."""
     hour = sql.cast(sql.func.floor(REPORTS.c.received_at / 3600), sql.Integer)
     second = ALERTS.c.kind == "report"
     recent = REPORTS.c.received_at > time.time() - 60

@@ -158,7 +158,6 @@ class Database:
         self._lines.cut()
 
     def dispose(self) -> None:
-        """Close the connections of this process to the database."""
         self._engine.dispose()
 
     @cached_property
@@ -206,7 +205,6 @@ class Database:
 def rows_of(
     connection: Connection, users: Collection[str], table: sql.Table, *columns: str
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the user id and the given columns of those users who are in a table."""
     ids = [user.encode() for user in users]
     wanted = sql.select(table.c.user, *(table.c[name] for name in columns))
     for start in range(0, len(ids), _AT_ONCE):
@@ -243,7 +241,6 @@ def in_order(connection: Connection, block: int) -> Iterator[bytes]:
 
 
 def count(connection: Connection, table: sql.Table, *which: sql.ColumnElement[bool]) -> int:
-    """Count the rows of a ``table``, of the ``connection``, for which all conditions of ``which`` hold."""
     return connection.scalar(sql.select(sql.func.count()).select_from(table).where(*which)) or 0
 
 

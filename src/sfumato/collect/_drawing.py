@@ -31,12 +31,8 @@ if TYPE_CHECKING:
 class Values:
     """The true values of some users. They stay where they are: nothing prints, logs or stores them.
 
-    Args:
-        users: the public ids of the users.
-        features: float64 [n, d] in the units of the schema; None if none is asked for.
-        labels: the number of each user's class, -1 for a class that the schema does not name, None for a user without a label.
-        links: the places on the roster that each user has a link to.
-        places: the place of each user on the roster.
+    ``features`` [n, d] are in the units of the schema. ``labels`` are -1 for a class that the schema does not name, None for a
+    user without one. ``links`` and ``places`` are places on the roster: of those linked to, and of the users themselves.
     """
 
     users: tuple[str, ...]
@@ -106,7 +102,6 @@ def oddities(schema: Schema, given: Mapping[str, Any], roster: Mapping[str, int]
 
 
 def _shown(value: object) -> str:
-    """A value as one short line."""
     try:
         return repr(value)[:40]
     except (ValueError, RecursionError):
@@ -120,10 +115,7 @@ def outside(features: Features, rows: NDArray[np.float64]) -> int:
 
 
 def check_names(where: str, given: Iterable[str], asked: Iterable[str]) -> None:
-    """Refuse names that are not asked for, and missing ones.
-
-    ``where`` says in the message what the names ``given`` are, and ``asked`` are those of the schema.
-    """
+    """Refuse names that are not asked for, and missing ones."""
     unknown, missing = sorted(set(given) - set(asked)), sorted(set(asked) - set(given))
     if unknown or missing:
         faults = [*(f"{one!r} is missing" for one in missing[:1]), *(f"{one!r} is unknown" for one in unknown[:1])]
@@ -145,16 +137,11 @@ def number(value: object) -> float:
 
 
 def class_numbers(label: Label) -> dict[str, int]:
-    """Return the place of each class by its name."""
     return {name: place for place, name in enumerate(label.classes)}
 
 
 def draw(schema: Schema, values: Values, source: SecretWords) -> list[bytes]:
-    """Randomize the ``values`` of n users, and return the message of each.
-
-    ``schema`` says what is asked, and ``source`` tosses the secret coins. A user without a label answers the other parts: that
-    there is none is public.
-    """
+    """Randomize values; return the message of each user. Who has no label answers the rest: that there is none is public."""
     answers: list[Answers] = [{} for _ in values.users]
     ids = np.array([public_id(schema, user) for user in values.users])
     if schema.features:

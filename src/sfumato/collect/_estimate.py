@@ -46,12 +46,8 @@ _BLOCK, _USERS = 1 << 22, 1 << 14
 class Answer:
     """An answer is one number about the users who reported, with its 95 % interval.
 
-    Args:
-        name: of the class or feature.
-        kind: "share" of users, "mean", "mean number of links" or "number of links".
-        estimate: without bias (numbers of links: see above), so it may lie outside what is possible.
-        low: lower end of the interval, within what is possible.
-        high: upper end of the interval, within what is possible.
+    ``low`` and ``high`` are ends of the interval, within what is possible; ``estimate`` has no bias (links: see above), so it
+    may lie outside.
 
     >>> Answer("crime", "share", 0.25, 0.2, 0.3, 0.0, 1.0).kind
     'share'
@@ -70,10 +66,6 @@ class Answer:
 class Answers:
     """Answers are what reports say so far.
 
-    Args:
-        schema: the SHA-256 of its schema.
-        answers: the answers about each part that has a report.
-
     >>> Answers("c", "00" * 32, {"label": 0}, {}).to_dict()["confidence"]
     0.95
     """
@@ -84,7 +76,6 @@ class Answers:
     answers: Mapping[str, tuple[Answer, ...]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answers as JSON-ready values."""
         found = {part: [asdict(one) for one in answers] for part, answers in self.answers.items()}
         known = {"collection": self.collection, "schema": self.schema, "counts": dict(self.counts)}
         return {**known, "confidence": 0.95, "answers": found}
@@ -125,7 +116,6 @@ class _Sums:
 
     @property
     def means(self) -> Floats:
-        """The mean of the estimates of all users."""
         self._sum_up()
         return np.asarray(self._total / self.count)
 
@@ -207,7 +197,6 @@ def _answers(
 
 
 def _of_links(asked: Links, rows: Any) -> Floats:
-    """The sum of noisy lengths, and that of the lengths that bits estimate."""
     keep, flip = map(float, asked.randomizer.bit_law)
     return np.array([float(rows[:, 0].sum()), float(((rows[:, 1:] - flip) / (keep - flip)).sum())])
 

@@ -17,11 +17,7 @@ _DEVICE, _CODES = "device.json", "codes.json"
 
 
 def write_device(folder: Path, about: Mapping[str, Any], keys: DeviceKeys, *, unless_there: bool = False) -> None:
-    """Store a new device.
-
-    Args:
-        keys: the secret keys.
-    """
+    """Store a new device."""
 
     def stays() -> bool:
         if unless_there and (folder / _DEVICE).exists():
@@ -79,7 +75,6 @@ def read_codes(folder: Path) -> dict[str, str]:
 
 
 def keep_code(folder: Path, schema: str, code: str) -> None:
-    """Keep the ``code`` with which the device of a ``folder`` enrolled for a ``schema``, which its SHA-256 names."""
     with locked(folder):
         codes = read_codes(folder)
         if codes.get(schema) != code:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._files import write_json
+from sfumato.collect._checks import roster_sha256
 from sfumato.errors import DataError, InputError
 from sfumato.graph._facts import by_ids
 from sfumato.graph._graph import Graph
@@ -31,11 +32,8 @@ _STORED = "evaluation/collection.json"
 class Tables:
     """Tables are the public files that are read beside a collection.
 
-    Args:
-        edges: the file of the edges; None if links are what users report.
-        nodes: the file of the nodes, with what is public about them; None if there is nothing.
-        label: its column of public labels, where users report none.
-        schema: a public schema (TOML) of that file.
+    ``edges`` are None if links are what users report, ``nodes`` if nothing is public about them. ``label`` is a column of
+    public labels, where users report none, and ``schema`` a public schema (TOML).
 
     >>> Tables("edges.csv").nodes is None
     True
@@ -47,7 +45,6 @@ class Tables:
     schema: str | None = None
 
     def check(self, asked: Schema, *, labeled: bool = True) -> Tables:
-        """Refuse tables that do not fit what users were ``asked``."""
         if asked.links and self.edges is not None:
             raise InputError("Expected no `edges` with this collection, whose users report their links. Drop it.")
         if not asked.links and self.edges is None:
@@ -70,7 +67,6 @@ class Tables:
 
     @classmethod
     def of_run(cls, run: Path) -> Tables:
-        """Return the tables that a ``run`` read."""
         try:
             return cls(**json.loads((run / _STORED).read_text()))
         except (OSError, ValueError, TypeError) as error:
@@ -116,15 +112,13 @@ def graph_of(closed: Closed, tables: Tables, *, labeled: bool = True) -> Graph:
 
 
 def ids_of(graph: Graph) -> list[str]:
-    """Return the ids of a graph's nodes as texts, in order."""
     ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
     return [str(one) for one in ids.tolist()]
 
 
 def _check_roster(asked: Schema, ids: Sequence[str]) -> None:
     assert asked.links is not None
-    digest = hashlib.sha256("".join(f"{one}\n" for one in ids).encode()).hexdigest()
-    if (len(ids), digest) != (asked.links.users, asked.links.roster):
+    if (len(ids), roster_sha256(ids)) != (asked.links.users, asked.links.roster):
         raise DataError(
             f"Expected the node table to list the {asked.links.users} users of the roster in its order, got others. Reports "
             "of links tell of users by their place there."

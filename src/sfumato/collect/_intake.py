@@ -39,9 +39,6 @@ class Intake:
 
     Who is enrolled is a secret. So where a signature or code is wrong, the answer is one and the same for a user who is not
     enrolled, and so is the work: keys of nobody are checked then, the store is read, and keys are checked once more.
-
-    Args:
-        server_key: the secret key whose public part stands in the schema.
     """
 
     def __init__(self, schema: Schema, store: Store, server_key: ServerKey) -> None:
@@ -57,10 +54,7 @@ class Intake:
         return wire.most_bytes(self._schema) + keys.SIGNATURE_BYTES
 
     def enrolments(self, asked: Sequence[Any]) -> list[Enrolment | RefusalError]:
-        """Check users, keys and codes of devices. This may read the store.
-
-        What is refused is 422 for what is malformed, 403 for a wrong code.
-        """
+        """Check users, keys and codes, which may read the store: 422 refuses what is malformed, 403 a wrong code."""
         read = [self._form(values) for values in asked]
         forms = [one for one in read if not isinstance(one, RefusalError)]
         others = [one.user for one, code in forms if not self._is_code(one, code)]
@@ -121,7 +115,6 @@ class Intake:
         return upload
 
     def user_of(self, body: bytes) -> str:
-        """Read which user an upload of one report claims to be from."""
         self._check_schema(body, wire.MAGIC)
         try:
             return wire.split(self._schema, body[: -keys.SIGNATURE_BYTES])[0]
@@ -160,12 +153,7 @@ class Intake:
 
     def remember(self, found: Mapping[str, Keys]) -> None:
         """Keep the keys of enrolled users at hand; the older half is forgotten where these are too many."""
-        self._known.keep(
-            {
-                user.encode(): own.sign_key + own.agree_key + own.generation.to_bytes(4, "big")
-                for user, own in found.items()
-            }
-        )
+        self._known.keep({user.encode(): _packed(own) for user, own in found.items()})
 
     def _again(self, upload: Upload) -> Upload | None:
         """The report under the keys at hand, if these are others than before and prove it, too."""
@@ -255,7 +243,6 @@ class Intake:
         return Keys(sign_key, agree_key, int.from_bytes(generation, "big"))
 
     def _derive(self, own: Keys, user: str) -> None:
-        """Keep the secret that is shared with a device at hand."""
         name = own.agree_key + user.encode()
         if self._derived.get(name) is None:
             self._derived.keep({name: self._server_key.mac_key(own.agree_key, user)})
@@ -289,12 +276,7 @@ class _Recent:
 
 @dataclass(frozen=True)
 class CheckedBatch:
-    """A batch whose reports were checked one by one.
-
-    Args:
-        uploads: place in the batch and report, for each one that is fine.
-        refused: place in the batch and reason, for each other one.
-    """
+    """A batch whose reports were checked one by one: those that are fine and those that are refused, by their places."""
 
     sender: str
     uploads: tuple[tuple[int, Upload], ...]

@@ -42,10 +42,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def read_entries(folder: Path) -> list[dict[str, Any]]:
-    """Read the whole lines of the ledger; none if there is no ledger.
-
-    A last line without its end was never synced, so nothing followed from it.
-    """
+    """Read the whole lines of the ledger. A last line without its end was never synced, so nothing followed from it."""
     return list(_chain(folder).entries)
 
 
@@ -64,12 +61,10 @@ def append_entry(folder: Path, entries: list[dict[str, Any]], body: dict[str, An
 
 
 def found_entry(entries: Sequence[Mapping[str, Any]], kind: str, schema: Schema) -> Mapping[str, Any] | None:
-    """Find the line of a ``kind``, such as "charge", for a ``schema`` among the ``entries``; None if there is none."""
     return next((one for one in entries if one["kind"] == kind and one["schema"] == schema.sha256), None)
 
 
 def drawn_message(entries: Sequence[Mapping[str, Any]], schema: Schema, remedy: str) -> bytes:
-    """Find the message of the report for a ``schema``, or refuse with a ``remedy``."""
     found = found_entry(entries, "report", schema)
     if found is None:
         raise fail("schema", schema.sha256[:16], "to have a report on this device", remedy)
@@ -77,7 +72,6 @@ def drawn_message(entries: Sequence[Mapping[str, Any]], schema: Schema, remedy: 
 
 
 def charge_line(schema: Schema) -> dict[str, Any]:
-    """Build the line that charges the cost of a ``schema``."""
     return {
         "kind": "charge",
         "schema": schema.sha256,

@@ -53,7 +53,6 @@ class DeviceKeys:
 
     @classmethod
     def new(cls) -> DeviceKeys:
-        """Draw new keys from the operating system."""
         return cls(Ed25519PrivateKey.generate().private_bytes_raw(), X25519PrivateKey.generate().private_bytes_raw())
 
     @cached_property
@@ -71,7 +70,6 @@ class DeviceKeys:
         return Ed25519PrivateKey.from_private_bytes(self.signing)
 
     def sign(self, message: bytes) -> bytes:
-        """Return the signature of one report, 64 bytes."""
         return self._signer.sign(_REPORT + message)
 
     def sign_withdrawal(self, message: bytes, code: str) -> bytes:
@@ -79,7 +77,6 @@ class DeviceKeys:
         return self._signer.sign(_withdrawn(message, code))
 
     def sign_batch(self, batch: bytes) -> bytes:
-        """Return the signature of a batch of reports by its sender, 64 bytes."""
         return self._signer.sign(_BATCH + batch)
 
     def mac_key(self, server_key: bytes, user: str) -> bytes:
@@ -100,12 +97,10 @@ class ServerKey:
 
     @classmethod
     def new(cls) -> ServerKey:
-        """Draw a new key from the operating system."""
         return cls(X25519PrivateKey.generate().private_bytes_raw())
 
     @classmethod
     def read(cls, path: Path) -> ServerKey:
-        """Read a key that :meth:`write` wrote."""
         text = read_secret(path).strip()
         try:
             secret = bytes.fromhex(text.decode("ascii"))
@@ -161,7 +156,6 @@ def verify(sign_key: bytes, message: bytes, signature: bytes, *, withdrawal: str
 
 
 def verify_batch(sign_key: bytes, batch: bytes, signature: bytes) -> bool:
-    """Tell whether ``signature`` is that of ``batch`` under the public key ``sign_key`` of its sender."""
     return _verified(sign_key, _BATCH + batch, signature)
 
 

@@ -24,10 +24,7 @@ FORMAT = max(_STEPS)
 
 
 def migrate(connection: Connection) -> None:
-    """Update the tables to :data:`FORMAT`; all of it happens, or nothing.
-
-    ``connection`` holds the lock of the store, in a transaction; another process may have done it already.
-    """
+    """Update the tables to :data:`FORMAT`, under the lock of the store; another process may have done it already."""
     found = connection.scalar(sql.select(META.c.format)) or 1
     for step in range(found + 1, FORMAT + 1):
         _STEPS[step](connection)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -17,12 +16,6 @@ class Metrics(WebMetrics):
         super().__init__()
         self.reports = Counter("sfumato_reports", "Reports by what became of them.", ["answer"], registry=self.registry)
         self.refusals = Counter("sfumato_refusals", "Refused requests by status.", ["status"], registry=self.registry)
-        self._commits = Histogram("sfumato_commit_seconds", "Time of a transaction.", registry=self.registry)
+        self.commits = Histogram("sfumato_commit_seconds", "Time of a transaction.", registry=self.registry)
         gauge = Gauge("sfumato_waiting_reports", "Reports that wait for the disk.", registry=self.registry)
         gauge.set_function(waiting)
-
-    @contextmanager
-    def commit(self) -> Iterator[None]:
-        """Measure the time of the block, which is one transaction."""
-        with self._commits.time():
-            yield

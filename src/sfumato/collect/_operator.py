@@ -29,10 +29,7 @@ class Operator:
         request: Request,
         bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER),  # noqa: B008
     ) -> None:
-        """Refuse a change without the token; no browser sends a ``bearer`` token for another site.
-
-        ``request`` says whose wrong tokens are counted.
-        """
+        """Refuse a change without the token; no browser sends a ``bearer`` token for another site."""
         self._check(request, None if bearer is None else bearer.credentials)
 
     async def check_admin(
@@ -41,10 +38,7 @@ class Operator:
         bearer: HTTPAuthorizationCredentials | None = Depends(_BEARER),  # noqa: B008
         basic: HTTPBasicCredentials | None = Depends(_BASIC),  # noqa: B008
     ) -> None:
-        """Refuse a request without the token, as ``bearer`` or ``basic``; browsers send it as a password.
-
-        ``request`` says whose wrong tokens are counted.
-        """
+        """Refuse a request without the token, as ``bearer`` or ``basic``; browsers send it as a password."""
         self._check(request, bearer.credentials if bearer is not None else None if basic is None else basic.password)
 
     def is_asking(self, request: Request) -> bool:

@@ -17,14 +17,12 @@ GOOD = ("stored", "repeated")
 
 
 def answered(outcome: Answer | RefusalError) -> Response:
-    """Answer alone, or raise the refusal."""
     if isinstance(outcome, RefusalError):
         raise outcome
     return Response(b'{"answer":"%s"}' % outcome.encode(), status_of(outcome), media_type="application/json")
 
 
 def enrolled(intake: Intake, enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
-    """What a device is told that enrolled."""
     if answer in GOOD:
         return answer
     if answer == "revoked":
@@ -34,7 +32,6 @@ def enrolled(intake: Intake, enrolment: Enrolment, answer: Answer) -> Answer | R
 
 
 def not_taken(intake: Intake, user: str, answer: Answer) -> RefusalError:
-    """What a device is told whose report was not taken."""
     if answer == "revoked":
         return intake.unproved("signature", user)
     if answer == "withdrawn":
@@ -44,12 +41,10 @@ def not_taken(intake: Intake, user: str, answer: Answer) -> RefusalError:
 
 
 def gone() -> RefusalError:
-    """What everybody is told after the end."""
     return RefusalError(410, CLOSED)
 
 
 def status_of(outcome: Answer | RefusalError) -> int:
-    """The HTTP status of an outcome."""
     return outcome.status if isinstance(outcome, RefusalError) else 201 if outcome == "stored" else 200
 
 

@@ -43,11 +43,7 @@ def settings(url: sql.URL, limited: bool) -> dict[str, Any]:
 
 
 class Lines:
-    """The lines to a PostgreSQL server. Those that hang can be cut: its own timeouts end nothing that it does not run any more.
-
-    Args:
-        engine: whose connections are meant; of another database it has none.
-    """
+    """Lines to a PostgreSQL server. Those that hang can be cut: its own timeouts end nothing that it does not run any more."""
 
     def __init__(self, engine: sql.Engine) -> None:
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -36,12 +36,9 @@ R = TypeVar("R")
 class Features:
     """What is asked about features: numbers with public ranges, which devices scale to 0 to 1 and randomize together.
 
-    Args:
-        columns: name and public range (low, high) of each feature. Values outside are clipped on the device.
-        epsilon: budget of all features together (of each one with ``per_feature``).
-        cap: for "collision" and "direction", the most features above 0 that a report tells of.
-        per_feature: spend ``epsilon`` on every feature, for "pgc", "piecewise" and "laplace".
-        delta: failure probability, for "gaussian" alone.
+    ``columns`` are name and public range (low, high) of each. ``epsilon`` is for all together, or with ``per_feature`` ("pgc",
+    "piecewise", "laplace") for each one. ``cap`` is, for "collision" and "direction", the most features above 0 that a report
+    tells of. ``delta`` is for "gaussian" alone.
 
     >>> Features({"age": (0.0, 120.0)}, epsilon=1.0).describe()[:89]
     '1 feature: age (from 0 to 120). A number outside its range counts as the nearer end. Inst'
@@ -73,9 +70,8 @@ class Features:
         _ = self.cost
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
+    def from_values(cls, **given: Any) -> Self:
         """Build it from a table of a schema: ``columns`` with ``name``, ``min`` and ``max``, or ``names`` from 0 to 1."""
-        given = dict(values)
         if ("names" in given) == ("columns" in given):
             raise SchemaError(f"Expected features to have either columns or names. {_RANGES}")
         listed = given.pop("names") if "names" in given else given.pop("columns")
@@ -88,7 +84,6 @@ class Features:
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the table of a schema."""
         unit = all(bounds == (0.0, 1.0) for bounds in self.columns.values())
         columns = [{"name": name, "min": float(ends[0]), "max": float(ends[1])} for name, ends in self.columns.items()]
         asked = {"names": list(self.columns)} if unit else {"columns": columns}
@@ -96,7 +91,6 @@ class Features:
 
     @property
     def num_features(self) -> int:
-        """The number of features d."""
         return len(self.columns)
 
     @property
@@ -106,7 +100,6 @@ class Features:
 
     @cached_property
     def questions(self) -> Questions:
-        """The same as one method asks it."""
         from sfumato.randomizers._questions import Questions
 
         each, cap = self.per_feature, min(self.cap, self.num_features)
@@ -114,14 +107,12 @@ class Features:
 
     @cached_property
     def randomizer(self) -> Randomizer:
-        """The randomizer of the scaled features."""
         found = self.questions.features(self)
         assert found is not None
         return found
 
     @cached_property
     def layouts(self) -> tuple[Layout, ...]:
-        """The integers of a report."""
         return (self.randomizer.layout,)
 
     @property
@@ -134,7 +125,6 @@ class Features:
         return _facts(self.cost, self.randomizer.delta, self.layouts, self.randomizer.thresholds)
 
     def describe(self) -> str:
-        """Say in words what is asked, and what it costs."""
         allowed = self.epsilon * (self.num_features if self.per_feature else 1)
         return (
             f"{ranges(self.columns)}. A number outside its range counts as the nearer end. "
@@ -145,9 +135,6 @@ class Features:
 @dataclass(frozen=True)
 class Label:
     """What is asked about the label: which of the public classes a user belongs to.
-
-    Args:
-        name: what the label is.
 
     >>> Label(("crime", "poetry", "science"), epsilon=1.0, name="genre").describe()[-37:]
     'er (subset, 2 bits). Cost: epsilon 1.'
@@ -172,13 +159,7 @@ class Label:
         object.__setattr__(self, "classes", tuple(self.classes))
         _ = self.cost
 
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Build it from a table of a schema."""
-        return cls(**values)
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the table of a schema."""
         return {"classes": list(self.classes), **_settings(self, ("epsilon", "mechanism", "name"))}
 
     @property
@@ -188,38 +169,31 @@ class Label:
 
     @property
     def num_classes(self) -> int:
-        """The number of classes C."""
         return len(self.classes)
 
     @cached_property
     def questions(self) -> Questions:
-        """The same as one method asks it."""
         from sfumato.randomizers._questions import Questions
 
         return Questions(0.0, self.epsilon, label_mechanism=self.mechanism)
 
     @cached_property
     def randomizer(self) -> Randomizer:
-        """The randomizer of the class number."""
         found: Randomizer = self.questions.labels(self)
         return found
 
     @cached_property
     def layouts(self) -> tuple[Layout, ...]:
-        """The integers of a report."""
         return (self.randomizer.layout,)
 
     @property
     def cost(self) -> float:
-        """The exact epsilon of a report, rounded upward."""
         return _checked("label", lambda: self.randomizer.total_epsilon)
 
     def facts(self) -> dict[str, Any]:
-        """Return what follows from the settings, which anyone can compute again."""
         return _facts(self.cost, 0.0, self.layouts, self.randomizer.thresholds)
 
     def describe(self) -> str:
-        """Say in words what is asked, and what it costs."""
         return (
             f"your {self.name}, one of {len(self.classes)} classes. {sent(self.mechanism, _bits(self.layouts))} "
             f"{cost(self.cost, self.epsilon)}"
@@ -230,10 +204,8 @@ class Label:
 class Links:
     """What is asked about links: a user's neighbor list over a public roster of users, and its length.
 
-    Args:
-        roster: SHA-256 of the roster: its user ids in order, each followed by a line feed, in UTF-8.
-        epsilon: budget of one bit of one list; a relationship that both ends report costs twice as much.
-        degree_share: the part of ``epsilon`` that is spent on the length.
+    ``roster`` is the SHA-256 of its user ids in order, each followed by a line feed. ``epsilon`` is for one bit of one list (a
+    link that both ends report costs twice), of which ``degree_share`` is spent on the length.
 
     >>> Links(users=100, roster="00" * 32, epsilon=4.0).describe()[:60]
     'your links to 99 other users. Instead of your true answer, y'
@@ -253,18 +225,11 @@ class Links:
             )
         _ = self.cost
 
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Build it from a table of a schema."""
-        return cls(**values)
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the table of a schema."""
         return _settings(self, ("users", "roster", "epsilon", "degree_share"))
 
     @cached_property
     def randomizer(self) -> NeighborLists:
-        """The randomizer of neighbor lists."""
         from sfumato.randomizers._links import NeighborLists
 
         return NeighborLists(self.epsilon, self.degree_share)
@@ -282,11 +247,9 @@ class Links:
         return _checked("links", lambda: self.randomizer.realized_epsilon)
 
     def facts(self) -> dict[str, Any]:
-        """Return what follows from the settings, which anyone can compute again."""
         return _facts(self.cost, 0.0, self.layouts, self.randomizer.thresholds)
 
     def describe(self) -> str:
-        """Say in words what is asked, and what it costs."""
         others = f"{self.users - 1:,} other user{'s' * (self.users > 2)}"
         return (
             f"your links to {others}. {sent('links', _bits(self.layouts))} {cost(self.cost, self.epsilon)} That is for one link "
@@ -295,24 +258,15 @@ class Links:
 
 
 def part(kind: type[T], name: str, values: object) -> T:
-    """Build a part of a schema from its table.
-
-    ``kind`` is its class, ``name`` the key of the table and ``values`` the table.
-    """
+    """Build a part of a schema from its table."""
     if not isinstance(values, dict):
         raise SchemaError(f"Expected {name} to be a table, got {type(values).__name__}.")
     known = {field.name: field for field in fields(kind)} | ({"names": None} if kind is Features else {})
-    needed = (
-        ("epsilon",)
-        if kind is Features
-        else ("classes", "epsilon")
-        if kind is Label
-        else ("users", "roster", "epsilon")
-    )
+    needed = {Features: ("epsilon",), Label: ("classes", "epsilon"), Links: ("users", "roster", "epsilon")}[kind]
     if kind is Features and {"low", "high", "min", "max"} & set(values):
         raise SchemaError(f"Expected the range of every feature in columns. {_RANGES}")
     check_keys(f"[{name}]", values, needed, tuple(known))
-    return _checked(name, lambda: kind.from_values(values))
+    return _checked(name, lambda: getattr(kind, "from_values", kind)(**values))
 
 
 def _check_epsilon(where: str, epsilon: object) -> None:
@@ -350,7 +304,7 @@ def _column(column: object) -> tuple[str, tuple[float, float]]:
 
 
 def _facts(epsilon: float, delta: float, layouts: Sequence[Layout], thresholds: Mapping[str, Any]) -> dict[str, Any]:
-    """Whole numbers are written as text, since they may be above 2^53."""
+    """Integers are written as text, since they may be above 2^53."""
     numbers = {name: str(value) if isinstance(value, int) else value for name, value in thresholds.items()}
     return {"epsilon": epsilon, "delta": delta, "bits": _bits(layouts), "thresholds": numbers}
 

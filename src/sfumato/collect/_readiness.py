@@ -10,12 +10,7 @@ _SECONDS = 2.0
 
 
 class Readiness:
-    """The answer to the question of whether a store can be read.
-
-    Args:
-        read: reads something small from the store, or raises an error.
-        cut: lets a read that hangs for long fail.
-    """
+    """The answer to the question of whether a store can be read."""
 
     def __init__(self, read: Callable[[], object], cut: Callable[[], None]) -> None:
         self._read, self._cut = read, cut

@@ -12,7 +12,6 @@ from sfumato.errors import DataError
 
 
 def read_closed(where: str) -> Closed:
-    """Read a closed collection."""
     if _is_store(where):
         from sfumato.collect._store import Store
 

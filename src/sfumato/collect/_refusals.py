@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 class RefusalError(Exception):
     """What the server answers instead of doing what it was asked.
 
-    Args:
-        detail: a sentence and its remedy; it holds no part of a report.
-        retry_after: after how many seconds the same request may do better; None if it will not.
-        user: the id of the user that the request is about, if it is known.
+    ``detail`` is a sentence and its remedy, and holds no part of a report; ``retry_after`` is None if to ask again helps
+    nothing.
     """
 
     def __init__(self, status: int, detail: str, retry_after: float | None = None, user: str | None = None) -> None:
@@ -35,17 +33,12 @@ class RefusalError(Exception):
 
 
 class Refusals:
-    """The answers to what goes wrong.
-
-    Args:
-        log: where they are written, with the start of a hash instead of the user.
-    """
+    """The answers to what goes wrong, logged with the start of a hash instead of the user."""
 
     def __init__(self, schema: Schema, metrics: Metrics, log: Log) -> None:
         self._schema, self._metrics, self._log = schema, metrics, log
 
     def handlers(self) -> dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]:
-        """Return what FastAPI calls for each kind of error."""
         return {
             RefusalError: self._refuse,
             DataError: self._fail,

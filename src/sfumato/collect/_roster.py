@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def read_roster(path: Path) -> tuple[str, ...]:
-    """Read the user ids of a text file, one a line."""
     try:
         lines = decoded(path.read_bytes()).removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:

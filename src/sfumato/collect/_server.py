@@ -65,12 +65,7 @@ def create_app(
     uploads_a_second: float = 100.0,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
-    """Build the application of a collection, for uvicorn or another ASGI server.
-
-    Args:
-        server_key: the secret key whose public part stands in the schema.
-        clock: the time in seconds since 1970.
-    """
+    """Build the application of a collection, for uvicorn or another ASGI server."""
     if server_key.public.hex() != schema.server_key:
         raise InputError("Expected the server key whose public part stands in the schema, got another. Use its file.")
     operator = Operator(admin_token)
@@ -269,7 +264,6 @@ class _Service:
         return Response(self._metrics.text(), media_type=CONTENT_TYPE)
 
     async def healthz(self) -> Response:
-        """Return that this process answers. The database is not asked."""
         return JSONResponse({"alive": True})
 
     async def readyz(self) -> Response:
@@ -303,7 +297,7 @@ class _Service:
         return counted(self._schema, await self._status(), await self._bounded(asyncio.to_thread(self._store.counts)))
 
     def _commit(self, uploads: Sequence[Upload]) -> list[Answer]:
-        with self._metrics.commit():
+        with self._metrics.commits.time():
             return self._intake.add(uploads)
 
     @property

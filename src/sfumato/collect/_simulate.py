@@ -46,10 +46,8 @@ _UNMARK = "update devices set enrolled = 0, sent = 0"
 class Summary:
     """A summary counts the devices of a simulation.
 
-    Args:
-        accepted: how many reports the server has: it said so in this run, or in the one before that was stopped.
-        stored: how many of them it took in this run.
-        repeated: how many of them it had before, as it said in this run.
+    ``accepted`` reports are with the server, as it said in this run or in the one before that was stopped. It took ``stored``
+    of them in this run, and had ``repeated`` of them before.
 
     >>> Summary(3, 2, 2, 0, 1).to_dict()["refused"]
     1
@@ -62,16 +60,11 @@ class Summary:
     refused: int
 
     def to_dict(self) -> dict[str, int]:
-        """Return JSON-ready values of all counts."""
         return asdict(self)
 
 
 class Devices:
-    """The devices of a simulation, in a file that only its owner can read.
-
-    Args:
-        path: the state file; made if it does not exist.
-    """
+    """The devices of a simulation, in a file that only its owner can read."""
 
     def __init__(self, path: Path, schema: Schema) -> None:
         path.touch(0o600)
@@ -103,7 +96,6 @@ class Devices:
         self.close()
 
     def close(self) -> None:
-        """Close the file of the devices."""
         self._file.close()
 
     def draw(self, blocks: Iterable[Values], codes: Mapping[str, str], report: Report | None = None) -> None:

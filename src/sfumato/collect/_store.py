@@ -42,8 +42,6 @@ class Upload(NamedTuple):
 
 
 class Enrolment(NamedTuple):
-    """A user id with the public keys of the device."""
-
     user: str
     keys: Keys
 

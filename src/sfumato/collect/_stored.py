@@ -74,22 +74,18 @@ class Stored:
         return {row.user.decode(): Keys(row.sign_key, row.agree_key, row.generation) for row in reversed(rows)}
 
     def standing(self, users: Collection[str]) -> dict[str, Standing]:
-        """Return which code of each user counts, and whether its report was withdrawn."""
         with self._database.reading() as connection:
             return standings(connection, users, audited=self._is_audited(connection))
 
     def seen(self, user: str) -> Listed:
-        """Return what the store knows about one user."""
         with self._database.reading() as connection:
             return look_up(connection, user, audited=self._is_audited(connection))
 
     def users(self) -> Iterator[Listed]:
-        """Yield all users whom the store knows."""
         with self._database.reading() as connection:
             yield from listed(connection, audited=self._is_audited(connection))
 
     def audit(self) -> Iterator[Line]:
-        """Yield what was taken back, the first line first."""
         with self._database.reading() as connection:
             if self._is_audited(connection):
                 yield from read_lines(connection)
@@ -103,11 +99,7 @@ class Stored:
     def closed(self) -> Closed:
         """Read the closed collection into memory, and check it against the SHA-256 of its closing."""
         with self._database.reading() as connection:
-            sha256 = self._closed_as(connection)
-            closed = Closed(self.schema, tuple(self._stream(connection).messages))
-        if closed.sha256 != sha256:
-            raise self._altered(sha256)
-        return closed
+            return Closed(self.schema, tuple(self._as_closed(connection, self._closed_as(connection))))
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the bytes of the closed file, the last ones only if all of them are those that were closed."""
@@ -143,12 +135,10 @@ class Stored:
             )
 
     def messages(self) -> tuple[bytes, ...]:
-        """Return all messages, ascending by the bytes of the user id, also of an open collection."""
         with self.stream() as stream:
             return tuple(stream.messages)
 
     def counts(self) -> Counts:
-        """Count users, reports and alerts."""
         with self._database.reading() as connection:
             return counted(connection)
 
@@ -157,7 +147,6 @@ class Stored:
         self._database.cut()
 
     def dispose(self) -> None:
-        """Close the connections of this process to the database."""
         self._database.dispose()
 
     def _is_audited(self, connection: Connection) -> bool:

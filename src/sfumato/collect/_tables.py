@@ -29,11 +29,7 @@ Rows = Iterator[list[str]]
 def write_codes(
     path: Path, schema: Schema, key: ServerKey, users: Sequence[str], generations: Mapping[str, int] | None = None
 ) -> None:
-    """Write the enrolment code of every user as CSV, to a file that only its owner can read.
-
-    Args:
-        key: the secret key of its server.
-    """
+    """Write the enrolment code of every user as CSV, to a file that only its owner can read."""
     if key.public.hex() != schema.server_key:
         raise InputError("Expected the server key that the schema names, got another. Give the one that init wrote.")
     with whole_file(path, 0o600) as file:
@@ -53,7 +49,6 @@ def quoted(user: str) -> str:
 
 
 def read_codes(path: Path) -> dict[str, str]:
-    """Read what :func:`write_codes` wrote."""
     with _table(path) as (header, rows):
         if header != ["user", "code"]:
             raise DataError(

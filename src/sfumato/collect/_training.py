@@ -42,13 +42,7 @@ _WANTED = {
 
 @dataclass(frozen=True)
 class Training:
-    """A training is ready to run: a plan, the public graph, and the reports.
-
-    Args:
-        plan: what will be claimed and certified.
-        graph: nodes, links, roles and what else is public.
-        collected: the reports, in the order of the nodes.
-    """
+    """A training is ready to run: a plan, the public graph, and the reports."""
 
     plan: Plan
     graph: Graph
@@ -142,7 +136,6 @@ def settings_of(asked: Schema) -> dict[str, Any]:
 
 
 def collected(closed: Closed, graph: Graph) -> Collected:
-    """Return the reports of a closed collection in the order of the nodes of its graph."""
     schema, places = closed.schema, {one: place for place, one in enumerate(ids_of(graph))}
     users, answered = np.full(graph.num_nodes, -1, np.int64), np.zeros(graph.num_nodes, np.uint8)
     given: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in schema.parts}

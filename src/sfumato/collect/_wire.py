@@ -58,7 +58,6 @@ class Message:
 
 
 def encode(schema: Schema, user: str, answers: Mapping[str, tuple[int, ...]]) -> bytes:
-    """Write a report as its only message."""
     identity = check_user(user).encode()
     given = [name for name in schema.parts if name in answers]
     if not given or len(given) < len(answers):
@@ -108,12 +107,10 @@ def split(schema: Schema, message: bytes) -> tuple[str, list[str], int]:
 
 
 def size(layouts: tuple[Layout, ...]) -> int:
-    """Return the bytes of a part."""
     return -(-sum(layout.bits for layout in layouts) // 8)
 
 
 def most_bytes(schema: Schema) -> int:
-    """Return the size of the largest message for a schema."""
     return len(MAGIC) + 1 + 32 + 1 + 64 + 1 + sum(size(part.layouts) for part in schema.parts.values())
 
 

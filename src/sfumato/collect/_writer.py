@@ -19,11 +19,7 @@ class BusyError(Exception):
 
 
 class Writer(Generic[T]):
-    """A queue of a bounded number of items before one thread that commits them in groups, within one event loop.
-
-    Args:
-        commit: stores items in one transaction and answers each; called in a thread of the writer.
-    """
+    """A queue of a bounded number of items before one thread that commits them in groups, within one event loop."""
 
     def __init__(self, commit: Callable[[Sequence[T]], list[Answer]], most: int = 20_000) -> None:
         self._commit, self._most = commit, most

@@ -26,10 +26,8 @@ ASSUMED = (
 class Arrival:
     """An arrival names the run that it extends and the nodes that arrived. All of it is public.
 
-    Args:
-        extends: SHA-256 of the released arrays of that run, which its noise makes its own.
-        plan: hash of the first line of that run's ledger, by which a data set's ledger knows its claim.
-        nodes: marks of the nodes' ids.
+    ``extends`` is the SHA-256 of the released arrays of that run, which its noise makes its own; ``plan`` the hash of the first
+    line of its ledger, by which a data set's ledger knows its claim; ``nodes`` are marks of ids.
 
     >>> Arrival("a" * 64, "b" * 64, marks(["ann", "bob"])).to_dict()["nodes"]
     ['49915e0d7d4b402e', '81b637d8fcd2c6da']
@@ -40,12 +38,10 @@ class Arrival:
     nodes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values, the form that ledgers and certificates hold."""
         return {"extends": self.extends, "plan": self.plan, "nodes": list(self.nodes)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Arrival:
-        """Read back what :meth:`to_dict` wrote."""
         return cls(values["extends"], values["plan"], tuple(values["nodes"]))
 
 

@@ -125,7 +125,6 @@ class Certificate(ShownCertificate):
         return " ".join([words, *price_words(self.values)])
 
     def to_json(self) -> str:
-        """Return the canonical JSON text, with a newline at its end."""
         return canonical_json(self.values) + "\n"
 
     def __str__(self) -> str:
@@ -172,25 +171,12 @@ class Certificate(ShownCertificate):
 class Statement:
     """Everything that the certificate of a finished run states.
 
-    Args:
-        ledger: holds the plan and every one of its releases.
-        version: the version of the library.
-        settings: public hyper-parameters of the method.
-        unit: the privacy unit of the claim.
-        budget: epsilon and delta that were allowed, or None without privacy.
-        accounting: ``gaussian``, ``pld``, ``renyi``, ``sum`` (of a user's reports) or ``none``.
-        public_facts: the public facts that calibration read.
-        assumed_public: which of them were read off protected data.
-        who_may_see: outputs for ``anyone``, ``the node itself`` and ``never``.
-        builds_on: runs whose weights this run uses: ``ledger_head``, ``epsilon`` and ``delta`` of each.
-        candidates: what a charged selection chose from, in its order: ``method`` and ``settings`` of each.
-        notes: free text, outside the claim; nothing checks it.
-        assumptions: what the method assumes, beside the assumptions of a trusted curator.
-        limits: caveats that follow from the method.
-        doubts: what is implausible about the claim, each with its code (:mod:`~sfumato.privacy.promises`).
-        arrival: the nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
-        collection: the facts of the collection whose reports were read; None for a run that asked users itself.
-        deployment: the deployment record, outside the claim; None for a run without one.
+    ``accounting`` is ``gaussian``, ``pld``, ``renyi``, ``sum`` (of a user's reports) or ``none``. ``assumed_public`` are public
+    facts that were read off protected data. ``who_may_see`` has outputs for ``anyone``, ``the node itself`` and ``never``.
+    ``builds_on`` has ``ledger_head``, ``epsilon`` and ``delta`` of runs whose weights this run uses, ``candidates`` the
+    ``method`` and ``settings`` of what a charged selection chose from, in its order. ``assumptions`` of the method come beside
+    those of a trusted curator, ``limits`` are its caveats, and ``doubts`` say what is implausible about the claim, each with
+    its code (:mod:`~sfumato.privacy.promises`). Nothing checks ``notes`` and ``deployment``, which are outside the claim.
 
     >>> from sfumato.privacy.units import NoPrivacy
     >>> Statement(Ledger({}, ()), "0.1.0", {}, NoPrivacy(), None, "none", {}, (), {}).ledger.complete

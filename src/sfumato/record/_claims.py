@@ -33,14 +33,9 @@ def new_run() -> str:
 class Claim:
     """What a run asks of a data set's budget: its claim, and what the rule ``gdp`` needs.
 
-    Args:
-        run: the random name of the run; the same run is charged once.
-        method: the name of the method, such as ``gap``.
-        epsilon: the claimed epsilon, >= 0.
-        delta: the claimed delta, in [0, 1).
-        mu: Gaussian parameter of all its events together, rounded up; None unless all events are Gaussian.
-        draws: noise draws that a record can touch.
-        plan: hash of the plan entry in the run's own ledger.
+    A ``run`` is charged once; its name is random. ``mu`` is the Gaussian parameter of all events together, rounded up, and None
+    unless all of them are Gaussian; ``draws`` are noise draws that a record can touch; ``plan`` is the hash of the plan entry
+    in the run's own ledger.
 
     >>> from sfumato.record.ledger import Release
     >>> from sfumato.privacy.events import GaussianEvent
@@ -62,10 +57,7 @@ class Claim:
 
     @classmethod
     def of(cls, run: str, method: str, epsilon: float, delta: float, releases: Sequence[Release], plan: str) -> Claim:
-        """Make the claim of a plan with these ``releases``, from which ``mu`` and ``draws`` follow.
-
-        ``run``, ``method``, ``epsilon``, ``delta`` and ``plan`` are the fields of the claim.
-        """
+        """Make the claim of a plan with these ``releases``, from which ``mu`` and ``draws`` follow."""
         mu = gaussian_mu([release.event for release in releases])
         return cls(run, method, epsilon, delta, mu, sum(release.draws for release in releases), plan)
 
@@ -79,12 +71,9 @@ class Claim:
 class Account:
     """The sound content of a ledger file: its header, its claims and their marks.
 
-    Args:
-        header: the unit, the data set, the totals and the rule of composition.
-        claims: the claims of all runs, in the order of the file.
-        problem: what is wrong with the rest of the file; None if nothing is.
-        marks: by run, marks of what its noise was drawn from: one of its first noise, and one of each release it bound.
-        arrivals: the nodes that arrived after a run, and what their release would cost by itself. Its run's claim covers it.
+    ``header`` has unit, data set, totals and rule; ``problem`` says what is wrong with the rest of the file. ``marks`` are, by
+    run, of what its noise was drawn from: one of its first noise, and one of each release it bound. ``arrivals`` are nodes that
+    arrived after a run, and what their release would cost by itself; its run's claim covers it.
 
     >>> Account({"composition": "basic", "total_epsilon": 1.0, "total_delta": 1e-6}, ()).left()
     {'epsilon': 1.0, 'delta': 1e-06}
@@ -103,11 +92,7 @@ class Account:
         return "unknown" if self.header["format"] == 1 else "reserved"
 
     def marked(self, run: str, what: str, mark: str | None, path: Path) -> bool:
-        """Return whether a run has this mark already. A run with a different mark is refused.
-
-        Args:
-            mark: the mark of what the noise is drawn from now; None without one.
-        """
+        """Return whether a run has this mark already. A run with a different mark is refused."""
         found = self.marks.get(run, {}).get(what)
         if found in (None, mark):
             return found is not None

@@ -36,11 +36,8 @@ EVALUATION = (
 class Collected:
     """Collected reports are what a fit learns from in place of asking users.
 
-    Args:
-        reports: the reports by the names of releases, with what says whose they are.
-        facts: the ``name`` of the collection, its ``sha256``, that of its ``schema``, the number of ``reports``, and the times
-            ``opens`` and ``closes`` between which they were taken.
-        content: the bytes of the closed file.
+    ``facts`` are the ``name`` of the collection, its ``sha256``, that of its ``schema``, the number of ``reports``, and the
+    times ``opens`` and ``closes`` between which they were taken; ``content`` is the closed file.
 
     >>> Collected({}, {"reports": 2}, b"SFRC").facts["reports"]
     2

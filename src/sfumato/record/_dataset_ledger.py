@@ -67,12 +67,8 @@ class DatasetLedger:
 
     Options may be left out once the file exists. If they are given, they must agree with the file.
 
-    Args:
-        path: the file, made by the first run; its folder must exist. A symbolic link is followed first, so that all its
-            names share one lock and one ``.head``.
-        total_epsilon: the most that all runs together may cost.
-        total_delta: the same for delta; default ten times the first run's.
-        composition: how claims add up, ``basic`` (default) or ``gdp``.
+    A symbolic link is followed first, so that all names of a file share one lock and one ``.head``. ``total_delta`` is ten
+    times the first run's by default, ``composition`` is ``basic``.
 
     >>> DatasetLedger(Path("ledger.jsonl"), total_epsilon=4.0).composition
     """
@@ -105,11 +101,7 @@ class DatasetLedger:
     def reserve(
         self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any], mark: str | None = None
     ) -> None:
-        """Charge the whole claim of a run, under an exclusive lock. It is on disk before this returns; a run is charged once.
-
-        Args:
-            mark: the mark of the first noise, for a run that has one; a claim that is spent is refused without it.
-        """
+        """Charge the whole claim of a run, under an exclusive lock. It is on disk before this returns; a run is charged once."""
         with locked(self.path):
             exists = begun(self.path)
             account = self._sound() if exists else self._opened(claim, unit, dataset)
@@ -127,21 +119,14 @@ class DatasetLedger:
             append(self.path, {"kind": "run", "claim": asdict(claim)})
 
     def look(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
-        """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written.
-
-        ``claim``, ``unit`` and ``dataset`` are those of :meth:`reserve`.
-        """
+        """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written."""
         account = self._sound() if begun(self.path) else self._opened(claim, unit, dataset)
         self._agree(account.header, unit, dataset)
         account.check(claim, self.path)
         return account
 
     def spend(self, run: str, mark: str, what: str) -> None:
-        """Record that noise is drawn under a run's claim, on disk before this returns. The same mark is accepted again.
-
-        Args:
-            mark: the mark of what the noise is drawn from, at least 128 random or pseudo-random bits.
-        """
+        """Record on disk that noise is drawn under a run's claim, by a ``mark`` of 128 (pseudo-)random bits or more, once."""
         with locked(self.path):
             account = self._sound()
             if all(claim.run != run for claim in account.claims):

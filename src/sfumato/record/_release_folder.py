@@ -55,15 +55,10 @@ _TYPES = ("U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I16", "I8", "
 class StoredRun:
     """The content of a run folder, as :func:`read_release` returns it.
 
-    Args:
-        certificate: the certificate as JSON values; empty if there is none.
-        spec: how to load the run: method, settings, public facts, graph key.
-        weights: trained arrays, by name.
-        released: released arrays, by release name; rows for single nodes too, if they are in the run folder.
-        ledger_text: the text of the ledger.
-        collection: the closed file whose reports the run learned from, if it learned from one.
-        ids: the node ids as text, in the order of the rows; None if they are not in the folder.
-        identity: what tells the graph of the run from others; None if it is not beside the release.
+    ``certificate`` is empty if there is none; ``spec`` says how to load the run: method, settings, public facts, graph key.
+    ``released`` has rows for single nodes, too, if they are in the run folder. ``collection`` is the closed file whose reports
+    the run learned from, if it did; ``ids`` are in the order of the rows; ``identity`` tells the graph of the run from others.
+    Both are None if they are not there.
 
     >>> StoredRun({}, {}, {}, {}, "").ledger_text
     ''
@@ -121,9 +116,6 @@ def write_release(
     identity: dict[str, Any] | None = None,
 ) -> Path:
     """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
-
-    Args:
-        sign_key: PEM file of an Ed25519 private key; adds ``signature.json`` over the manifest.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

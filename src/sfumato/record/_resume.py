@@ -159,11 +159,9 @@ class FitState:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that the caller stored."""
         return dict(self.values["options"])
 
     def bound(self, name: str) -> bool:
-        """Return whether something was bound under a name."""
         return name in self.values["bound"]
 
     def bind(self, name: str, content: bytes) -> None:

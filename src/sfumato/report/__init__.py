@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 from sfumato._optional import lazily
 
 if TYPE_CHECKING:
-    from sfumato.report._cite import citations
-    from sfumato.report._experiment import experiment_figures, experiment_markdown, experiment_page
-    from sfumato.report._public import explained, explained_page, public_page
-    from sfumato.report._registry import registered
-    from sfumato.report._reviewer import reviewer_page
-    from sfumato.report._run import read_run, run_page
+    from sfumato.report._cite import citations as citations
+    from sfumato.report._experiment import experiment_figures as experiment_figures
+    from sfumato.report._experiment import experiment_markdown as experiment_markdown
+    from sfumato.report._experiment import experiment_page as experiment_page
+    from sfumato.report._public import explained as explained
+    from sfumato.report._public import explained_page as explained_page
+    from sfumato.report._public import public_page as public_page
+    from sfumato.report._registry import registered as registered
+    from sfumato.report._reviewer import reviewer_page as reviewer_page
+    from sfumato.report._run import read_run as read_run
+    from sfumato.report._run import run_page as run_page
 
 _HOME = {
     "citations": "_cite",
@@ -28,18 +33,6 @@ _HOME = {
     "run_page": "_run",
 }
 
-__all__ = [
-    "citations",
-    "experiment_figures",
-    "experiment_markdown",
-    "experiment_page",
-    "explained",
-    "explained_page",
-    "public_page",
-    "read_run",
-    "registered",
-    "reviewer_page",
-    "run_page",
-]
+__all__ = sorted(_HOME)
 
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -22,7 +22,6 @@ _TITLES = {"label": "Class shares", "features": "Features", "links": "Links"}
 
 
 def check_figure(path: Path) -> None:
-    """Refuse a file of another kind than SVG or PNG."""
     if path.suffix.lower() not in _SUFFIXES:
         raise InputError(f"Expected --plot to name a file that ends with .svg or .png, got {path.name!r}. Rename it.")
 
@@ -40,7 +39,6 @@ def answers_figure(found: Answers) -> Figure:
 
 
 def write_figure(found: Answers, path: Path) -> None:
-    """Write the figure as SVG or PNG, as the name of ``path`` says; ``found`` are the answers."""
     check_figure(path)
     with whole_file(path) as file:
         if path.suffix.lower() == ".svg":

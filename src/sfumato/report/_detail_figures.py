@@ -28,10 +28,7 @@ def models_in(found: Mapping[str, Any]) -> list[str]:
 
 
 def class_figure(rows: Rows) -> Figure:
-    """Draw the area under the ROC curve of each class against the rest, from the smallest class to the largest.
-
-    ``rows`` are those of the classes in metrics.json; of many classes the smallest are drawn.
-    """
+    """Draw the area under the ROC curve of each class against the rest, the smallest first; of many classes the smallest."""
     rows = rows[:_MOST_CLASSES]
     with style():
         figure, axes = canvas(3.6 + 0.21 * len(models_in(rows[0]["scores"])))

@@ -52,13 +52,7 @@ _ALONE = "svg{color:#1c2227;background:#fff}@media(prefers-color-scheme:dark){sv
 
 @dataclass(frozen=True)
 class Figure:
-    """An SVG with its title and a description that states its numbers.
-
-    Args:
-        name: the id of the figure and the name of its file.
-        title: what the figure shows, in one line.
-        description: its numbers in words, for readers who do not see it.
-    """
+    """An SVG with its title and a description that states its numbers."""
 
     name: str
     title: str
@@ -93,7 +87,6 @@ def style() -> Iterator[None]:
 
 
 def canvas(height: float, width: float = WIDTH) -> tuple[Any, Any]:
-    """Return an empty figure of ``width`` x ``height`` inches, and its axes."""
     figure = require("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -104,10 +97,7 @@ def ink() -> str:
 
 
 def legend(figure: Any, handles: list[Any], labels: list[str]) -> None:
-    """Put a legend below the axes of ``figure``, where it never covers a point.
-
-    Each of the ``handles`` has its label of ``labels``, on its own line.
-    """
+    """Put a legend below the axes of ``figure``, where it never covers a point."""
     shown = ["\u200b" + one if one.startswith("_") else one for one in map(wrapped, labels)]
     figure.legend(handles, shown, loc="outside lower left", ncols=1, handlelength=2.6)
 

@@ -168,6 +168,5 @@ def curves_figure(attacks: Sequence[Mapping[str, Any]], name: str) -> Figure:
 
 
 def audit_page(audit: Mapping[str, Any], title: str) -> str:
-    """Return an HTML page about one audit in a single file."""
     lead = f"Lower bounds on epsilon that attacks prove, beside the claim for {audit['unit']}."
     return to_html(Page(f"Audit of {title}", lead, (audit_section(audit),)))

@@ -25,12 +25,7 @@ _FLAT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """Lines of a run that differ only along the axis.
-
-    Args:
-        role: the role of its run, such as ``method`` or ``floor``.
-        flat: whether its lines have no value on the axis, so that the curve is drawn across all of it.
-    """
+    """Lines of a run that differ only along the axis; a ``flat`` curve has no value there and is drawn across all of it."""
 
     label: str
     role: str

@@ -34,13 +34,7 @@ _SOURCES = "Zhang (2021), Differentially Private Deep Learning, algorithm 4; Fre
 
 @dataclass(frozen=True)
 class Attacked:
-    """A run that was attacked, as the page shows it.
-
-    Args:
-        certificate: the certificate of the run as JSON values.
-        found: what the attack made of its classes.
-        accuracy: on test images, a share; None if it was not measured.
-    """
+    """A run that was attacked, as the page shows it."""
 
     title: str
     certificate: Mapping[str, Any]
@@ -48,7 +42,6 @@ class Attacked:
     accuracy: float | None = None
 
     def words(self) -> str:
-        """Return unit, claim and accuracy of the run in words."""
         private = self.certificate["claim"]["epsilon"] is not None
         unit = [unit_words(self.certificate["unit"]["name"])] * private
         accuracy = [] if self.accuracy is None else [f"{percent(self.accuracy)} % of test images right"]

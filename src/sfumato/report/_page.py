@@ -33,9 +33,8 @@ class Facts:
 class Table:
     """Rows of text under a caption; the first column names the row.
 
-    Args:
-        text: the columns that hold words rather than numbers.
-        heat: shades of the cells: a share from 0 to 1 for each cell after the first column.
+    ``text`` are the columns that hold words rather than numbers; ``heat`` has a share from 0 to 1 for each cell after the first
+    column.
     """
 
     key: str
@@ -57,12 +56,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what is below it.
-
-    Args:
-        parts: what is below the heading, in order.
-        kind: ``plain``, ``guarantee`` (covered by it), ``warning``, or ``outside`` (of the guarantee).
-    """
+    """A heading and what is below it; ``kind`` is ``plain``, ``warning``, or ``guarantee`` or ``outside`` (of it)."""
 
     key: str
     title: str
@@ -75,11 +69,7 @@ Part = str | Items | Code | Facts | Table | Figure | Section
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page, before it is HTML or Markdown.
-
-    Args:
-        sections: the sections of the page, in order.
-    """
+    """A whole page, before it is HTML or Markdown."""
 
     title: str
     lead: str

@@ -41,13 +41,8 @@ _TWO_ENTRIES = "A person who is in the data several times, for example with two 
 class Person:
     """A unit as one person meets it.
 
-    Args:
-        what: what is protected.
-        question: what somebody may want to know, after "wants to know".
-        belief: the same, after "believes that".
-        how: sentences on how it is protected, and whom one has to trust.
-        limits: what the unit leaves out.
-        twice: whether two people may report the same thing.
+    ``question`` is what somebody may want to know, after "wants to know", and ``belief`` the same, after "believes that".
+    ``how`` says how it is protected, and whom one has to trust; ``twice`` whether two people may report the same thing.
 
     >>> Person("one link", "whether it is there", "it is there").twice
     False
@@ -163,10 +158,7 @@ def _link(certificate: Mapping[str, Any]) -> Person:
 
 
 def num_records(unit: Unit, facts: Mapping[str, Any]) -> int | None:
-    """Return how many records there are under a unit, if that is public: nodes, users or cells; else None.
-
-    ``facts`` are the public facts of a certificate.
-    """
+    """Return how many records there are under a unit, if that is public: nodes, users or cells; else None."""
     if unit.name in ("node", "local"):
         return int(facts["num_nodes"])
     return unit.num_cells(facts["num_classes"])

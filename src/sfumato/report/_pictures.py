@@ -52,8 +52,7 @@ def picture_grid(
 ) -> Figure:
     """Draw rows of images under the names of their columns, the name of a row above it.
 
-    Args:
-        rows: the name of each row with its images, float32 [len(columns), channels, height, width], all of one size.
+    Each of ``rows`` has its name and images, float32 [len(columns), channels, height, width], all of one size.
 
     >>> picture_grid("two", "Two", "Two black images.", [("a row", np.zeros((2, 1, 4, 4)))], ["0", "1"]).svg.count("<image")
     2

@@ -118,10 +118,7 @@ def explained(claim: Mapping[str, float], unit: Unit, *, directed: bool = False)
 
 
 def asked(claim: Mapping[str, float], unit: Unit, *, directed: bool) -> dict[str, Any]:
-    """Return what a certificate would say of a ``claim`` about a ``unit``, as far as pages for people read it.
-
-    ``directed`` says whether the graph is declared directed.
-    """
+    """Return what a certificate would say of a ``claim`` about a ``unit``, as far as pages for people read it."""
     return {"claim": dict(claim), "unit": unit_to_dict(unit), "public_facts": {"directed": directed}}
 
 
@@ -232,7 +229,6 @@ def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
 
 
 def _read(assumed: list[str]) -> list[str]:
-    """Say which facts were read from the data as if they were public."""
     told = "; ".join(READ.get(fact, fact) for fact in assumed)
     return [f"Some facts that were read from the data and count as public: {told}."] if assumed else []
 

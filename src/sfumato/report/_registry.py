@@ -41,11 +41,8 @@ _PARTS = {
 class Field:
     """A field of the registry.
 
-    Args:
-        path: its place below ``deployment``, with dots.
-        value: what it holds; None if nobody wrote it yet.
-        tier: the tier that needs it; 0 if no tier does.
-        asked: what to write.
+    ``path`` is its place below ``deployment``, with dots. ``value`` is None if nobody wrote it yet, ``tier`` the one that needs
+    it, or 0, and ``asked`` says what to write.
 
     >>> Field("basic.name", None, 1, "the name").missing
     True
@@ -58,7 +55,6 @@ class Field:
 
     @property
     def missing(self) -> bool:
-        """Whether nobody wrote it yet."""
         return self.value is None
 
 
@@ -66,9 +62,7 @@ class Field:
 class Registered:
     """What a run tells the registry.
 
-    Args:
-        slug: a name for the address of the record; None without a product.
-        fields: all fields of the registry, in its order.
+    ``slug`` is a name for the address of the record; None without a product.
 
     >>> Registered(None, (Field("basic.name", None, 1, "the name"), Field("privacy_loss.privacy_unit", "edge", 2))).tier
     0
@@ -84,7 +78,6 @@ class Registered:
 
     @property
     def missing(self) -> dict[str, str]:
-        """What to write in each field that is missing, by its path."""
         return {field.path: field.asked for field in self.fields if field.missing}
 
     def to_dict(self) -> dict[str, Any]:

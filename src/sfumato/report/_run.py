@@ -43,13 +43,9 @@ _FROM_REPORTS = (
 class Run:
     """A run folder as read, and what could be derived from its graph.
 
-    Args:
-        metrics: the scores in ``evaluation/``; None without them.
-        curves: the learning curves in ``evaluation/``; None without them.
-        validation: of a run on a collection the accuracy that reports alone tell; None of others.
-        predicted: a class number for every node; None if the graph cannot be read.
-        detail: scores by class and degree of a run whose metrics have none; None if the graph cannot be read.
-        audit: the audit in ``evaluation/``; None without one.
+    ``metrics``, ``curves``, ``validation`` (of a run on a collection the accuracy that reports alone tell) and ``audit`` are
+    those in ``evaluation/``. ``predicted``, a class number for every node, and ``detail``, of a run whose metrics have none,
+    are None if the graph cannot be read.
     """
 
     folder: str
@@ -69,7 +65,6 @@ class Run:
 
     @property
     def private(self) -> bool:
-        """Whether the run claims anything."""
         return self.certificate["claim"]["epsilon"] is not None
 
     def claimed(self) -> Mapping[str, Any]:

@@ -105,11 +105,7 @@ def _scatter(
 def price_figure(
     found: Sequence[tuple[str, Summary]], score: str = "Test accuracy", key: str = "figure-price"
 ) -> Figure:
-    """Draw the score of a run and of its controls as points, with intervals over seeds, on an axis that shows differences.
-
-    ``found`` names each of them; the run is called ``THIS_RUN``. ``score`` is the name of what is drawn, ``key`` the id of the
-    figure.
-    """
+    """Draw the score of a run and of its controls as points, with intervals over seeds, on an axis that shows differences."""
     with style():
         figure, axes = canvas(0.9 + 0.55 * len(found))
         start, end = visible(

@@ -67,7 +67,7 @@ def factor(epsilon: float) -> str:
 
 
 def one_in(delta: float) -> str:
-    """Return a probability as "one in so many", with the largest whole number for which "at most one in" is true.
+    """Return a probability as "one in so many", with the largest integer for which "at most one in" is true.
 
     >>> one_in(1e-6), one_in(3e-5), one_in(1e-20)
     ('one in a million', 'one in 33,333', 'one in 10^20')

@@ -57,8 +57,7 @@ def create_app(load: Callable[[], Served], token_key: bytes | None = None, admin
     ``app.state.read_again()`` reads the run again: requests are answered from the old one until the new one is ready, and from
     the old one still if it cannot be read, or if its predictions are for other eyes.
 
-    Args:
-        token_key: 32 secret bytes, from which the tokens of nodes follow; None for a run whose predictions anyone may see.
+    Tokens of nodes follow from ``token_key``, 32 secret bytes; without it anyone may see the predictions.
     """
     service = _Service(load, token_key, admin_token)
     app = FastAPI(
@@ -139,17 +138,14 @@ class _Service:
         return JSONResponse({"predictions": [_found(served, node) for node in nodes]}, headers=_NOT_KEPT)
 
     async def get_healthz(self) -> JSONResponse:
-        """Return that this process answers."""
         return JSONResponse({"alive": True})
 
     async def get_readyz(self) -> JSONResponse:
-        """Return that it has a run to answer from, as it has from the start."""
         return JSONResponse({"ready": True})
 
     async def get_metrics(
         self, request: Request, token: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)] = None
     ) -> Response:
-        """Return the figures of this server process in the text form of Prometheus."""
         given = "" if token is None else token.credentials
         if not hmac.compare_digest((self._admin or "").encode(), given.encode()):
             raise self._wrong_token(request, "Expected the admin token as a bearer token, got none or another.")
@@ -161,7 +157,6 @@ class _Service:
         return await http_exception_handler(request, error)
 
     async def malformed(self, _request: Request, _error: Exception) -> JSONResponse:
-        """Log and answer a request that is not of the form that is asked for."""
         self._log.say("refused 422", facts={"reason": _MEANING[422]})
         detail = (
             f'Expected a JSON object {{"nodes": [...]}} with 1 to {MOST_NODES:,} ids as texts, and the header '
@@ -179,7 +174,6 @@ class _Service:
 
     @asynccontextmanager
     async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
-        """Read the run again when that is asked for."""
         reading = asyncio.create_task(self._follow())
         yield
         reading.cancel()

@@ -56,8 +56,6 @@ def onnx_model(stored: StoredRun) -> bytes:
 
 
 class _Graph:
-    """Nodes and constants of a model, as they are added."""
-
     def __init__(self, stored: StoredRun) -> None:
         self.onnx, self.weights = require("onnx"), stored.weights
         self.nodes: list[Any] = []
@@ -111,7 +109,6 @@ class _Graph:
         return self.add("Concat", *parts, axis=1)
 
     def file(self, stored: StoredRun) -> bytes:
-        """Return the checked file."""
         onnx = self.onnx
         types = onnx.TensorProto
         inputs = [

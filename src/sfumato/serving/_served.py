@@ -19,12 +19,7 @@ _TOKEN_BYTES = 16
 
 @dataclass(frozen=True)
 class Served:
-    """A served run answers for its nodes. All answers are computed beforehand, and serving them spends nothing.
-
-    Args:
-        certificate: the certificate of the run, as JSON values.
-        predictions: what it predicts.
-    """
+    """A served run answers for its nodes. All answers are computed beforehand, and serving them spends nothing."""
 
     certificate: Mapping[str, Any]
     predictions: Predictions
@@ -45,7 +40,6 @@ class Served:
         object.__setattr__(self, "rows", {str(node): row for row, node in enumerate(self.predictions.nodes)})
 
     def about(self) -> dict[str, Any]:
-        """Return what anyone may know of the run: method, claim, unit, audience, classes, number of nodes, what was decided."""
         kept = ("method", "protects", "unit", "claim", "who_may_see")
         known = {name: self.certificate[name] for name in kept}
         of_nodes = {"classes": list(self.predictions.classes), "nodes": len(self.predictions.nodes)}

@@ -1,7 +1,6 @@
 """Nodes that arrive after a run: what their release must say, and what it must share with the run that it extends.
 
-Part of the verifier: it needs the standard library. The release of an arrival stands in ``arrivals/NUMBER`` of the run's
-folder. At unit edge it claims no more than the run did, because each edge is read by the run or by one of its arrivals: which
+At unit edge an arrival claims no more than the run did, because each edge is read by the run or by one of its arrivals: which
 one follows from the nodes that arrived with each. So a node may arrive once.
 """
 
@@ -33,15 +32,11 @@ Contents = dict[str, bytes]
 
 
 def caveats(certificate: Certificate) -> list[str]:
-    """Return what the certificate of an arrival takes for granted; nothing for other runs."""
     return [_ASSUMED] if "arrival" in certificate else []
 
 
 def arrival_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """Yield a problem if a claim is said to be covered by another run's, and cannot be.
-
-    ``rules`` are those of the method in the ``certificate``.
-    """
+    """Yield a problem if a claim is said to be covered by another run's, and cannot be."""
     where, arrival = "certificate.json: ", certificate.get("arrival")
     covers = COVERS if "collection" in certificate else ALONE if arrival is None else TOGETHER
     found = differences(certificate["composition"]["covers"], covers, "composition.covers")
@@ -74,10 +69,7 @@ def batches(run: Path) -> list[Path]:
 
 
 def unchecked(run: Path, found: list[Path]) -> Iterator[str]:
-    """Yield a sentence for all that stands beside a release, or among its arrivals, and is checked by nobody.
-
-    ``found`` are the folders of the arrivals in the folder ``run`` that are finished.
-    """
+    """Yield a sentence for all that stands beside a release, or among its arrivals, and is checked by nobody."""
     if not (run / "release").is_dir():
         return
     late = run / _FOLDER
@@ -90,10 +82,7 @@ def unchecked(run: Path, found: list[Path]) -> Iterator[str]:
 
 
 def family_faults(run: Path, found: list[Path]) -> Iterator[str]:
-    """Yield a problem for arrivals that do not extend the run in whose folder they stand, or share nodes or edges.
-
-    ``found`` are the folders of its arrivals. Each release was checked by itself, so what cannot be read is a problem already.
-    """
+    """Yield a problem for arrivals that do not extend the run in whose folder they stand, or share nodes or edges."""
     trained = _documents(run / "release")
     numbers = [int(folder.name) for folder in found if folder.name.isdecimal()]
     for number in range(1, max(numbers, default=0)):
@@ -103,7 +92,7 @@ def family_faults(run: Path, found: list[Path]) -> Iterator[str]:
     for folder in found:
         name, late = f"arrivals/{plain(folder.name)}", _documents(folder / "release")
         if trained is None or late is None:
-            continue
+            continue  # a problem of its own already
         yield from (f"{name}: certificate.json: {text}" for text in _pair_faults(trained, late))
         for node in late["certificate"].get("arrival", {}).get("nodes", ()):
             if node in seen:

@@ -1,6 +1,6 @@
 """The schema of a collection: whether every epsilon follows from its thresholds, and these from what was asked.
 
-Part of the verifier: it needs the standard library. **A new mechanism adds its thresholds and its layout in** :func:`_features`.
+**A new mechanism adds its thresholds and its layout in** :func:`_features`.
 """
 
 from __future__ import annotations
@@ -60,17 +60,14 @@ class Layout:
 
 
 class Part(NamedTuple):
-    """What follows from one question: layouts, thresholds, epsilon before rounding upward (by up to ``slack``), and delta.
-
-    ``bits_epsilon`` is what the bits of a neighbor list take of epsilon.
-    """
+    """What follows from one question: layouts, thresholds, epsilon before rounding upward (by up to ``slack``), and delta."""
 
     layouts: tuple[Layout, ...]
     thresholds: dict[str, Any]
     epsilon: Decimal | Fraction
     delta: float = 0.0
     slack: float = 1e-12
-    bits_epsilon: float = 0.0
+    bits_epsilon: float = 0.0  # what the bits of a neighbor list take
 
 
 def question_faults(schema: Values) -> Iterator[str]:

@@ -1,7 +1,4 @@
-"""What the verifier knows of methods linear and graph-free, which others build on.
-
-Part of the verifier: it needs NumPy and the standard library.
-"""
+"""What the verifier knows of methods linear and graph-free, which others build on."""
 
 from __future__ import annotations
 
@@ -27,35 +24,29 @@ _CENTER_SHARE, _SCALE_SHARE = 0.02, 0.03
 
 
 class Linear(Rules):
-    """The rules of method linear: a center of features, where their matrix may be dense, logistic regression, and a scale.
-
-    ``scaled`` says that a method has a scale. Runs that were made before it was there have none.
-    """
+    """The rules of method linear: a center of features, where their matrix may be dense, logistic regression, and a scale."""
 
     settings: ClassVar = {"epochs": "count", "learning_rate": "positive up to 10", "l2_clip_norm": "positive"}
     audience: ClassVar = {"edge": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS}
     reads_links = False
-    scaled: ClassVar[bool] = True
+    scaled: ClassVar[bool] = True  # runs that were made before there was a scale have none
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
         """Yield a problem for noise that is not split by the public rule, that of before for runs without a scale."""
         shares = {"center": _CENTER_SHARE} if is_centered(certificate) else {}
         shares |= {"scale": _SCALE_SHARE} if self._has_scale(certificate) else {}
-        yield from split_faults(certificate, {**shares, "head": 1 - sum(shares.values())}, "head", "head")
+        yield from split_faults(certificate, {**shares, "head": 1 - sum(shares.values())}, "head")
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the center, the head and the scale where labels are private, and nothing otherwise."""
         head = super().releases(certificate)
         scale = Weights("scale", [1], _SCALE_STEPS, arc_change=no_arc_change(certificate))
         return [*center(certificate), *head, *([scale] * self._has_scale(certificate))] if head else []
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
-        """Return one linear layer."""
         _, features, classes = sizes(certificate)
         return {"head": ({"": (classes, features)}, {})}
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shapes of the head and, where there are any, of the center and the scale."""
         private = "labels" not in public_parts(certificate)
         scale: Tensors = {"scale": [1]} if private and self._has_scale(certificate) else {}
         return {**super().networks(certificate, found), **center_tensors(certificate, found), **scale}
@@ -71,27 +62,20 @@ def is_centered(certificate: Certificate) -> bool:
 
 
 def center(certificate: Certificate) -> list[Planned]:
-    """Return the release of the center, if there is one."""
     columns = certificate["public_facts"]["num_features"]
     found = Weights("center", [columns], columns, arc_change=no_arc_change(certificate))
     return [found] if is_centered(certificate) else []
 
 
 def center_tensors(certificate: Certificate, found: Iterable[str]) -> Tensors:
-    """Return the shape of the center among the tensors of the model.
-
-    Weights that come from another run have one if that run had: then it is there if it is ``found``.
-    """
+    """Return the shape of the center. Weights from another run have one if that run had: then it is ``found``."""
     borrowed = bool(certificate["composition"]["builds_on"])
     there = "center" in found if borrowed else is_centered(certificate)
     return {"center": [certificate["public_facts"]["num_features"]]} if there else {}
 
 
 def lacks(certificate: Certificate, name: str, number: int) -> bool:
-    """Return whether a run, or each trial of a selection, was made before its method had a release.
-
-    ``certificate`` lists what was charged, ``name`` is that of the release, and ``number`` how many others the method had then.
-    """
+    """Return whether a run, or each trial of a selection, was made before its method had a release."""
     charged = certificate["releases"]
     for one in charged:
         if one["event"]["type"] == "selection":  # each trial has its score, too
@@ -100,10 +84,7 @@ def lacks(certificate: Certificate, name: str, number: int) -> bool:
 
 
 def tree_faults(weights: Mapping[str, Stored], prefix: str = "") -> Iterator[str]:
-    """Yield a problem for trees in which a row may find no leaf: a node must be its own child or come before its children.
-
-    ``prefix`` opens the names of the tensors among the ``weights``.
-    """
+    """Yield a problem for trees in which a row may find no leaf: a node must be its own child or come before its children."""
     names = [f"{prefix}trees.{part}" for part in ("left", "right")]
     if any(name not in weights for name in names):
         return
@@ -119,11 +100,7 @@ def tree_faults(weights: Mapping[str, Stored], prefix: str = "") -> Iterator[str
 
 
 def of_graph_free(certificate: Certificate, width: int, found: Iterable[str]) -> Tensors:
-    """Return the tensors of a model that reads no graph: trees, linear layer, or network with a batch norm.
-
-    ``certificate`` has the public facts, ``width`` is the number of units of the network, and ``found`` are names of tensors,
-    which show what was kept.
-    """
+    """Return the tensors of a model that reads no graph, of the kind that is ``found``: trees, linear layer, or a network."""
     _, features, classes = sizes(certificate)
     kept = {name.partition(".")[0] for name in found}
     if kept == {"trees"}:

@@ -1,7 +1,7 @@
 """What is implausible about a claim or its public facts. It is derived anew, so neither certificate nor verdict can omit it.
 
-Part of the verifier: it needs NumPy and the standard library. Thresholds and sentences are copies of those in
-``privacy/promises.py``, which gives the reasons. The rules of a method say which of them are asked (``Rules.doubts``).
+Copies of the thresholds and sentences in ``privacy/promises.py``, which gives the reasons; ``Rules.doubts`` says which are
+asked.
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ def of_the_graph(certificate: dict[str, Any], reads_links: bool) -> Found:
 
 def of_the_claim(certificate: dict[str, Any], records: int, noun: str) -> Found:
     """Yield what makes the claim of a ``certificate`` weak: a large epsilon, or a delta that is too large.
-
-    ``records`` is a public number that stands for the number of records, and ``noun`` says what it counts.
 
     >>> [code for code, _ in of_the_claim({"claim": {"epsilon": 11.0, "delta": 1e-6}}, 60, "nodes")]
     ['epsilon-large']

@@ -1,7 +1,4 @@
-"""Whether a claim holds: epsilon and delta against the events, budget and accounting that the certificate states.
-
-Part of the verifier: it needs NumPy and the standard library.
-"""
+"""Whether a claim holds: epsilon and delta against the events, budget and accounting that the certificate states."""
 
 from __future__ import annotations
 

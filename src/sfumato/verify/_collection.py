@@ -1,7 +1,4 @@
-"""The closed file of a collection: its bytes are read again here, and the released reports must be exactly those in it.
-
-Part of the verifier: it needs NumPy and the standard library.
-"""
+"""The closed file of a collection: its bytes are read again here, and the released reports must be exactly those in it."""
 
 from __future__ import annotations
 
@@ -38,13 +35,7 @@ Answers = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Closed:
-    """A closed collection, as it was read.
-
-    Args:
-        schema: what was asked, with what its author says follows from it.
-        parts: what follows from each question, computed here.
-        reports: the answers of each user, in the order of the file.
-    """
+    """A closed collection as it was read: ``parts`` are computed here, ``reports`` are in the order of the file."""
 
     schema: dict[str, Any]
     parts: dict[str, Part]

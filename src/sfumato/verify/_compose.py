@@ -1,7 +1,6 @@
 """Compositions of privacy losses on lattices: bounds on epsilon from both sides.
 
-Part of the verifier: it needs NumPy and ``verify/_losses.py``. Lattices are composed by FFT under an exponential tilt; truncated
-and wrapped mass counts against the bound.
+Lattices are composed by FFT under an exponential tilt; truncated and wrapped mass counts against the bound.
 """
 
 from __future__ import annotations

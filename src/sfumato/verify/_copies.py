@@ -1,7 +1,4 @@
-"""Whether the ledger and the spec say what the certificate says: both repeat parts of it.
-
-Part of the verifier: it needs the standard library.
-"""
+"""Whether the ledger and the spec say what the certificate says: both repeat parts of it."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ def spec_faults(spec: dict[str, Any], certificate: Certificate) -> Iterator[str]
 
 
 def graph_faults(spec: dict[str, Any], certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """Yield a problem if the graph in the ``spec`` does not fit the method or the public facts of the ``certificate``.
-
-    A method that learns from a graph needs one, and the others must have none; ``rules`` are those of the method.
-    """
+    """Yield a problem if the graph in the ``spec`` does not fit the method or the public facts of the ``certificate``."""
     graph, public = spec.get("graph"), certificate["public_facts"]
     if (graph is not None) != rules.on_graph:
         learns = "learns from one" if rules.on_graph else "learns from none"

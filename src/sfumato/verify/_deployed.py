@@ -1,7 +1,4 @@
-"""The deployment record of a certificate: its flavor is no stronger than the claim. What else it says is the word of its author.
-
-Part of the verifier: it needs the standard library.
-"""
+"""The deployment record of a certificate: its flavor is no stronger than the claim. All else is the word of its author."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""JSON as the verifier reads it: a single canonical text for each value, and the forms of the published JSON Schema.
-
-Part of the verifier: it needs NumPy, the standard library and ``verify/certificate-3.schema.json``.
-"""
+"""JSON as the verifier reads it: a single canonical text for each value, and the forms of the published JSON Schema."""
 
 from __future__ import annotations
 
@@ -68,8 +65,6 @@ def canonical(value: Any) -> bytes:
 def differences(left: Any, right: Any, path: str) -> Iterator[str]:
     """Name the fields in which two JSON values, ``left`` and ``right``, differ. True, 1 and 1.0 are three values.
 
-    ``path`` names the field that holds them.
-
     >>> list(differences({"a": [1, 2]}, {"a": [1, 3]}, "b"))
     ['b.a[1]: 2 differs from 3']
     """
@@ -105,11 +100,7 @@ def loads(data: bytes) -> Any:
 
 
 def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]) -> Any:
-    """Return the document if it is canonical JSON of its form, else None and a problem for each fault.
-
-    Args:
-        contents: the bytes of each file, by name; None is returned without a problem if the file is not there.
-    """
+    """Return a document that is canonical JSON of its form, or None and a problem for each fault; None for a missing file."""
     if where not in contents:
         return None
     try:
@@ -124,10 +115,7 @@ def parse(where: str, contents: dict[str, bytes], form: str, problems: list[str]
 
 
 def hiding(value: Any, path: str) -> Iterator[str]:
-    """Yield what could hide anything in a ``value``: a control, formatting or private character, and an integer beyond 2^53.
-
-    ``path`` names the value.
-    """
+    """Yield what could hide anything in a ``value``: a control, formatting or private character, and an integer beyond 2^53."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from hiding(key, f"{path}.{plain(key)}")

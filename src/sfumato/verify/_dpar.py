@@ -1,7 +1,4 @@
-"""What the verifier knows of method dpar: released PageRank rows, and one network that DP-SGD trained on roots.
-
-It needs NumPy and the standard library.
-"""
+"""What the verifier knows of method dpar: released PageRank rows, and one network that DP-SGD trained on roots."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ._kinds import Planned, Replaced, Shape, Values, type_faults
+from ._kinds import Planned, Replaced, Shape, type_faults
 from ._layers import two_layers
 from ._rules import OWN, Known, Rules, Sizes
 from ._units import no_arc_change
@@ -30,23 +27,14 @@ _UNRELEASED = "unreleased"
 
 @dataclass(frozen=True)
 class PageRankRows(Planned):
-    """The K entries of each row: their columns, ascending numbers below ``nodes``, their values, or both.
-
-    ``parts`` are the names of the tensors.
-    """
+    """The K entries of each row: their columns, ascending numbers below ``nodes``, their values, or both."""
 
     nodes: int = field(kw_only=True)
-    parts: tuple[str, ...] = field(kw_only=True)
     axes: ClassVar[str] = "roots and entries, "
-
-    def tensors(self, release: Values) -> dict[str, Shape]:
-        """Return the parts, each of the shape that was charged."""
-        shape: Shape = release["shape"]
-        return dict.fromkeys(self.parts, shape)
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
         """Yield a problem for parts of another type, and for columns that are out of bounds or out of order."""
-        for part in self.parts:
+        for part in self.names:
             yield from type_faults(part, stored[part], "I64")
             if part.endswith("columns"):
                 found = stored[part].array()
@@ -76,11 +64,9 @@ class DPAR(Rules):
     }
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
-        """Return two linear layers."""
         return two_layers(Known(certificate))
 
     def caveats(self, certificate: Certificate) -> list[str]:
-        """Return what the claim leaves out where the test graph is declared public."""
         return [DECLARED] if certificate["settings"]["public_test_graph"] else []
 
     def releases(self, certificate: Certificate) -> list[Planned]:
@@ -107,7 +93,6 @@ class DPAR(Rules):
                 yield PageRankRows(values, shape, entries, event="laplace", count=rows, parts=(values,), **same)
 
     def sgd(self, certificate: Certificate) -> tuple[float, int]:
-        """Return the probability of a root, and the steps."""
         settings, (rows, _) = certificate["settings"], self._roots(certificate)
         return min(settings["batch_size"] or rows, rows) / rows, settings["steps"]
 

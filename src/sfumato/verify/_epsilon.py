@@ -1,9 +1,5 @@
 """The verifier's own accountant: bounds on epsilon on both sides, from NumPy alone.
 
-Part of the verifier: it needs NumPy and the standard library. Gaussian releases use the closed form (``events/_gaussian.py``).
-Mixtures with Poisson-subsampled and repeated Gaussians, Laplace, randomized response and the exponential mechanism are bracketed
-by privacy loss distributions (``compose.py``). Selections are bounded from above, by Renyi divergences (``renyi.py``).
-
 The lower bound is the cost of dominating pairs. Draws of the exponential mechanism may have a smaller Renyi bound (losses in an
 interval of length epsilon have rho = epsilon^2 / 8). Then that counts: a claim below it is refused as not proved, though no
 mechanism may be known that costs so much.

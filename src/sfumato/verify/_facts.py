@@ -1,7 +1,4 @@
-"""Whether what a certificate calls public is public: facts of a graph, facts read off data, and runs that weights come from.
-
-Part of the verifier: it needs the standard library.
-"""
+"""Whether what a certificate calls public is public: facts of a graph, facts read off data, and runs that weights come from."""
 
 from __future__ import annotations
 
@@ -106,10 +103,7 @@ def edge_weight_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
 
 
 def _assumed_faults(certificate: Certificate) -> Iterator[str]:
-    """Yield a problem for wrong facts read off protected data.
-
-    There are none if features and labels are public, none about roles if labels are, and each may be named only once.
-    """
+    """Yield a problem for wrong facts read off protected data."""
     unit, facts, public = certificate["unit"]["name"], certificate["assumed_public"], certificate["public_facts"]
     columns = sum(fact.startswith(CATEGORIES) for fact in facts)
     if columns > public["num_features"]:
@@ -135,10 +129,7 @@ def _assumed_faults(certificate: Certificate) -> Iterator[str]:
 
 
 def origin_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """Yield a problem for runs that the weights cannot come from.
-
-    A run that learned from protected data cannot have cost nothing.
-    """
+    """Yield a problem for runs that the weights cannot come from."""
     origins, where = certificate["composition"]["builds_on"], "certificate.json: composition.builds_on"
     if origins and not rules.inductive:
         yield f"{where}: expected none, since {certificate['method']} takes no weights from another run"

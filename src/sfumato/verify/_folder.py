@@ -1,7 +1,4 @@
-"""The folder of a release: its files, its manifest, and the hash chain of its ledger.
-
-Part of the verifier: it needs the standard library.
-"""
+"""The folder of a release: its files, its manifest, and the hash chain of its ledger."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
 """Kinds of releases: what each leaves in a release folder, how it may be charged, and which values it can hold.
 
-Part of the verifier: it needs NumPy and the standard library. The rules of a method plan its releases as objects of these
-classes: :class:`Matrix` (noise on every entry), :class:`Network` (trained by sampled Gaussian releases, repeated ones if a record
-reaches many terms) and :class:`Weights` (in the model), :class:`Reports` (one for each user), :class:`Answers` (one for each
-query), :class:`SparseRows`, :class:`TopRows` (so many entries in each row) and :class:`EdgeSet`. Sparse rows and edge sets may
-have a random number of lines: certificate and ledger write their number as null, and their coordinates are those that the
-method states.
+Sparse rows and edge sets may have a random number of lines: certificate and ledger write their number as null, and their
+coordinates are those that the method states.
 """
 
 from __future__ import annotations
@@ -32,14 +28,10 @@ Form = tuple[str, int, tuple[int, int], tuple[int, int]]
 class Planned:
     """A release that a method must have made.
 
-    Args:
-        name: the name in ledger and certificate.
-        shape: the shape that they state; None for a number that the release decides.
-        affected: coordinates that a record can touch; None if no bound is known.
-        event: the type of its event.
-        count: the number in its event, such as that of noisy rows or of entries that were picked.
-        arc_change: under owned arcs, how far one arc that another node owns moves the release, over its sensitivity; None where
-            no bound is known.
+    A number in ``shape`` is None if the release decides it, and ``affected`` is None if no bound on the coordinates that a
+    record can touch is known. ``count`` is the number in its event, such as that of noisy rows or of entries that were picked.
+    ``arc_change`` is, under owned arcs, how far one arc that another node owns moves the release, over its sensitivity; None
+    without a bound. ``parts`` are the names of its tensors, if there are others than its own.
     """
 
     seen_by: ClassVar[str] = "anyone"
@@ -51,6 +43,7 @@ class Planned:
     event: str = field(default="gaussian", kw_only=True)
     count: int = field(default=1, kw_only=True)
     arc_change: float | None = field(default=None, kw_only=True)
+    parts: tuple[str, ...] | None = field(default=None, kw_only=True)
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
         """Yield what is wrong with the ``release`` as it was charged; ``where`` opens each problem."""
@@ -64,7 +57,6 @@ class Planned:
             yield from self.size_faults(where, release)
 
     def size_faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield a problem if shape, affected coordinates or readers differ from the plan."""
         stated = (("shape", self.shape, self.axes), ("affected_coordinates", self.affected, ""))
         for key, value, axes in stated:
             if release.get(key, value) != value:
@@ -72,40 +64,43 @@ class Planned:
         yield from self.reader_faults(where, release)
 
     def reader_faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield a problem if the release says that others may see it than the plan says."""
         if release.get("visible_to", self.seen_by) != self.seen_by:
             yield f"{where}visible_to: expected {plain(repr(self.seen_by))}, got {plain(repr(release['visible_to']))}"
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the tensors of ``releases.safetensors`` that hold the release."""
+        return () if not self.stored else (self.name,) if self.parts is None else self.parts
+
     def tensors(self, release: Values) -> dict[str, Shape]:
-        """Return the tensors of ``releases.safetensors`` that hold the release, with the shapes that were charged."""
-        return {self.name: release["shape"]} if self.stored else {}
+        """Return the tensors that hold the release, with the shapes that were charged."""
+        shape: Shape = release["shape"]
+        return dict.fromkeys(self.names, shape)
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
         """Yield a problem for values that the mechanism cannot release; shapes were checked before."""
-        yield from type_faults(self.name, stored[self.name], "I64") if self.stored else ()
+        for name in self.names:
+            yield from type_faults(name, stored[name], "I64")
 
 
 def type_faults(name: str, stored: Stored, dtype: str) -> Iterator[str]:
-    """Yield a problem if the tensor ``stored`` under a ``name`` has another type than ``dtype``."""
     if stored.dtype != dtype:
         yield f"{plain(name)}: has dtype {stored.dtype}, expected {dtype}, as the settings say"
 
 
 @dataclass(frozen=True)
 class Matrix(Planned):
-    """A matrix of whole numbers with noise on every entry."""
+    """A matrix of integers with noise on every entry."""
 
     axes: ClassVar[str] = "nodes and width, "
 
 
 @dataclass(frozen=True)
 class Network(Planned):
-    """Weights that DP-SGD trained. They are in ``model.safetensors``, and a record can touch all of them.
+    """Weights that DP-SGD trained, in ``model.safetensors``; a record can touch all of them.
 
-    Args:
-        sampling_prob: the probability with which an example is drawn, or each term of a record.
-        steps: the number of steps.
-        occurrences: the most terms that a record reaches, charged as repeated Gaussian releases; None where it is one example.
+    ``sampling_prob`` is that of an example, or of each term of a record; ``occurrences`` are the most terms that a record
+    reaches, charged as repeated Gaussian releases, None where it is one example.
     """
 
     stored: ClassVar[bool] = False
@@ -114,7 +109,6 @@ class Network(Planned):
     occurrences: int | None = None
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield a problem if sampling, terms or steps do not follow from the settings and public facts."""
         yield from self.size_faults(where, release)
         event, planned = release["event"], {"sampling_prob": self.sampling_prob, "steps": self.steps}
         kind = "poisson-gaussian"
@@ -133,7 +127,6 @@ class Replaced(Network):
     """Weights of a network whose terms a record does not take away but replaces, under both relations of the unit."""
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield what is wrong with a network, and a problem for another relation than ``replace``."""
         yield from super().faults(where, release)
         if release["event"].get("relation") != "replace":
             yield f"{where}event.relation: expected replace, since terms of other nodes change"
@@ -156,26 +149,19 @@ class OwnRows(Matrix):
 
 @dataclass(frozen=True)
 class Reports(Planned):
-    """One report for each user. What it costs, how wide it is and what it can answer depend on the mechanism.
-
-    Args:
-        check: yields what the mechanism's own rules find wrong.
-        form: gives the types and ranges of the answers in reports of a given width.
-    """
+    """One report for each user; ``check`` has the mechanism's own rules, ``form`` types and ranges of answers of a width."""
 
     check: Callable[[str, Values], Iterator[str]]
     form: Callable[[int], Form]
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield what the mechanism's own rules find wrong; every number of the shape must be stated."""
         yield from self.reader_faults(where, release)
         if None in release["shape"]:
-            yield f"{where}shape: expected whole numbers, got {release['shape'][:4]}"
+            yield f"{where}shape: expected integers, got {release['shape'][:4]}"
         else:
             yield from self.check(where, release)
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for another type than the mechanism's, and for answers out of its range."""
         found = stored[self.name]
         dtype, split, *ranges = self.form(found.shape[-1])
         if found.dtype != dtype:
@@ -190,31 +176,16 @@ class Reports(Planned):
 
 @dataclass(frozen=True)
 class Answers(Planned):
-    """Answers to queries, for which the settings imply the whole event ``charged``.
-
-    ``parts`` are the names of its tensors, if they are not under the name of the release.
-    """
+    """Answers to queries, for which the settings imply the whole event ``charged``."""
 
     charged: Values
-    parts: tuple[str, ...]
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
-        """Yield a problem for everything that differs from what the settings imply."""
         yield from self.reader_faults(where, release)
         planned = {"event": self.charged, "shape": self.shape, "affected_coordinates": self.affected}
         for key, value in planned.items():
             found = differences(release[key], value, f"{where}{key}")
             yield from (f"{text} (compared with what the settings imply)" for text in found)
-
-    def tensors(self, release: Values) -> dict[str, Shape]:
-        """Return the parts, each of the shape that was charged."""
-        shape: Shape = release["shape"]
-        return dict.fromkeys(self.parts, shape)
-
-    def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for parts of another type."""
-        for part in self.parts:
-            yield from type_faults(part, stored[part], "I64")
 
 
 @dataclass(frozen=True)
@@ -229,7 +200,6 @@ class SparseRows(Planned):
     axes: ClassVar[str] = "lines of row, column and value, "
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for lines that are out of bounds or out of order."""
         found = stored[self.name]
         yield from type_faults(self.name, found, "I64")
         lines = found.array()
@@ -252,7 +222,6 @@ class TopRows(SparseRows):
     picks: int = 1
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for lines that are out of bounds or out of order, and for a row with another number of entries."""
         yield from super().value_faults(stored)
         rows, found = np.unique(stored[self.name].array()[:, 0], return_counts=True)
         wrong = np.flatnonzero(found != self.picks)
@@ -262,16 +231,12 @@ class TopRows(SparseRows):
 
 @dataclass(frozen=True)
 class EdgeSet(SparseRows):
-    """Arcs as pairs of source and target, of shape [null, 2], sorted and each once.
-
-    Undirected edges have the smaller end first.
-    """
+    """Arcs as pairs of source and target, of shape [null, 2], sorted, each once; undirected ones have the smaller end first."""
 
     directed: bool = True
     axes: ClassVar[str] = "arcs and their two ends, "
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for arcs that are out of bounds or out of order, for loops, and for edges with the larger end first."""
         yield from super().value_faults(stored)
         sources, targets = stored[self.name].array().T
         if (sources == targets).any() or (not self.directed and (sources > targets).any()):

@@ -50,12 +50,10 @@ class LabelMessages(Rules):
             yield f"certificate.json: settings.num_hops: expected 1 under unit node, got {hops}"
 
     def hops(self, certificate: Certificate) -> int:
-        """Return the number of hops in the settings, or the default of the unit."""
         usual = 1 if certificate["unit"]["name"] == "node" else 2
         return certificate["settings"]["num_hops"] or usual
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the counts where labels are public, and the hop and the head where they are not."""
         found = super().releases(certificate)
         if not found or "labels" not in public_parts(certificate):
             return found
@@ -63,7 +61,6 @@ class LabelMessages(Rules):
         return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], 0, event="pure")]
 
     def columns(self, certificate: Certificate) -> int:
-        """Return the number of classes: each has a column."""
         return sizes(certificate)[2]
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:

@@ -17,7 +17,6 @@ _FIXED = ("network.edges.", "network.places.")
 
 
 def two_layers(known: Known) -> dict[str, Sizes]:
-    """Two linear layers on features."""
     first, second = (known.width, known.num_features), (known.num_classes, known.width)
     return {"network": ({"first": first, "second": second}, {})}
 

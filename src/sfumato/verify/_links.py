@@ -1,7 +1,4 @@
-"""What the verifier knows of methods under unit link: users send noisy degrees and neighbor lists.
-
-Part of the verifier: it needs NumPy and the standard library.
-"""
+"""What the verifier knows of methods under unit link: users send noisy degrees and neighbor lists."""
 
 from __future__ import annotations
 
@@ -36,14 +33,12 @@ def _faults(known: Known) -> Iterator[str]:
 
 
 def _releases(known: Known) -> list[Planned]:
-    """The reports of every user: a degree and a list of bits."""
     n = known.num_nodes
     check, degree = partial(link_faults, certificate=known.certificate), ("I64", 0, (0, 0), (-n, 2 * n))
     return [Reports(DEGREES, [n], 0, check, lambda _: degree), Bits(LINKS, [n, -(-n // 8)], 0, check, _bytes)]
 
 
 def _tensors(known: Known, found: Iterable[str]) -> Tensors:
-    """The shape of the probabilities, under the name of the learner that was kept."""
     learner = next((name for name in LEARNERS if name in found), LEARNERS[0])
     return {learner: [known.num_nodes, known.num_classes]}
 
@@ -66,7 +61,6 @@ class Bits(Reports):
     """Packed neighbor lists, which hold one of n bits for each pair of users."""
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for bits that belong to no user, and for links of users with themselves."""
         found = stored[self.name]
         if found.dtype != "U8":
             yield from type_faults(self.name, found, "U8")

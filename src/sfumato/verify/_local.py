@@ -1,7 +1,4 @@
-"""What the verifier knows of methods under unit local: what users are asked, what they send, what is learned from it.
-
-Part of the verifier: it needs the standard library.
-"""
+"""What the verifier knows of methods under unit local: what users are asked, what they send, what is learned from it."""
 
 from __future__ import annotations
 
@@ -25,10 +22,7 @@ _OF_LINKS = [
 
 
 def _faults(known: Known) -> Iterator[str]:
-    """Yield a problem for an empty range, a unit that does not fit the budgets, and a delta that no mechanism needs.
-
-    The unit must protect exactly the parts for which the settings name a budget.
-    """
+    """Yield a problem for an empty range, a unit that does not fit the budgets, and a delta that no mechanism needs."""
     unit, settings, delta = known.unit, known.certificate["settings"], known.certificate["claim"]["delta"]
     if known.high <= known.low:
         yield f"certificate.json: settings.high: expected a number above low, got {known.high}"
@@ -54,7 +48,6 @@ def _releases(known: Known) -> list[Planned]:
 
 
 def _each_feature(known: Known) -> list[str]:
-    """The caveat of a budget that is spent on every feature separately."""
     count = known.num_features
     if not (known.per_feature and known.epsilon_x):
         return []
@@ -65,7 +58,6 @@ def _each_feature(known: Known) -> list[str]:
 
 
 def of_links(known: Known) -> list[str]:
-    """What is spent on every feature, and that nothing is claimed about links and labels."""
     return [*_each_feature(known), *([] if known.unit["name"] == "none" else _OF_LINKS)]
 
 

@@ -23,14 +23,16 @@ class Part(Protocol):
     """Equal mechanisms, ``steps`` of them."""
 
     @property
-    def steps(self) -> int:
-        """Their number."""
+    def steps(self) -> int: ...
 
     def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:
         """Return a coarse sketch of the loss, without guarantee, and the range of losses that matters."""
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
-        """Return the loss on a lattice; see :meth:`Sampled.atoms`."""
+        """Return the loss on a lattice of step ``h``, over the losses from ``low`` to ``high`` that matter.
+
+        It is that of a mechanism that dominates (``upper``) or is dominated; ``flip`` exchanges both laws.
+        """
 
 
 class _Cells(Protocol):
@@ -71,15 +73,10 @@ class Symmetric:
     steps: int
 
     def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:
-        """Return a coarse sketch of the loss, and its range."""
         return self.atoms(self.bound / 8, flip, 0.0, 0.0, upper=True), -self.bound, self.bound
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
-        """Return the loss on a lattice, for a mechanism that dominates or is dominated, as :meth:`Sampled.atoms` does.
-
-        ``h``, ``flip``, ``low``, ``high`` and ``upper`` are explained there. The loss is computed on its own lattice, of step
-        bound / k, and then moved to multiples of h less a shift that covers it.
-        """
+        """Return the loss on a lattice of step bound / k, moved to multiples of h less a shift that covers it."""
         k = round(self.bound / h)
         off = abs(self.bound - k * h)
         mass, least = np.zeros(2 * k + 1), math.exp(-self.bound)
@@ -138,11 +135,6 @@ class Slight:
     So it is for n pure mechanisms of epsilon b each, mu = b sqrt(n): randomized response dominates each, with losses of -b and b,
     whose mean b tanh(b / 2) is below b^2 / 2, and by Hoeffding's inequality their sum exceeds its mean by b sqrt(n) x with a
     chance of at most exp(-x^2 / 2). For several b, mu^2 is the sum over them.
-
-    Args:
-        mu: its Gaussian parameter, above 0.
-        delta: the delta at which epsilon is asked.
-        steps: the number of releases, always 1.
     """
 
     mu: float
@@ -150,15 +142,10 @@ class Slight:
     steps: int = 1
 
     def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:
-        """Return the largest loss and an empty range."""
         return self.atoms(1.0, flip, 0.0, 0.0, upper=True), 0.0, 0.0
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
-        """Return a single loss, for a mechanism that dominates or is dominated, as :meth:`Sampled.atoms` does.
-
-        ``h``, ``flip``, ``low``, ``high`` and ``upper`` are explained there. From above, this is the largest loss, and an
-        infinite loss of mass 1e-9 delta >= exp(-x^2 / 2); from below, it is no loss.
-        """
+        """Return one loss: from above the largest, and an infinite one of mass 1e-9 delta >= exp(-x^2 / 2); from below none."""
         largest = self.mu * (math.sqrt(-2 * math.log(1e-9) - 2 * math.log(self.delta)) + self.mu / 2) if upper else 0.0
         index = np.zeros(1, int)
         return Atoms(index + largest, np.ones(1), 1, index, -largest, math.nextafter(1e-9 * self.delta, 1.0) * upper)
@@ -206,7 +193,7 @@ def sketch(part: _Cells, flip: bool, x: np.ndarray, rare: float) -> tuple[Atoms,
 
 
 def lattice(first: int, last: int) -> np.ndarray:
-    """Return whole numbers from ``first`` to ``last``, two at least: every one near 0, ever fewer far from it."""
+    """Return integers from ``first`` to ``last``, two at least: every one near 0, ever fewer far from it."""
     if max(-first, last) > _MOST_CELLS:
         raise OverflowError("the numbers are too large for exact arithmetic")
     last = max(last, first + 1)
@@ -233,10 +220,7 @@ def dominating(part: _Cells, flip: bool, h: float, k: np.ndarray) -> Atoms:
 
 
 def dominated(part: _Cells, flip: bool, h: float, k: np.ndarray) -> Atoms:
-    """Merge each cell around k h - shift into one outcome; move the cells until their losses are there; round down.
-
-    ``part``, ``flip``, ``h`` and ``k`` are those of :func:`dominating`.
-    """
+    """Merge each cell around k h - shift into one outcome; move the cells until their losses are there; round down."""
     middle = h * np.concatenate(([k[0] - 0.5], (k[1:] + k[:-1]) / 2, [k[-1] + 0.5]))
     most, bend, shift = 0.45 * h * np.diff(k), np.zeros(k.size + 1), 0.0
     k = -k[::-1] if flip else k

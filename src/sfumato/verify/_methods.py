@@ -1,7 +1,4 @@
-"""The methods that can be verified. **A new method is one entry here**: rules as data, or a file that has them as code.
-
-Part of the verifier: it needs NumPy and the standard library.
-"""
+"""The methods that can be verified. **A new method is one entry here**: rules as data, or a file that has them as code."""
 
 from __future__ import annotations
 

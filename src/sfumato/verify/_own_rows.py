@@ -1,6 +1,6 @@
 """Rows that are for their own node alone: a file beside ``release/``, of which ``spec.json`` holds the digest.
 
-Part of the verifier: it needs the standard library. The file may be missing: whoever checks a release should not have it.
+The file may be missing: whoever checks a release should not have it.
 """
 
 from __future__ import annotations
@@ -40,4 +40,4 @@ def own_faults(release: Path, certificate: Certificate, rules: Rules, spec: dict
     expected = {**{name: one.shape for name, one in planned.items()}, "salt": _SALT}
     found = {name: one.shape for name, one in stored.items()}
     if not problems and (found != expected or any(one.dtype != "I64" for one in stored.values())):
-        yield f"{OWN_ROWS}: expected whole numbers of shapes {plain(repr(expected))}, got {plain(repr(found))}"
+        yield f"{OWN_ROWS}: expected integers of shapes {plain(repr(expected))}, got {plain(repr(found))}"

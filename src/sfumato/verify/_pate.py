@@ -1,8 +1,5 @@
 r"""What the verifier knows of PATE: what its settings imply, and what its answers and networks must look like.
 
-Part of the verifier: it needs the standard library. Public facts have the form ``pate_facts`` of the JSON
-Schema; everything else that a certificate says follows from them and from the settings.
-
 One vote moves between neighbors, so the counts of a query move by :math:`\sqrt 2` in L2 and 2 in L1, and their maximum by 1:
 noise multipliers are :math:`\sigma_2 / \sqrt 2`, :math:`b / 2` and :math:`\sigma_1`. Every query is charged, refused or not.
 """
@@ -75,7 +72,6 @@ class PATE(Rules):
     facts = "pate_facts"
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield a problem for settings of another form, or that contradict each other or the public pool."""
         settings, found = certificate["settings"], list(super().setting_faults(certificate))
         for part, cases in (("mechanism", _MECHANISMS), ("student", _STUDENTS)) if not found else ():
             found += case_faults(settings[part], cases, f"certificate.json: settings.{part}")
@@ -84,7 +80,6 @@ class PATE(Rules):
             yield from _contradictions(settings, certificate["public_facts"]["num_public"])
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield a problem for another unit than a replaced record, and for facts that were read off records."""
         for field, value in (("unit", _UNIT), ("assumed_public", [])):
             found = differences(certificate[field], value, field)
             yield from (f"certificate.json: {text} (compared with what the method implies)" for text in found)
@@ -97,14 +92,13 @@ class PATE(Rules):
             event = _event("laplace", mechanism["scale"] / 2, queries)
         else:
             event = _event("gaussian", mechanism["noise_stddev"] / math.sqrt(2), settings["max_answers"])
-        found: list[Planned] = [Answers("answers", [queries], classes, event, ("queries", "answers"))]
+        found: list[Planned] = [Answers("answers", [queries], classes, event, parts=("queries", "answers"))]
         if mechanism["name"] != "confident-gnmax":
             return found
         threshold = _event("gaussian", float(mechanism["threshold_stddev"]), queries)
-        return [Answers("threshold", [queries], 1, threshold, ()), *found]
+        return [Answers("threshold", [queries], 1, threshold, parts=()), *found]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shape of every tensor of the student's networks."""
         student, public = certificate["settings"]["student"], certificate["public_facts"]
         if student["name"] == "consistency":
             layers = {"network.0": [student["width"], _EDGES], "network.2": [public["num_classes"], student["width"]]}
@@ -116,7 +110,6 @@ class PATE(Rules):
         return weights | {f"{name}.bias": shape[:1] for name, shape in layers.items()}
 
     def caveats(self, certificate: Certificate) -> list[str]:
-        """Return two caveats: votes are not in epsilon, and what an id means."""
         return [
             "Epsilon is what the caps on queries and answers cost, whatever the votes are. An epsilon that depends on votes is "
             "not in the claim, and must not be told without noise of its own.",
@@ -126,7 +119,6 @@ class PATE(Rules):
         ]
 
     def doubts(self, certificate: Certificate) -> Found:
-        """Yield what makes the claim weak, with teachers for records, and warn of noise that outvotes the teachers."""
         teachers, mechanism = certificate["settings"]["num_teachers"], certificate["settings"]["mechanism"]
         yield from of_the_claim(certificate, teachers, "teachers")
         deviation = mechanism["scale"] * math.sqrt(2) if "scale" in mechanism else mechanism["noise_stddev"]
@@ -138,7 +130,6 @@ class PATE(Rules):
             )
 
     def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for queries and answers that are not those of the settings."""
         found = list(super().value_faults(certificate, released))
         yield from found or answer_faults(released["queries"].array(), released["answers"].array(), certificate)
 
@@ -148,10 +139,7 @@ def _event(kind: str, noise: float, count: int) -> dict[str, Any]:
 
 
 def _contradictions(settings: dict[str, Any], pool: int) -> Iterator[str]:
-    """Yield a problem for settings that contradict each other.
-
-    These are caps that are too large or not those of the mechanism, a threshold out of range, and networks without a first layer.
-    """
+    """Yield a problem for settings that contradict each other."""
     queries, answers, where = settings["num_queries"], settings["max_answers"], "certificate.json: settings."
     if queries > pool:
         yield f"{where}num_queries: {queries} exceeds public_facts.num_public, which is {pool}"
@@ -192,9 +180,6 @@ def _chosen(pool: int, seed: int) -> list[int]:
 
 def answer_faults(queries: Any, answers: Any, certificate: dict[str, Any]) -> Iterator[str]:
     """Yield a problem for ``queries`` that the seed does not choose, and for ``answers`` that are impossible.
-
-    Answers are impossible if they are no classes, exceed the cap of the ``certificate``, or are missing. Without any answer
-    there was nothing to learn from, so the weights would come from elsewhere.
 
     >>> import numpy as np
     >>> settings = {"max_answers": 1, "mechanism": {"name": "confident-gnmax"}, "seed": 0}

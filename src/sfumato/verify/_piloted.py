@@ -37,8 +37,7 @@ class PilotedMessages(LabelMessages):
     }
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield a problem for noise that is not split by the public rule, that of before for runs without a last stage."""
-        yield from split_faults(certificate, _EARLY_SHARES if self._early(certificate) else _SHARES, "head", "head")
+        yield from split_faults(certificate, _EARLY_SHARES if self._early(certificate) else _SHARES, "head")
 
     def releases(self, certificate: Certificate) -> list[Planned]:
         """Return the center, the head, the pilot hop, the test, the rest and the last stage; the hop alone of another graph."""
@@ -62,7 +61,6 @@ class PilotedMessages(LabelMessages):
         ]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shapes of head, last stage and, where there is one, center; without privacy those of label messages."""
         named = super().networks(certificate, found)
         if certificate["unit"]["name"] == "none":
             return named

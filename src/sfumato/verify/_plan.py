@@ -1,8 +1,4 @@
-"""Whether a certificate says what its ledger and spec, its unit, its method and its tensors say.
-
-Part of the verifier: it needs the standard library. Every function takes documents whose form was checked, and yields
-problems as text that names file and field.
-"""
+"""Whether a certificate says what its ledger and spec, its unit, its method and its tensors say."""
 
 from __future__ import annotations
 
@@ -37,11 +33,7 @@ def unfit(certificate: Certificate, rules: Rules | None) -> list[str]:
 
 
 def copied_faults(certificate: Certificate, spec: dict[str, Any] | None, entries: Entries | None) -> Iterator[str]:
-    """Yield a problem if ledger, spec and list of candidates do not repeat the ``certificate``.
-
-    ``entries`` are those of the ledger. ``spec`` or ``entries`` is None for a file that cannot be read, which is a problem
-    already.
-    """
+    """Yield a problem if ledger, spec and candidates do not repeat the ``certificate``; None is a file that cannot be read."""
     if entries is not None:
         yield from ledger_faults(entries, certificate)
     if spec is not None:

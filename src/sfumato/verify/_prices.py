@@ -1,7 +1,6 @@
 """What a claim costs with arcs that other nodes own: whether a certificate's ``prices`` follow from its releases.
 
-Part of the verifier: it needs NumPy and the standard library. Where one arc moves a Gaussian release by r times its sensitivity,
-k arcs and the record move it by 1 + k r times.
+Where one arc moves a Gaussian release by r times its sensitivity, k arcs and the record move it by 1 + k r times.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ _WITHOUT = 2  # the last format that may leave prices out
 
 
 def change_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
-    """Yield a problem for a release that states another ``arc_change`` than the ``rules`` of its method, or none."""
     planned = {one.name: one.arc_change for one in rules.releases(certificate)} if owns_arcs(certificate) else {}
     for index, release in enumerate(certificate["releases"]):
         stated, known = release.get("arc_change"), planned.get(release["name"])

@@ -37,7 +37,6 @@ class PromisedMessages(Linear):
     scaled = False
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield a problem for owned arcs, for no bound on degrees, and for noise that is not split by the public rule."""
         unit, facts = certificate["unit"], certificate["public_facts"]
         if unit["name"] == "none":
             return
@@ -48,7 +47,6 @@ class PromisedMessages(Linear):
         yield from _noise_faults(certificate)
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return center, head, pairs, test and rest; nothing without privacy."""
         found = super().releases(certificate)
         if not found:
             return found
@@ -63,14 +61,12 @@ class PromisedMessages(Linear):
         ]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shapes of head and center, and of the public bounds on degrees."""
         return {**super().networks(certificate, found), "bounds": [certificate["public_facts"]["num_nodes"]]}
 
     def _of_head(self, certificate: Certificate) -> Tensors:
         return {name: shape for name, shape in self.networks(certificate).items() if name.startswith("head.")}
 
     def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for bounds that are no whole numbers from 1 on, or not the promise where it is for everybody."""
         bounds, facts = weights["bounds"].array(), certificate["public_facts"]
         if ((bounds < 1) | (bounds % 1 != 0)).any():
             yield "bounds: holds numbers that bound no degree"
@@ -93,4 +89,4 @@ def _noise_faults(certificate: Certificate) -> Iterator[str]:
         "test": _TEST,
         "aggregate/1": 1 - features - _PAIRS - _TEST,
     }
-    yield from split_faults(certificate, shares, "pairs", "pairs")
+    yield from split_faults(certificate, shares, "pairs")

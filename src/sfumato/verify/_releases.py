@@ -1,7 +1,4 @@
-"""Whether releases, released tensors and weights are those that the rules of the method plan.
-
-Part of the verifier: it needs the standard library.
-"""
+"""Whether releases, released tensors and weights are those that the rules of the method plan."""
 
 from __future__ import annotations
 

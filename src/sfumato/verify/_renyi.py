@@ -1,8 +1,8 @@
 """Renyi divergences: an upper bound on the cost of any plan, and the only one for selections.
 
-Part of the verifier: it needs NumPy and the standard library. A selection shows the
-best of a random number of trials (Papernot and Steinke 2022, theorems 2 and 6). Divergences of a trial are exact for Gaussians,
-for sampled and repeated ones within reach of the integral, and for Laplace, randomized response and pure mechanisms.
+A selection shows the best of a random number of trials (Papernot and Steinke 2022, theorems 2 and 6). Divergences of a trial
+are exact for Gaussians, for sampled and repeated ones within reach of the integral, and for Laplace, randomized response and
+pure ones.
 """
 
 from __future__ import annotations

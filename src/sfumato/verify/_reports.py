@@ -183,7 +183,6 @@ def label_form(certificate: dict[str, Any]) -> Form:
 
 
 def feature_form(certificate: dict[str, Any], width: int) -> Form:
-    """Return the type and ranges of feature reports, in reports of a width that was checked."""
     settings, d = certificate["settings"], certificate["public_facts"]["num_features"]
     mechanism, far = settings["mechanism"], 2**63 - 1
     m = drawn(settings, d, width)

@@ -96,17 +96,13 @@ class Rules:
         return self.facts == "graph_facts"
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield a problem for settings that are not exactly those of the method.
-
-        The other rules are applied only if there is no such problem.
-        """
+        """Yield a problem for settings that are not exactly those of the method. Other rules apply only if there is none."""
         owner = f"a setting of method {certificate['method']}"
         settings, kinds = certificate["settings"], dict(self.settings)
         kinds |= {name: kind for name, kind in self.optional.items() if name in settings}
         return kind_faults(settings, kinds, "certificate.json: settings", owner)
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        """Yield what else is impossible for this method."""
         known = Known(certificate)
         for holds, text in self.data.get("demands", ()):
             if not holds(known):
@@ -114,11 +110,9 @@ class Rules:
         yield from self._of("faults", certificate, ())
 
     def hops(self, certificate: Certificate) -> int:
-        """Return how many aggregates the method releases."""
         return int(self._of("hops", certificate, 0))
 
     def columns(self, certificate: Certificate) -> int:
-        """Return the number of columns of an aggregate."""
         return int(self._of("columns", certificate, certificate["settings"].get("width")))
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
@@ -165,10 +159,7 @@ class Rules:
         return [*networks[:-1], *aggregates, *networks[-1:]]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shape of every tensor of ``model.safetensors``: linear layers and, where labels are public, batch norms.
-
-        ``found`` are the names that the file holds; some of them show which choice was made.
-        """
+        """Return the shape of every tensor of ``model.safetensors``; what is ``found`` there shows which choice was made."""
         if "tensors" in self.data:
             return dict(self.data["tensors"](Known(certificate), found))
         shapes: Tensors = {}
@@ -187,11 +178,9 @@ class Rules:
         yield from self.data["weights"](weights) if "weights" in self.data else ()
 
     def caveats(self, certificate: Certificate) -> list[str]:
-        """Return limits of the claim that follow from the method."""
         return list(self._of("caveats", certificate, ()))
 
     def doubts(self, certificate: Certificate) -> Found:
-        """Yield codes and sentences of what is implausible about claim and public facts."""
         cells = unit_rules(certificate).cells(certificate)
         yield from of_the_claim(
             certificate, cells or certificate["public_facts"]["num_nodes"], "cells" if cells else "nodes"

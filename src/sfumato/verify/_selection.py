@@ -1,7 +1,4 @@
-"""Tuned runs: a single selection. Each candidate must keep the rules of a run with the candidate's settings.
-
-Part of the verifier: it needs the standard library.
-"""
+"""Tuned runs: a single selection. Each candidate must keep the rules of a run with the candidate's settings."""
 
 from __future__ import annotations
 
@@ -21,12 +18,10 @@ Event = dict[str, Any]
 
 
 def is_tuned(certificate: Certificate) -> bool:
-    """Return whether a selection was charged."""
     return any(event["type"] == "selection" for event in leaves(one["event"] for one in certificate["releases"]))
 
 
 def selection_faults(certificate: Certificate, rules: Rules, released: Tensors, weights: Tensors) -> Iterator[str]:
-    """Yield what is wrong with the selection, its candidates, or the outputs of the chosen candidate."""
     where, releases, candidates = "certificate.json: ", certificate["releases"], certificate["candidates"]
     found = [(release["name"], release["event"]["type"], release["shape"]) for release in releases]
     if not rules.on_graph:

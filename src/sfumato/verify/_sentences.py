@@ -1,6 +1,6 @@
 """The sentences of a certificate that follow from the trust model alone. **A new trust model is one entry of** :data:`SENTENCES`.
 
-Part of the verifier: it needs the standard library. Sentences that are the same in all runs stand in the JSON Schema.
+Sentences that are the same in all runs stand in the JSON Schema.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ _SENT = (
 
 
 def _collected(public: str) -> list[str]:
-    """Assumptions of a collection, among them what is public in it."""
     return [
         _SIMULATED,
         public,

@@ -1,7 +1,7 @@
 """Signatures of the verifier: Ed25519 keys that bind a signer, and what they signed.
 
-Part of the verifier: it needs cryptography and the standard library. A key of small order accepts one signature for every
-message, and a second spelling of a point is a second name for one key: both are refused before any signature is read.
+A key of small order accepts one signature for every message, and a second spelling of a point is a second name for one key:
+both are refused before any signature is read.
 """
 
 from __future__ import annotations
@@ -79,11 +79,7 @@ def read_key(path: Path) -> bytes:
 
 
 def read_signature(contents: dict[str, bytes], expected_key: bytes | None, problems: list[str]) -> bytes | None:
-    """Return the key whose signature holds, or None.
-
-    Args:
-        contents: the bytes of each file, by name.
-    """
+    """Return the key whose signature holds, or None."""
     if "signature.json" not in contents and expected_key is not None:
         problems.append("signature.json: is missing: a public key was given, but the run is not signed")
     signature = parse("signature.json", contents, "signature", problems)

@@ -1,7 +1,4 @@
-"""Whether noise is split between releases by the constants of the method.
-
-Part of the verifier: it needs the standard library.
-"""
+"""Whether noise is split between releases by the constants of the method."""
 
 from __future__ import annotations
 
@@ -13,14 +10,12 @@ if TYPE_CHECKING:
     from ._rules import Certificate
 
 
-def split_faults(certificate: Certificate, shares: Mapping[str, float], first: str, named: str) -> Iterator[str]:
+def split_faults(certificate: Certificate, shares: Mapping[str, float], first: str) -> Iterator[str]:
     """Yield a problem for each noise multiplier that does not follow from the ``first`` one and the public split.
 
-    That noise was drawn cannot be seen; but a method that splits a budget by a constant rule never states noise of another split.
-
-    Args:
-        shares: the parts of the whole that releases have, by name: of the squares of what Gaussian releases, and full batches
-            of DP-SGD in all their steps, move in units of noise.
+    That noise was drawn cannot be seen; but a method that splits a budget by a constant rule never states noise of another
+    split. ``shares`` are the parts, by name, of the squares of what Gaussian releases, and full batches of DP-SGD in all their
+    steps, move in units of noise.
     """
     events = {release["name"]: release["event"] for release in certificate["releases"]}
     if first not in events or "noise_multiplier" not in events[first]:
@@ -40,5 +35,5 @@ def split_faults(certificate: Certificate, shares: Mapping[str, float], first: s
         if not math.isclose(noise, expected, rel_tol=1e-9):
             yield (
                 f"certificate.json: releases[{index}].event.noise_multiplier: expected {expected:.9g}, as the noise of the "
-                f"{named} says, got {noise:.9g}"
+                f"{first} says, got {noise:.9g}"
             )

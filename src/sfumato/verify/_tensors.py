@@ -1,7 +1,4 @@
-"""The tensors of a release: headers that hold nothing else, types, and weights that are numbers.
-
-Part of the verifier: it needs NumPy and the standard library.
-"""
+"""The tensors of a release: headers that hold nothing else, types, and weights that are numbers."""
 
 from __future__ import annotations
 
@@ -36,19 +33,12 @@ _WHOLE = ("U8", "U16", "I32", "I64")
 _CACHED, _COUNTED = (
     "cache/",
     (".num_batches_tracked", "feature_seed"),
-)  # whole numbers of a model; a cache has unit none alone
+)  # integers of a model; a cache has unit none alone
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a file whose header was read.
-
-    Args:
-        path: path of the file.
-        dtype: its type, as the header names it.
-        shape: its shape, as the header states it.
-        start: where its numbers begin, in bytes.
-    """
+    """A tensor in a file whose header was read: type and shape as stated there, and where its numbers ``start``, in bytes."""
 
     path: Path
     dtype: str
@@ -103,7 +93,7 @@ def _tensors(path: Path) -> dict[str, Stored]:
 
 
 def _types(path: Path, name: str) -> tuple[str, ...]:
-    """Releases are whole numbers, of a kind's own type; weights are of one type, but for what only counts or seeds."""
+    """Releases are integers, of a kind's own type; weights are of one type, but for what only counts or seeds."""
     if path.name in ("releases.safetensors", "rows.safetensors"):
         return _WHOLE
     return ("I64",) if name.startswith(_CACHED) or name.endswith(_COUNTED) else ("F32",)

@@ -1,7 +1,4 @@
-"""The units of privacy as a certificate writes them. **A new unit is one entry of** :data:`UNITS`.
-
-Part of the verifier: it needs the standard library.
-"""
+"""The units of privacy as a certificate writes them. **A new unit is one entry of** :data:`UNITS`."""
 
 from __future__ import annotations
 
@@ -24,16 +21,10 @@ def _none(_: Any) -> list[str]:
 class UnitRules:
     """The rules of a unit: what the verifier knows of it.
 
-    Args:
-        fields: kinds of the relation and of every parameter (``values.py``).
-        trust: the trust model whose sentences a certificate holds (``sentences.py``).
-        protects: what is protected, in plain words, from the unit as the certificate writes it.
-        public: which of features, labels and arcs are not protected.
-        rows: how many rows of noisy sums along arcs one record can change; None where nothing bounds them.
-        caveats: sentences that follow from unit, claim and public facts.
-        verdict: further lines about a claimed epsilon.
-        many: whether one record may hold many nodes, so that it can change any number of counted ones.
-        cells: how many cells there are, where a record is one of them; else 0.
+    ``fields`` are kinds of the relation and of every parameter (``_values.py``), ``trust`` names the sentences of a certificate
+    (``_sentences.py``), and ``public`` which of features, labels and arcs are not protected. So many ``rows`` of noisy sums
+    along arcs can change with a record; None where nothing bounds them. ``many`` says that a record may hold many nodes, so
+    that it can change any number of counted ones. ``cells`` is how many cells there are, where a record is one of them; else 0.
     """
 
     fields: Mapping[str, str]
@@ -53,7 +44,6 @@ class UnitRules:
 
 
 def unit_rules(certificate: Certificate) -> UnitRules:
-    """Return the rules of a certificate's unit, whose form was checked."""
     return UNITS[certificate["unit"]["name"]]
 
 

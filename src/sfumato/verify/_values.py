@@ -1,10 +1,10 @@
 """Kinds of single values, named by the words in which tables and problems call them.
 
-Part of the verifier: it needs the standard library. ``index`` is a whole number from 0 on, and ``count`` a whole number
-from 1 on. ``number`` is any finite number, ``amount`` and ``budget`` a number from 0 on, ``positive`` a number above 0,
-``share`` a number in (0, 1], ``part`` a fraction strictly between 0 and 1, ``fraction`` a number in [0, 1), ``votes`` a
-number from 2^-10 to 2^15, ``flag`` true or false, ``name`` at most 200 characters. ``one of a, b`` is one of these words.
-`` or null`` after a kind admits null, and `` up to N`` after that bounds the magnitude.
+``index`` is an integer from 0 on, and ``count`` an integer from 1 on. ``number`` is any finite number, ``amount`` and
+``budget`` a number from 0 on, ``positive`` a number above 0, ``share`` a number in (0, 1], ``part`` a fraction strictly between
+0 and 1, ``fraction`` a number in [0, 1), ``votes`` a number from 2^-10 to 2^15, ``flag`` true or false, ``name`` at most 200
+characters. ``one of a, b`` is one of these words. `` or null`` after a kind admits null, and `` up to N`` after that bounds the
+magnitude.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Check a released run without trusting the library that wrote it: :func:`verify`, its verdict in words, the command line.
-
-Part of the verifier: it needs NumPy, cryptography and the standard library.
-"""
+"""Check a released run without trusting the library that wrote it: :func:`verify`, its verdict in words, the command line."""
 
 from __future__ import annotations
 
@@ -114,7 +111,6 @@ def _unsigned(result: Verification, late: list[tuple[Path, Verification]]) -> It
 
 
 def _verify(run: Path, public_key: Path | None) -> Verification:
-    """Check one release."""
     folder = release_folder(run)
     expected_key = None if public_key is None else read_key(Path(public_key))
     problems: list[str] = []

@@ -1,7 +1,4 @@
-"""What a certificate says in words: all of it follows from unit, direction, method and mechanisms.
-
-Part of the verifier: it needs the standard library.
-"""
+"""What a certificate says in words: all of it follows from unit, direction, method and mechanisms."""
 
 from __future__ import annotations
 
@@ -62,7 +59,6 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
 
 
 def _of_events(certificate: Certificate, sums: str) -> list[str]:
-    """Return caveats that follow from mechanisms."""
     events = list(leaves(release["event"] for release in certificate["releases"]))
     found = []
     if any(event["type"] == "selection" for event in events):

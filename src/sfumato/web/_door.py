@@ -43,13 +43,7 @@ def most_connections() -> int:
 
 
 class Guest:
-    """A guest is a connection that was let in. The server owes it work (``is_busy``), or waits for it.
-
-    Args:
-        door: that let it in.
-        connection: the socket of it.
-        sites: what its address is limited by.
-    """
+    """A guest is a connection that was let in. The server owes it work (``is_busy``), or waits for it."""
 
     def __init__(self, door: Door, connection: socket.socket, sites: tuple[str, ...]) -> None:
         self._door, self._connection, self.sites, self.is_busy = door, connection, sites, False
@@ -61,9 +55,6 @@ class Guest:
         """Return once the connection has ended.
 
         A connection gets its TLS objects, of a quarter of a megabyte, when its first byte has come.
-
-        Args:
-            handshake: how many seconds that may take, from now on.
         """
 
         def protocol() -> Any:
@@ -146,12 +137,9 @@ class Door:
     A connection that comes when all places are taken gets that of the one for which the server has waited longest: for a TLS
     handshake, for the rest of a request, or for the next one. So whoever holds connections and sends little keeps nobody out.
 
-    Args:
-        most: the number of places; None derives it from the descriptors of this process.
-        share: how many of them connections from one address get, of all; from one IPv6 network of 64 bits likewise, and twice as
-            many from one of 48 bits.
-        trusted: networks of proxies, which limit addresses on their own. An address of theirs may take all places.
-        handshake_seconds: how long a TLS handshake may take.
+    ``most`` places are derived from the descriptors of this process by default. Connections from one address, or one IPv6
+    network of 64 bits, get a ``share`` of them, those from one of 48 bits twice as many. Networks of ``trusted`` proxies limit
+    addresses on their own, and may take all places.
     """
 
     def __init__(
@@ -176,7 +164,6 @@ class Door:
 
     @property
     def count(self) -> int:
-        """How many connections are open."""
         return len(self._guests)
 
     def open(self, make: Callable[[], Any], listener: socket.socket, context: ssl.SSLContext | None) -> None:
@@ -313,9 +300,6 @@ class DoorLoop(asyncio.SelectorEventLoop):
         self._door = door
 
     async def create_server(self, protocol_factory: Any, *_: Any, **settings: Any) -> Any:
-        """Start to accept connections, and return the door.
-
-        ``protocol_factory`` makes the protocol of a connection; ``sock`` is the socket that listens, ``ssl`` the context of TLS.
-        """
+        """Start to accept connections, and return the door."""
         self._door.open(protocol_factory, settings["sock"], settings["ssl"])
         return self._door

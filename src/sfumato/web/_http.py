@@ -40,12 +40,9 @@ _GRACE, _LAST = 10, 5.0  # what a server that stops gives answers, and requests 
 class Limits:
     """What one request may take.
 
-    Args:
-        header_seconds: from the first byte of a request, or the connection, to the end of its headers.
-        request_seconds: from the end of the headers to the end of the body.
-        answer_seconds: from there until the client has read the answer.
-        header_bytes: size of the request line and headers; also of what may follow the chunks of a body.
-        body_bytes: size of a body, also of one in chunks.
+    The time for headers is from the first byte of a request, or from the connection, that for the body from the end of the
+    headers, and that for the answer from there until the client has read it. ``header_bytes`` also limits what may follow the
+    chunks of a body.
     """
 
     header_seconds: float = 10.0
@@ -71,20 +68,17 @@ class LimitedProtocol(HttpToolsProtocol):
     _body_size = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let a connection wait for its first request."""
         super().connection_made(cast("asyncio.Transport", transport))
         self.guest.arrive(transport)
         self._wait(self.limits.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection and its time limit."""
         self._stop_waiting()
         self._set_timer()
         super().connection_lost(exc)
         self.guest.leave()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless the connection was refused."""
         if self._refused:
             return
         if self._deadline is None:
@@ -116,7 +110,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_headers = self._began = True
 
     def on_headers_complete(self) -> None:
-        """Give the request to the application, unless it is too large already."""
         self._in_headers, self._has_headers = False, True
         if self._refused:
             return
@@ -134,7 +127,6 @@ class LimitedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count a part of the body, and hand it over."""
         self._in_headers = False
         self._body_size += len(body)
         if self._refused:
@@ -177,7 +169,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
         self._refuse(400, "Expected an HTTP request, got something else.")
 
     def _refuse_headers(self) -> None:
@@ -233,13 +224,8 @@ class LimitedProtocol(HttpToolsProtocol):
 class WebServer(uvicorn.Server):
     """A process that serves an application until SIGINT or SIGTERM, and then answers what is under way.
 
-    Args:
-        app: builds the application, once all settings are known to be good.
-        limits: of each request; None takes the usual ones.
-        door: limits connections; None takes the usual one.
-        certificate: the chain of TLS certificates, or None for no TLS.
-        key: the private key of the certificate.
-        hang_up: what SIGHUP calls, after it has read the files of TLS again; it ends no server.
+    ``app`` builds the application, once all settings are known to be good. SIGHUP reads the files of TLS again, and then calls
+    ``hang_up``; it ends no server.
     """
 
     def __init__(

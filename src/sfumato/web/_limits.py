@@ -12,12 +12,6 @@ class Buckets:
 
     Only the ``most`` names that acted last are kept, so memory is bounded. A forgotten name starts with a full bucket.
 
-    Args:
-        rate: tokens a second for each name.
-        burst: the most tokens in a bucket.
-        most: how many names are kept.
-        clock: the time in seconds.
-
     >>> now = 0.0
     >>> buckets = Buckets(rate=2.0, burst=1, clock=lambda: now)
     >>> buckets.take("ada"), buckets.take("ada"), buckets.take("bob")

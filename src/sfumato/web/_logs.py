@@ -17,11 +17,7 @@ _MOST_ERROR = 4000
 
 
 class Log:
-    """Log lines with names and public facts; of each kind 50 at once at most, and one a second in the long run.
-
-    Args:
-        logger: which writes them.
-    """
+    """Log lines with names and public facts; of each kind 50 at once at most, and one a second in the long run."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
@@ -47,7 +43,6 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record as JSON."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
         line = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()[:_MOST_ERROR]}
         line |= getattr(record, "facts", {})

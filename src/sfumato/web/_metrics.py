@@ -35,7 +35,6 @@ class WebMetrics:
         )
 
     def watch(self, door: Door) -> None:
-        """Count the connections of a ``door``, too."""
         gauge = Gauge("sfumato_connections", "Connections that are open.", registry=self.registry)
         gauge.set_function(lambda: door.count)
         most = Gauge("sfumato_most_connections", "Connections that may be open at once.", registry=self.registry)
@@ -43,12 +42,10 @@ class WebMetrics:
         self.registry.register(_Refused(door))
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count an answer with this ``status`` of a ``route`` that took so many ``seconds``."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """Render the figures in the text form of Prometheus."""
         return generate_latest(self.registry)
 
 
@@ -59,7 +56,6 @@ class Measured:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer a request, and count it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

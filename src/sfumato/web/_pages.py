@@ -43,7 +43,6 @@ th { color: var(--soft); font-weight: 500 } td.number, th.number { text-align: r
 
 
 def docs_page(described: dict[str, Any]) -> str:
-    """Render the calls of a server from its OpenAPI description."""
     parts = [f"<h1>{escape(described['info']['title'])}</h1>"]
     parts += [f"<p>{escape(line)}</p>" for line in described["info"]["description"].splitlines()]
     parts.append('<p class="soft">The same for programs: openapi.json</p>')

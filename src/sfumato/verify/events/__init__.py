@@ -1,7 +1,6 @@
 """Events as a certificate writes them: trees of mechanisms, and what they are for the accountant.
 
-Part of the verifier: it needs NumPy and the standard library. **A new event is a file of this folder, and its type in**
-:data:`_NAMES`.
+**A new event is a file of this folder, and its type in** :data:`_NAMES`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Gaussian noise, and what it costs in closed form (Balle and Wang 2018).
-
-Part of the verifier: it needs the standard library.
-"""
+"""Gaussian noise, and what it costs in closed form (Balle and Wang 2018)."""
 
 from __future__ import annotations
 

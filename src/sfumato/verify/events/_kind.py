@@ -13,11 +13,9 @@ Event = dict[str, Any]
 class Kind:
     """The rules of a kind of event.
 
-    Args:
-        fields: for each field beside the type, its definition in the JSON Schema, by name or written out.
-        part: what one release is for the accountant: the class of a part, and its arguments but for the number of releases.
-            None for what is not bracketed: it is a tree or a choice of other events, or it cannot be verified here.
-        pure: whether it costs an epsilon without any delta, so that costs may be summed.
+    ``fields`` are those beside the type: their definitions in the JSON Schema, by name or written out. ``part`` is what one
+    release is for the accountant: a class and its arguments but for the number of releases; None for a tree or a choice of
+    events, or for what cannot be verified here. ``pure`` events cost an epsilon without any delta, so that costs may be summed.
     """
 
     fields: Mapping[str, str | dict[str, Any]]
@@ -25,7 +23,6 @@ class Kind:
     pure: bool = False
 
     def form(self, name: str) -> dict[str, Any]:
-        """Return the form of an event in the JSON Schema."""
         fields = {key: {"$ref": f"#/$defs/{one}"} if isinstance(one, str) else one for key, one in self.fields.items()}
         return {
             "type": "object",

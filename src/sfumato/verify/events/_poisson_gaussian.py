@@ -18,12 +18,6 @@ class Sampled:
     """``steps`` draws of P = (1-q) N(0, s^2) + q N(1, s^2) against Q.
 
     Q is N(0, s^2), or (1-q) N(0, s^2) + q N(-1, s^2) if records are replaced.
-
-    Args:
-        q: the sampling probability, above 0.
-        s: the noise multiplier of a step.
-        replace: whether neighboring data sets differ in a replaced record.
-        steps: the number of draws.
     """
 
     q: float
@@ -32,13 +26,11 @@ class Sampled:
     steps: int
 
     def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:
-        """Return a coarse sketch of the loss, without guarantee, and the range of losses that matters."""
         reach = self.s * math.sqrt(2 * math.log(1e6 * self.steps / delta))
         x = np.linspace(-reach - self.replace, 1 + reach, SKETCH)
         return sketch(self, flip, x, 1e-6 * delta / self.steps)
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
-        """Return the loss on a lattice, for a mechanism that dominates this mechanism or is dominated by it."""
         bound = dominating if upper else dominated
         return bound(self, flip, h, lattice(math.floor(low / h), math.ceil(high / h)))
 

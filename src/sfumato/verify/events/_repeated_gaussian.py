@@ -1,6 +1,6 @@
 """Privacy losses of repeated Gaussians: a record reaches up to R terms, and each term is drawn by its own coin.
 
-Part of the verifier: it needs NumPy and the standard library. k ~ Bin(R, q) terms of the record are drawn. If they vanish, k
+k ~ Bin(R, q) terms of the record are drawn. If they vanish, k
 stays hidden, and the sum of noise and terms is compared with noise alone. If they are exchanged, the pair that reveals k
 dominates: a Gaussian shifted by 2k against one that is not.
 
@@ -28,15 +28,7 @@ _CHUNK = 1 << 13
 
 @dataclass(frozen=True)
 class Repeated:
-    """``steps`` sums of noise of deviation s and k terms of norm 1, k ~ Bin(terms, q), against the sum without them.
-
-    Args:
-        q: the probability of each coin, in (0, 1).
-        terms: R, the most terms that a record reaches.
-        s: the noise multiplier of a step, for one term.
-        replace: whether the terms are exchanged; else they vanish.
-        steps: the number of draws.
-    """
+    """``steps`` sums of noise of deviation s and k terms of norm 1, k ~ Bin(terms, q), against the sum without them."""
 
     q: float
     terms: int
@@ -74,7 +66,6 @@ class Repeated:
         return (k, weight) if first == 0 else (np.insert(k, 0, 0.0), np.insert(weight, 0, below))
 
     def pilot(self, delta: float, flip: bool) -> tuple[Atoms, float, float]:
-        """Return a coarse sketch of the loss, without guarantee, and the range of losses that matters."""
         law = self.law(upper=False)
         rare = 1e-6 * delta / self.steps
         most = law.k[np.cumsum(law.weight[::-1])[::-1] > rare].max()
@@ -82,20 +73,13 @@ class Repeated:
         return sketch(law, flip, x, rare)
 
     def atoms(self, h: float, flip: bool, low: float, high: float, *, upper: bool) -> Atoms:
-        """Return the loss on a lattice, for a mechanism that dominates this mechanism or is dominated by it.
-
-        ``h`` is the step, ``flip`` exchanges both laws, ``low`` and ``high`` are the losses that matter; ``upper`` says which.
-        """
         bound = dominating if upper else dominated
         return bound(self.law(upper=upper), flip, h, lattice(math.floor(low / h), math.ceil(high / h)))
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """sum_k weight_k N(k, s^2) against N(0, s^2), for each of ``steps``: ``k`` with its ``weight``, ``s`` the noise.
-
-    Outcomes are the points x of the line, on which the loss increases.
-    """
+    """sum_k weight_k N(k, s^2) against N(0, s^2), for each of ``steps``; outcomes are the points x of the line."""
 
     k: np.ndarray
     weight: np.ndarray
@@ -107,7 +91,6 @@ class Hidden:
         return np.linspace(-self.s * reach, most + self.s * reach, 4001)
 
     def loss(self, x: np.ndarray) -> np.ndarray:
-        """Return the loss at each outcome."""
         return self._sum(x / self.s**2, self.k, np.log(self.weight) - (self.k / self.s) ** 2 / 2)[0]
 
     def outcome(self, loss: np.ndarray) -> np.ndarray:
@@ -136,7 +119,6 @@ class Hidden:
         return v * self.s**2
 
     def masses(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the masses of both laws in each cell between neighboring points of ``x``."""
         parts = (w * normal_masses((x - k) / self.s) for k, w in zip(self.k, self.weight, strict=True))
         return np.sum(list(parts), axis=0), normal_masses(x / self.s)
 
@@ -156,10 +138,7 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Revealed:
-    """(k, N(2k, s^2)) against (k, N(0, s^2)), for each of ``steps``: ``k`` with its ``weight``, ``s`` the noise.
-
-    An outcome is its loss.
-    """
+    """(k, N(2k, s^2)) against (k, N(0, s^2)), for each of ``steps``; an outcome is its loss."""
 
     k: np.ndarray
     weight: np.ndarray
@@ -172,13 +151,11 @@ class Revealed:
         return np.linspace(-shift * reach, shift * (shift / 2 + reach), 4001)
 
     def loss(self, x: np.ndarray) -> np.ndarray:
-        """Return what is given."""
         return x
 
     outcome = loss
 
     def masses(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the masses of both laws in each cell between neighboring losses of ``x``."""
         masses = np.zeros((2, x.size - 1))
         for k, weight in zip(self.k, self.weight, strict=True):
             shift = 2 * k / self.s
