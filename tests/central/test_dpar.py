@@ -11,6 +11,7 @@ from sfumato import verify
 from sfumato.bounded._appr_release import STEPS
 from sfumato.bounded._occurrences import readers
 from sfumato.central import _dpar as module
+from sfumato.central import _two_layers
 from sfumato.central._appr import Rows, exact_rows, loss_weights, random_rows, worth_releasing
 from sfumato.central._dpar import power_iteration
 from sfumato.errors import InputError
@@ -102,13 +103,13 @@ def test_selected_nodes_are_the_largest_where_noise_is_small():
 @pytest.mark.parametrize("mechanism", [*NOISY, "random"])
 @pytest.mark.parametrize("most", [1, 3])
 def test_losses_read_a_node_as_often_as_is_charged(monkeypatch, mechanism, most):
-    seen, real = [], module.split_steps
+    seen, real = [], _two_layers.split_steps
 
     def spied(network, start, settings, key, **more):
         seen.append((network, settings, more["leave_out"]))
         return real(network, start, settings, key, **more)
 
-    monkeypatch.setattr(module, "split_steps", spied)
+    monkeypatch.setattr(_two_layers, "split_steps", spied)
     for relation in ("remove", "replace"):
         run = fitted(
             sf.NodeLevel(arcs="incident", relation=relation), mechanism=mechanism, occurrences=most, batch_size=30

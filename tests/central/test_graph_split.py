@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import _graph_split as module
+from sfumato.central import _two_layers
 from sfumato.central._arrivals import graph_free, reads_features_alone
 from sfumato.central._two_layers import own_scores
 from sfumato.errors import InputError
@@ -96,13 +96,13 @@ def test_one_release_over_groups(relation, event_relation):
 
 def test_groups_with_absent_nodes_are_left_out_under_remove_alone(monkeypatch):
     told = []
-    real = module.split_steps
+    real = _two_layers.split_steps
 
     def watched(*arguments, **named):
         told.append(named["leave_out"])
         return real(*arguments, **named)
 
-    monkeypatch.setattr(module, "split_steps", watched)
+    monkeypatch.setattr(_two_layers, "split_steps", watched)
     fitted()
     fitted(sf.NodeLevel(arcs="incident", relation="replace"))
     assert told == [True, False]

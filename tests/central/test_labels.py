@@ -177,7 +177,7 @@ def test_a_tuned_run_predicts_with_the_noise_of_its_candidate(unit, hops_of, tmp
     if unit is NODE:
         assert shares._stddev(fitted.ran) == event.noise_multiplier
     else:
-        assert counts._scale(fitted.ran) == 1 / Fraction(event.epsilon)
+        assert counts.laplace_scale(fitted.ran) == 1 / Fraction(event.epsilon)
     loaded = sf.load(fitted.save(tmp_path / "run"))
     assert loaded.ran == fitted.ran
     np.testing.assert_array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))

@@ -95,7 +95,7 @@ def test_held_out_does_not_read_a_nodes_own_report():
     known = np.ones(18, bool)
     model = CommunityTrees(rates=(1.0,))
     first = model.fit(adjacency, block, known, SubsetSelection(3, 1.0).transition)
-    tree = model._trees(adjacency)[0]
+    tree = model._grown(adjacency)[0]
     likelihood = np.random.default_rng(0).random((18, 3))
     before = tree.posterior(likelihood, np.full(3, 1 / 3), 1.0)[1]
     likelihood[4] = [0.9, 0.05, 0.05]

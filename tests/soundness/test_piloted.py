@@ -12,6 +12,7 @@ from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded._routing import routed_sensitivity
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
 from sfumato.bounded.kernels import INT16_ONE
+from sfumato.central import _learning as learning
 from sfumato.central import _linear as linear
 from sfumato.central import _piloted as piloted
 from sfumato.central import _shares as shares
@@ -46,6 +47,8 @@ class Seen:
     def train_charged(self, settings, event, key, head, graph, rows, progress):
         self.events.append(event)
         self.rows.append(rows(np.arange(NODES)))
+        if progress is not None:
+            progress(1, 3)
         with torch.no_grad():
             head.weight.copy_(torch.from_numpy(self.fixed[0, : head.weight.shape[0], :1] / INT16_ONE))
         return b"\0" * 32
@@ -56,7 +59,8 @@ def handed_over(monkeypatch, plan, graph, fixed, pays):
     monkeypatch.setattr(shares, "noisy_neighborhood_sum", seen.hop)
     for home in (linear, piloted, weighing):
         monkeypatch.setattr(home, "noisy_group_sums", seen.group)
-    monkeypatch.setattr(piloted, "train_charged", seen.train_charged)
+    for home in (learning, piloted):
+        monkeypatch.setattr(home, "train_charged", seen.train_charged)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: seen.pays)
     monkeypatch.setattr("sfumato.method._opening.new_key", lambda: KEY)
     plan.fit(graph, seed=5)
@@ -195,6 +199,8 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
     def steps(settings, event, key, head, graph, rows, progress):
         assert event.sampling_prob == 1
         drawn.append(event.steps * (apart / event.noise_multiplier) ** 2)
+        if progress is not None:
+            progress(1, 3)
         return b"\0" * 32
 
     summed = weighing.noisy_group_sums
@@ -206,7 +212,8 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
     monkeypatch.setattr(weighing, "noisy_group_sums", last)
     monkeypatch.setattr(piloted, "sum_hop", hop)
     monkeypatch.setattr(shares, "sum_hop", hop)
-    monkeypatch.setattr(piloted, "train_charged", steps)
+    for home in (learning, piloted):
+        monkeypatch.setattr(home, "train_charged", steps)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: pays)
     plan.fit(graph, seed=5)
     pilot, rest = (plan.event(f"aggregate/{k}").noise_multiplier for k in (1, 2))

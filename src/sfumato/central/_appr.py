@@ -24,6 +24,7 @@ from sfumato.bounded._appr_release import STEPS, exponential_rows, gaussian_rows
 from sfumato.bounded._occurrences import trim
 from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.graph._subgraph import adjacency, induced
+from sfumato.method._gaussian import multiplier_of
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import ExponentialEvent, GaussianEvent, LaplaceEvent
 from sfumato.record.ledger import Release
@@ -39,14 +40,9 @@ COLUMNS, VALUES, BOTH = "appr/columns", "appr/values", "appr"
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of approximate PageRank, one for each root, by public numbers.
+    """Rows of approximate PageRank by public numbers: M roots, N training nodes, K entries a row.
 
-    Args:
-        mechanism: one of ``NOISY``.
-        num_rows: M, the number of roots.
-        num_nodes: N, the number of training nodes.
-        top_k: K, the number of entries in a row.
-        clip: the norm of a row (``gaussian``), or the bound of an entry.
+    ``clip`` is the norm of a row (``gaussian``), or the bound of an entry.
 
     >>> [release.name for release in Rows("exponential-laplace", 70, 2000, 4, 0.001).releases(1.0)]
     ['appr/columns', 'appr/values']
@@ -62,56 +58,38 @@ class Rows:
         r"""List what the rows release, with :math:`\mu = 1 / z` for all of it."""
         shape, rows = (self.num_rows, self.top_k), math.sqrt(self.num_rows)
         if self.mechanism == "gaussian":
-            return (
-                Release(
-                    BOTH,
-                    GaussianEvent(noise_multiplier * rows, self.num_rows),
-                    shape,
-                    self.num_nodes,
-                    arc_change=arc_change,
-                ),
-            )
+            event = GaussianEvent(noise_multiplier * rows, self.num_rows)
+            return (Release(BOTH, event, shape, self.num_nodes, arc_change=arc_change),)
         noise = noise_multiplier * (1 if self.mechanism == "exponential" else math.sqrt(2))
         picks = ExponentialEvent(2 / (noise * rows * math.sqrt(self.top_k)), self.num_rows * self.top_k)
+        columns = Release(COLUMNS, picks, shape, 0, arc_change=arc_change)
         if self.mechanism == "exponential":
-            return (Release(COLUMNS, picks, shape, 0, arc_change=arc_change),)
-        return (
-            Release(COLUMNS, picks, shape, 0, arc_change=arc_change),
-            Release(VALUES, LaplaceEvent(noise * rows, self.num_rows), shape, self.top_k, arc_change=arc_change),
-        )
+            return (columns,)
+        values = LaplaceEvent(noise * rows, self.num_rows)
+        return columns, Release(VALUES, values, shape, self.top_k, arc_change=arc_change)
 
     def released(self, plan: Planned, graph: Graph, roots: NDArray[np.int64], walk: Walk, session: Session) -> Arrays:
-        """Charge the rows, then compute and release them.
+        """Charge the rows, then compute and release them; arcs between training nodes are read, both ways.
 
-        Args:
-            graph: the private graph, with roles; arcs between training nodes are read, both ways.
-
-        Shapes: int64 [num_rows, top_k]: ``appr/columns`` are numbers among the training nodes, and ``appr/values`` steps of
-        clip / STEPS.
+        Both are int64 [num_rows, top_k]: ``appr/columns`` are numbers among the training nodes, ``appr/values`` steps of clip /
+        STEPS.
         """
         names = [release.name for release in plan.releases if release.name.startswith(BOTH)]
         key, *_ = [session.charge(name) for name in names]
         exact = exact_rows(graph, roots, walk)
         for name in names:
             session.bind(name, exact.indptr, exact.indices, exact.data)
-        event = plan.event(names[0])
-        if isinstance(event, GaussianEvent):
-            stddev = event.noise_multiplier * math.sqrt(2) * self.clip
+        if self.mechanism == "gaussian":
+            stddev = multiplier_of(plan, BOTH) * math.sqrt(2) * self.clip
             return self._arrays(gaussian_rows(exact, self.clip, stddev, self.top_k, key), values=True)
-        assert isinstance(event, ExponentialEvent)
-        scale, laplace = 2 * self.clip / event.epsilon, None
+        scale, laplace = 2 * self.clip / plan.event_of(ExponentialEvent, COLUMNS).epsilon, None
         if len(names) == 2:
-            noise = plan.event(VALUES)
-            assert isinstance(noise, LaplaceEvent)
-            laplace = noise.noise_multiplier * self.top_k * self.clip
+            laplace = plan.event_of(LaplaceEvent, VALUES).noise_multiplier * self.top_k * self.clip
         found = exponential_rows(exact, self.clip, scale, self.top_k, key, laplace)
         return self._arrays(found, values=laplace is not None)
 
     def matrix(self, released: Arrays) -> sp.csr_matrix:
-        """Build the released matrix [num_rows, num_nodes] from its arrays; without values each entry is 1 / K.
-
-        ``released`` holds the arrays.
-        """
+        """Build the released matrix [num_rows, num_nodes] from its arrays; without values each entry is 1 / K."""
         columns = released[COLUMNS]
         values = (
             released[VALUES] * (self.clip / STEPS) if VALUES in released else np.full(columns.shape, 1 / self.top_k)
@@ -120,7 +98,7 @@ class Rows:
         return sp.csr_matrix((values.ravel(), columns.ravel(), offsets), shape=(self.num_rows, self.num_nodes))
 
     def exact(self, graph: Graph, roots: NDArray[np.int64], walk: Walk) -> sp.csr_matrix:
-        """Return the largest entries without noise: nothing is protected. Arguments are those of :meth:`released`."""
+        """Return the largest entries without noise: nothing is protected."""
         kept = sp.csr_matrix(largest_entries(exact_rows(graph, roots, walk), self.top_k))
         if self.mechanism == "exponential":
             kept.data[:] = 1 / self.top_k
@@ -135,10 +113,7 @@ class Rows:
 
 
 def exact_rows(graph: Graph, roots: NDArray[np.int64], walk: Walk) -> sp.csr_array:
-    """Compute approximate PageRank on the arcs between training nodes, both ways: nothing is protected.
-
-    Arguments are those of :meth:`Rows.released`.
-    """
+    """Compute approximate PageRank on the arcs between training nodes, both ways: nothing is protected."""
     part = induced(graph, np.flatnonzero(graph.train_mask))
     assert part is not None
     arcs = adjacency(part)
@@ -163,9 +138,6 @@ def random_rows(num_rows: int, num_nodes: int, top_k: int, seed: int) -> sp.csr_
 
 def loss_weights(matrix: sp.csr_matrix, roots: NDArray[np.int64], most: int) -> sp.csr_matrix:
     """Trim a released matrix to ``most`` readers of each node, and scale its rows to entries of sum 1 in size.
-
-    Args:
-        matrix: the released matrix, [num_rows, num_nodes].
 
     >>> loss_weights(sp.csr_matrix([[2.0, -2.0]]), np.array([0]), most=1).toarray().tolist()
     [[0.5, -0.5]]

@@ -80,9 +80,9 @@ class LabelHead(Protocol):
 
 
 class _Heard(NamedTuple):
-    """Who sends what to whom: ``lists`` of arcs by owner over all nodes, receivers first.
+    """Who sends what to whom: ``lists`` of arcs by owner over all nodes, receivers first; ``sends`` are the training nodes.
 
-    ``rows`` are messages that are fixed: those of nodes that are ``first`` in the public order. ``sends`` are the training nodes.
+    ``rows`` are messages that are fixed: those of nodes that are ``first`` in the public order.
     """
 
     lists: Arcs
@@ -96,15 +96,12 @@ class LabelInference(Inference):
     """Trained label messages release the counts or the hop of another private graph, with its own labels; no weight changes.
 
     **Formal guarantee.** Edge level: one Laplace release of L1 sensitivity 1. Node level, owned arcs: one Gaussian release of
-    sensitivity 1 (2 if records are replaced). Both are about the *new* graph, planned and charged like any other.
-
-    ``head`` is the method again.
+    sensitivity 1 (2 if records are replaced). Both are about the *new* graph. ``head`` is the method again.
     """
 
     head: LabelHead
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise for a budget before any data is seen."""
         if not public.num_train:
             raise InputError(
                 "Expected another graph with labels, of which label messages are made, got none. Predict from features alone, "
@@ -118,7 +115,6 @@ class LabelInference(Inference):
         return tuple(release for release in trained if release.name == "aggregate/1")
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Release the noisy counts or sums."""
         heard = self._heard(plan, graph)
         return (self._edges if "labels" in plan.unit.public else self._nodes)(plan, graph, session, heard)
 
@@ -155,12 +151,7 @@ class LabelInference(Inference):
 class ArrivalInference(LabelInference):
     """Trained label messages reach nodes that arrived later; neither weights nor rows of known nodes change.
 
-    **Formal guarantee.** Edge level: an edge pays once, in the run or in one of its arrivals, so the claim of the run covers
-    this. Node level: a charge of its own, which adds up. The module has the proof.
-
-    Args:
-        runs: the trained run, then earlier arrivals in order.
-        nodes: marks of the ids that arrive (:func:`~sfumato.record._arrivals.marks`).
+    ``runs`` are the trained run, then earlier arrivals in order; ``nodes`` are marks of the ids that arrive.
     """
 
     runs: tuple[Fitted, ...]
@@ -175,7 +166,7 @@ class ArrivalInference(LabelInference):
         return Arrival(released_digest(trained.released), trained.ledger.entries[0]["hash"], self.nodes)
 
     def data_set(self, graph: Graph) -> GraphKey:
-        """Return the key of the trained graph, to whose ledger arrivals belong. ``graph`` is not read."""
+        """Return the key of the trained graph, to whose ledger arrivals belong."""
         return self.model.graph
 
     def check(self, graph: Graph) -> None:
@@ -198,8 +189,7 @@ class ArrivalInference(LabelInference):
         if budget is not None:
             remedy = "An edge pays once, in the run or here: the noise is that of the run."
             raise fail("budget", budget, "to be None for nodes that arrive later at edge level", remedy)
-        paid, allowed = trained.ran.event(NAME), trained.plan.budget
-        assert isinstance(paid, PureEvent)
+        paid, allowed = trained.ran.event_of(PureEvent, NAME), trained.plan.budget
         assert allowed is not None
         releases = tuple(replace(release, event=paid) for release in self.releases(unit, public, 1.0))
         return derived(Plan(self, unit, allowed, public, releases, paid.epsilon, allowed.delta))
@@ -268,10 +258,9 @@ def calibrate_arrival(
 
 
 def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
-    """Compute class probabilities of any nodes from their features alone, float32 [num_nodes, num_classes]. It spends nothing.
+    """Compute class probabilities of any nodes from their features alone. It spends nothing, and reads no edge and no label.
 
-    No edge and no label of ``graph`` is read. At node level a row may be shown to its own node alone, since it reads the features
-    of that node.
+    At node level a row may be shown to its own node alone, since it reads the features of that node.
     """
     method, plan, inference = fitted.ran.method, fitted.ran, _label_inference(fitted)
     if not (inference or method.predicts_alone(plan.unit)) or plan.unit.trust != "curator":
@@ -286,12 +275,7 @@ def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
 
 
 def reads_features_alone(fitted: Fitted, graph: Graph) -> bool:
-    """Say whether :func:`graph_free` is all that a run has for another graph: it predicts nodes alone, or has no labels to send.
-
-    Runs that do not use messages predict nodes alone.
-
-    ``fitted`` is the run; of ``graph``, only whether it has labels is read.
-    """
+    """Say whether :func:`graph_free` is all that a run has for a graph: it predicts nodes alone, or has no labels to send."""
     if fitted.predicts_alone:
         return fitted.plan.unit.trust == "curator"
     return graph.y is None and _label_inference(fitted) is not None

@@ -11,13 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields
-from sfumato.central._learning import Features, NetworkMethod, labeled, loss_of, of_all, sgd_event, train
+from sfumato.central._learning import Features, NetworkMethod, labeled, of_all, sgd_event, train, train_on
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn import _models as models
-from sfumato.nn._training import train_full_batch
 from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.record.ledger import Release
 
@@ -141,19 +140,11 @@ class SAGE(CuratorMethod):
         with seeded(session.seed):
             network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
         x, adjacency = Features(graph).rows(None), mean_adjacency(graph)
-        y, ids, val = labeled(graph)
-        session.watch.curves["network"] = train_full_batch(
-            network,
-            lambda: network(x, adjacency)[ids],
-            y[ids],
-            num_classes=graph.num_classes,
-            epochs=self.epochs,
-            learning_rate=self.learning_rate,
-            validate=(lambda: network(x, adjacency)[val]) if len(val) else None,
-            validation_targets=y[val],
-            progress=session.watch.stage("network"),
-            loss=loss_of(graph),
-        )
+        _, ids, val = labeled(graph)
+        session.watch.curves["network"] = train_on(
+            network, graph, ids, lambda: network(x, adjacency)[ids], val, lambda: network(x, adjacency)[val],
+            epochs=self.epochs, learning_rate=self.learning_rate, progress=session.watch.stage("network"),
+        )  # fmt: skip
         return Outcome(network_arrays("network", network), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:

@@ -26,20 +26,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded._promise import load_weight
+from sfumato.central._forecast import MOST_STRENGTH, solve
 
 Floats = NDArray[np.float64]
 _FACTORS, _TOGETHER, _LEAST_SHARE, _LEAST_TOTAL = 2.0 ** np.arange(-3, 4), 0.05, 0.1, 2.0
-_DRAWS, _SPREAD, _MOST_STRENGTH, _HALVINGS = 4000, 1.0, 8.0, 25
+_DRAWS, _SPREAD = 4000, 1.0
 
 
 class Law(NamedTuple):
     """A law says how classes are paired by arcs.
 
-    Args:
-        of_neighbors: P, the law of the neighbors' classes by the node's own class, float64 [C, C].
-        frequencies: how often each class is at an end of an arc, float64 [C].
-        total: the sum of M, without noise at best.
-        known: whether the sum of M stands out from its noise; else the law is flat.
+    ``of_neighbors`` is P [C, C], the law of the neighbors' classes by the node's own class, ``frequencies`` [C] say how often
+    each class is at an end of an arc. The law is flat unless ``known``: the sum of M, ``total``, stands out from its noise.
     """
 
     of_neighbors: Floats
@@ -49,23 +47,14 @@ class Law(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What rows are expected to hold.
-
-    Args:
-        weight: the mean weight of a copy, before the divisor of the receiver.
-        totals: the expected total weight of each node's row, float64 [num_nodes].
-    """
+    """The mean ``weight`` of a copy, before the divisor of the receiver, and the expected total weight of each node's row."""
 
     weight: float
     totals: Floats
 
 
 def find_law(pairs: Floats, stddev: float, *, directed: bool) -> Law:
-    """Return the law that a noisy matrix of pairs shows.
-
-    Args:
-        pairs: M with noise, [C, C]; rows are senders.
-        stddev: standard deviation of the noise of an entry.
+    """Return the law that a noisy matrix of pairs shows, with senders as rows; ``stddev`` is that of the noise of an entry.
 
     >>> find_law(np.array([[90.0, 20.0], [0.0, 90.0]]), 0.0, directed=False).of_neighbors.round(2).tolist()
     [[0.9, 0.1], [0.1, 0.9]]
@@ -89,11 +78,7 @@ def find_law(pairs: Floats, stddev: float, *, directed: bool) -> Law:
 
 
 def expected_rows(law: Law, bounds: NDArray[np.int64], sends: NDArray[np.bool_]) -> Expected:
-    """Return what rows hold on average if every node fills the same share of its bound.
-
-    Args:
-        bounds: public bounds on degrees, int64 [num_nodes].
-        sends: which nodes send, bool [num_nodes], public.
+    """Return what rows hold on average if every node fills the same share of its public bound.
 
     >>> law = find_law(np.array([[9.0, 1.0], [0.0, 10.0]]), 0.0, directed=False)
     >>> round(float(expected_rows(law, np.full(100, 4), np.arange(100) < 80).totals[0]), 2)
@@ -111,14 +96,9 @@ def expected_rows(law: Law, bounds: NDArray[np.int64], sends: NDArray[np.bool_])
 def log_likelihood(
     rows: Floats, stddev: float, law: Law, expected: Expected, bounds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the log-likelihood of each row under each class, up to a number of its own for each row.
+    """Return the log-likelihood of each row under each class, [n, C], up to a number of its own for each row.
 
-    Args:
-        rows: released rows in copies of weight 1, each with mean 0, [n, C].
-        stddev: standard deviation of the noise of an entry.
-        bounds: public bounds on the degrees of these nodes, [n].
-
-    Shapes: the result is float64 [n, C].
+    ``rows`` are released, in copies of weight 1 and with mean 0; ``bounds`` are those of the degrees of these nodes.
     """
     size = rows.shape[1]
     rows = rows - rows.mean(axis=1, keepdims=True)
@@ -141,10 +121,6 @@ def forecast(law: Law, expected: Expected, bounds: NDArray[np.int64], stddev: fl
 
     Nodes, rows and an independent Gaussian channel of features are drawn from the model of this module, by public coins.
 
-    Args:
-        bounds: public bounds on the degrees of receivers, [n].
-        stddev: standard deviation of the noise of an entry of a row.
-
     >>> pairs, everybody = np.array([[900.0, 100.0], [100.0, 900.0]]), np.full(1000, 20)
     >>> law = find_law(pairs, 1.0, directed=True)
     >>> expected = expected_rows(law, everybody, np.arange(1000) < 800)
@@ -165,8 +141,4 @@ def forecast(law: Law, expected: Expected, bounds: NDArray[np.int64], stddev: fl
     def right(strength: float, other: Floats | float = 0.0) -> float:
         return float(((strength * (noise + strength * true) + other).argmax(axis=1) == classes).mean())
 
-    low, high = 0.0, _MOST_STRENGTH
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if right(middle) < accuracy else (low, middle)
-    return right(high, says)
+    return right(solve(right, accuracy, MOST_STRENGTH)[1], says)

@@ -28,10 +28,11 @@ from sfumato.privacy.events import PureEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.bounded.aggregation import Arcs
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method.contract import Arrays, Planned, Session
-    from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
 
 NAME = "aggregate/1"
@@ -41,26 +42,22 @@ _WEIGHT, _SHARES = "later.weight", "class.shares"
 
 
 def counts_release(unit: Unit, public: PublicFacts, hops: int, noise_multiplier: float) -> Release:
-    """Describe the one release: S and, if there are two ``hops``, T beside it.
-
-    Args:
-        noise_multiplier: scale b of the noise over the sensitivity, 1 / epsilon.
-    """
+    """Describe the one release: S and, if there are two ``hops``, T beside it; the noise multiplier is 1 / epsilon."""
     count_sensitivity(unit)
     classes = public.num_classes
     return Release(NAME, PureEvent(1 / noise_multiplier), (public.num_nodes, hops * classes), 0)
 
 
 class Counter:
-    """The two parts of one release over fixed arcs; it is charged when the counter is made.
-
-    Args:
-        plan: has the release, unless there is no privacy.
-        known: which nodes send in the first part, bool [num_nodes], public.
-    """
+    """The two parts of one release over fixed arcs; it is charged when the counter is made. ``known`` nodes send in the first."""
 
     def __init__(self, plan: Planned, session: Session, arcs: Arcs, known: NDArray[np.bool_]) -> None:
-        self._private, self._session, self._scale, self._key = plan.unit.private, session, _scale(plan), new_key()
+        self._private, self._session, self._scale, self._key = (
+            plan.unit.private,
+            session,
+            laplace_scale(plan),
+            new_key(),
+        )
         self._parts = {"known": from_senders(arcs, known), "others": from_senders(arcs, ~known)}
         if plan.unit.private:
             self._key = session.charge(NAME)
@@ -96,7 +93,7 @@ def count_inputs(
     weight: float,
     shares: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
-    r"""Return what the head reads of each node's row and of its class probabilities without messages.
+    r"""Return what the head reads of each node's row and of its class probabilities without messages, ``own``.
 
     With :math:`M = S + w T`, its row sums m, the shares :math:`\pi` of the classes and the noise's standard deviation
     :math:`\sigma` of an entry of M, these are the surplus over the shares, :math:`R = M - m \pi`, in units of the noise of S; its
@@ -104,13 +101,9 @@ def count_inputs(
     in proportion to the shares smooth; the root of m; and the logarithms of ``own``. Around the shares, and not around equal
     counts, a class of few nodes is seen: one of its messages is more than is expected.
 
-    Shapes: float32 [num_nodes, 4 num_classes + 1], or [num_nodes, 3 num_classes] without shares.
-
-    Args:
-        counts: S, or S and T, int64 [num_nodes, num_classes or twice that].
-        own: class probabilities of the graph-free model, [num_nodes, num_classes].
+    The result is [num_nodes, 4 num_classes + 1], or [num_nodes, 3 num_classes] without shares. ``counts`` are S, or S and T.
     """
-    classes, noise = own.shape[1], float(_scale(plan)) * np.sqrt(2)
+    classes, noise = own.shape[1], float(laplace_scale(plan)) * np.sqrt(2)
     messages = counts[:, :classes] / INT16_ONE
     if counts.shape[1] > classes:
         messages += weight * (counts[:, classes:] / INT16_ONE)
@@ -137,10 +130,6 @@ def smoothing(noise_stddev: float) -> float:
 def class_shares(rows: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return the share of each class among the known nodes, each class counted once more, so that none is 0.
 
-    Args:
-        rows: one-hot labels of the known nodes, [num_nodes, num_classes].
-        known: which nodes these are, bool [num_nodes].
-
     >>> class_shares(np.array([[1, 0], [0, 0], [1, 0]], np.float32), np.array([True, False, True])).tolist()
     [0.75, 0.25]
     """
@@ -148,10 +137,7 @@ def class_shares(rows: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray
 
 
 def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
-    """Return rows divided by their length, which counts the noise twice so that faint rows stay short.
-
-    Args:
-        sums: rows of mean 0, [n, C].
+    """Return rows of mean 0 divided by their length, which counts the noise twice so that faint rows stay short.
 
     >>> directions(np.array([[3.0, -3.0]]), 0.0).round(3).tolist(), directions(np.zeros((1, 2)), 0.0).tolist()
     ([[0.707, -0.707]], [[0.0, 0.0]])
@@ -162,10 +148,6 @@ def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.flo
 
 def best_weight(found: dict[float, NDArray[np.float32]], labels: NDArray[np.int64]) -> float:
     """Return the weight whose probabilities have the smallest cross-entropy, or the first if there are no labels.
-
-    Args:
-        found: by weight, class probabilities of nodes with a label, [n, num_classes].
-        labels: their classes, [n].
 
     >>> sure, wrong = np.array([[0.9, 0.1]], np.float32), np.array([[0.1, 0.9]], np.float32)
     >>> best_weight({0.0: wrong, 1.0: sure}, np.array([0]))
@@ -198,17 +180,10 @@ def stored_shares(weights: Arrays) -> NDArray[np.float32] | None:
     return weights.get(_SHARES)
 
 
-def noise_scale(unit: Unit, event: Event) -> Fraction:
-    """Return the scale b of the noise of one entry, in units of a full row, at which a release is the ``event``.
-
-    >>> from sfumato.privacy.units import EdgeLevel
-    >>> noise_scale(EdgeLevel(directed=False), PureEvent(0.5))
-    Fraction(2, 1)
-    """
-    assert isinstance(event, PureEvent)
-    return Fraction(count_sensitivity(unit)) / Fraction(event.epsilon)
-
-
-def _scale(plan: Planned) -> Fraction:
-    """Scale of the noise of one entry; 0 without privacy."""
-    return noise_scale(plan.unit, plan.event(NAME)) if plan.unit.private else Fraction(0)
+def laplace_scale(
+    plan: Planned, name: str = NAME, sensitivity: Callable[[Unit], float] = count_sensitivity
+) -> Fraction:
+    """Return the scale b of the noise of one entry of a pure release, in units of a full row; 0 without privacy."""
+    if not plan.unit.private:
+        return Fraction(0)
+    return Fraction(sensitivity(plan.unit)) / Fraction(plan.event_of(PureEvent, name).epsilon)

@@ -35,26 +35,16 @@ from numpy.typing import NDArray
 from sfumato._validate import AT_LEAST_1, SHARE, check_fields, flag, integer, one_of, optional, real
 from sfumato.bounded._appr_release import STEPS
 from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
-from sfumato.bounded._gradients import PrivateSGD
 from sfumato.bounded._occurrences import check_occurrences, root_examples
 from sfumato.bounded._pagerank import Walk
-from sfumato.bounded._split_gradients import SplitNetwork, split_steps
+from sfumato.bounded._split_gradients import SplitNetwork
 from sfumato.bounded._splits import unit_rows
 from sfumato.central._appr import NOISY, Rows, loss_weights, random_rows, worth_releasing
-from sfumato.central._two_layers import (
-    first_weights,
-    hidden_rows,
-    num_weights,
-    own_scores,
-    train_plainly,
-    weight_arrays,
-)
-from sfumato.errors import InputError
+from sfumato.central._two_layers import check_features, hidden_rows, num_weights, own_scores, train_split
 from sfumato.graph._subgraph import adjacency
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn._training import Adam
 from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent, SampledEvent
 from sfumato.record.ledger import Release
 
@@ -183,8 +173,7 @@ class DPAR(CuratorMethod):
         Raises:
             InputError: there is no column of features.
         """
-        if not graph.num_features:
-            raise InputError("Expected a graph with features, got no column. Give features, or use label-messages.")
+        check_features(graph)
 
     def grid_steps(self, unit: Unit) -> float:
         """Return the steps of a row of PageRank, by the larger of its two sensitivities; no ``unit`` changes them."""
@@ -224,26 +213,16 @@ class DPAR(CuratorMethod):
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Release the rows, trim them, and train on roots."""
-        start = first_weights(plan.public, self.width, session.seed)
         roots, most = self.roots(plan.public), self.readers(self.rows(plan.public))
         pays = plan.unit.private and self.mechanism == UNRELEASED  # training pays for rows that are read before it
         key = session.charge("network") if pays else None
         matrix, released = self._matrix(plan, graph, roots, session)
-        if not plan.unit.private:
-            network = self.network(graph, loss_weights(matrix, roots, len(roots)), roots)
-            flat = train_plainly(network, start, self.steps, self.learning_rate, Adam)
-            return Outcome(weight_arrays(plan.public, self.width, flat), {})
-        event = plan.event("network")
-        assert isinstance(event, SampledEvent)
-        settings = PrivateSGD(
-            event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
-        )
-        told, key = session.watch.stage("network"), key or session.charge("network")
-        network = self.network(graph, loss_weights(matrix, roots, most), roots)
-        vanish = event.relation == "add-remove"
-        flat, operands = split_steps(network, start, settings, key, leave_out=vanish, progress=told)
-        session.bind("network", np.frombuffer(operands, np.uint8))
-        return Outcome(weight_arrays(plan.public, self.width, flat), released)
+        most = most if plan.unit.private else len(roots)
+
+        def made() -> SplitNetwork:
+            return self.network(graph, loss_weights(matrix, roots, most), roots)
+
+        return Outcome(train_split(self, plan, session, made, key=key), released)
 
     def roots(self, public: PublicFacts) -> NDArray[np.int64]:
         """Return the roots by public coins, int64 [num_roots], ascending numbers among the training nodes.
@@ -304,11 +283,8 @@ class DPAR(CuratorMethod):
 def power_iteration(graph: Graph, scores: NDArray[np.float32], alpha: float, steps: int) -> NDArray[np.float32]:
     r"""Compute averages of scores over neighbors outside the training role; training nodes keep theirs.
 
-    :math:`Q \leftarrow (1 - \alpha) D^{-1} A Q + \alpha H`, from Q = H (DPAR, equation 5.19 of the thesis). It reads features and
-    arcs of these nodes in the clear.
-
-    Args:
-        scores: H, float32 [num_nodes, num_classes].
+    :math:`Q \leftarrow (1 - \alpha) D^{-1} A Q + \alpha H`, from Q = H, the ``scores`` (DPAR, equation 5.19 of the thesis). It
+    reads features and arcs of these nodes in the clear.
 
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0, 1], [1, 2], 3, directed=False, roles=[2, 2, 0])

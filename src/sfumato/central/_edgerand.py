@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from numpy.typing import NDArray
 
-from sfumato._validate import fail
+from sfumato._validate import check_fields, flag
 from sfumato.bounded._topology import Pairs, pairs_of, randomized_pairs, sampling_share
 from sfumato.central._perturbed import COUNT, EDGES, PerturbedTopology
 from sfumato.method.card import Audience, Card
@@ -40,15 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EdgeRand(PerturbedTopology):
-    """EdgeRand trains on an adjacency that randomized response has perturbed.
+    """EdgeRand trains on an adjacency that randomized response has perturbed: pure epsilon at edge level, as the module proves.
 
-    **Formal guarantee.** Pure epsilon at edge level; the module has the proof. Other units are refused.
-
-    Shapes: the release ``edges`` is int64 [number that came out, 2], arcs, or undirected edges with the smaller end first.
-    Predictions are float32 [num_nodes, num_classes].
-
-    Args:
-        asymmetric: whether only a share of what comes out is kept, so that about as many pairs are released as have an edge.
+    The release ``edges`` is int64 [number that came out, 2]: arcs, or undirected edges with the smaller end first. With
+    ``asymmetric`` only a share of what comes out is kept, so that about as many pairs are released as have an edge.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -57,8 +52,6 @@ class EdgeRand(PerturbedTopology):
     >>> plan = EdgeRand().calibrate(Budget(1.0, 0.0), EdgeLevel(directed=False), facts)
     >>> [round(release.event.epsilon, 4) for release in plan.releases]
     [0.01, 0.99]
-
-    Source: Wu, Long, Zhang and Li (2022), LinkTeller: Recovering Private Edges from Graph Neural Networks, algorithm 2.
     """
 
     asymmetric: bool = True
@@ -73,10 +66,7 @@ class EdgeRand(PerturbedTopology):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.asymmetric, bool):
-            raise fail(
-                "asymmetric", self.asymmetric, "to be True or False", "False releases every pair that comes out."
-            )
+        check_fields(self, asymmetric=flag("False releases every pair that comes out."))
 
     @property
     def counts_edges(self) -> bool:
@@ -90,23 +80,17 @@ class EdgeRand(PerturbedTopology):
     def drawn(
         self, plan: Planned, pairs: Pairs, present: NDArray[np.int64], wanted: int, source: SecretWords
     ) -> NDArray[np.int64]:
-        """Draw the pairs that come out; arguments are those of :meth:`PerturbedTopology.drawn`."""
-        return randomized_pairs(pairs, present, _epsilon(plan), self._share(plan, pairs, wanted), source)
+        epsilon = plan.event_of(RandomizedResponseEvent, EDGES).epsilon
+        return randomized_pairs(pairs, present, epsilon, self._share(epsilon, pairs, wanted), source)
 
     def chance(self, plan: Planned, released: Arrays) -> Fraction:
-        """Return the probability with which a pair without an edge comes out; ``plan`` and ``released`` as for scores."""
         if not plan.unit.private:
             return Fraction(0)
         pairs = pairs_of(plan.unit, plan.public.num_nodes)
         wanted = int(released[COUNT][0]) if self.counts_edges else self._public_number(pairs)
-        flip = probabilities(hit_share(_epsilon(plan), 1, 1), 1, 1)[1]
-        return flip * self._share(plan, pairs, wanted)
+        epsilon = plan.event_of(RandomizedResponseEvent, EDGES).epsilon
+        flip = probabilities(hit_share(epsilon, 1, 1), 1, 1)[1]
+        return flip * self._share(epsilon, pairs, wanted)
 
-    def _share(self, plan: Planned, pairs: Pairs, wanted: int) -> Fraction:
-        return sampling_share(pairs, _epsilon(plan), wanted) if self.asymmetric else Fraction(1)
-
-
-def _epsilon(plan: Planned) -> float:
-    event = plan.event(EDGES)
-    assert isinstance(event, RandomizedResponseEvent)
-    return event.epsilon
+    def _share(self, epsilon: float, pairs: Pairs, wanted: int) -> Fraction:
+        return sampling_share(pairs, epsilon, wanted) if self.asymmetric else Fraction(1)

@@ -68,9 +68,7 @@ def public_rows(graph: Graph) -> sp.csr_matrix:
 
 
 def cosines(rows: sp.csr_matrix, pairs: NDArray[np.integer]) -> Floats:
-    """Return the inner product of two rows for each pair, float64 [m].
-
-    ``rows`` have norm 1, and ``pairs`` are row numbers [2, m].
+    """Return the inner product of two rows of norm 1 for each pair of row numbers [2, m].
 
     >>> cosines(sp.csr_matrix([[1.0, 0.0], [0.6, 0.8]]), np.array([[0], [1]])).tolist()
     [0.6]
@@ -86,12 +84,9 @@ def _unit_rows(rows: sp.csr_matrix) -> sp.csr_matrix:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Evidence turns counts of neighbors by class, with noise, into numbers for pairs of nodes. It reads no edge.
+    """Evidence turns released counts of labels of neighbors [num_nodes, num_classes] into numbers for pairs; it reads no edge.
 
-    Args:
-        graph: its public features and labels.
-        counts: released counts of the labels of neighbors, float64 [num_nodes, num_classes].
-        stddev: standard deviation of the noise of one count.
+    ``stddev`` is that of the noise of one count.
 
     >>> from sfumato.graph._graph import Graph
     >>> graph = Graph.from_edges([0], [1], 3, directed=False, y=[0, 0, 1])
@@ -184,10 +179,7 @@ class Evidence:
 
 
 def fit_weights(sums: Floats, count: float, stddev: float, reference: Floats) -> Floats:
-    r"""Return the weights :math:`\theta`, float64 [4], by Newton steps.
-
-    Args:
-        stddev: standard deviation of the noise of each of these sums, and of the count.
+    r"""Return the weights :math:`\theta` by Newton steps; ``stddev`` is that of the noise of each sum, and of the count.
 
     >>> random = np.random.default_rng(0).exponential(0.1, (1000, 4)).clip(0, 1)
     >>> (fit_weights(np.array([40.0, 10, 10, 10]), 100.0, 0.0, random).round() + 0).tolist()

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_DRAWS, _HALVINGS, _MOST_SPREAD, _MOST_STRENGTH = 4000, 25, 1.0, 8.0
+_DRAWS, _HALVINGS, _MOST_SPREAD, MOST_STRENGTH = 4000, 25, 1.0, 8.0
 MOST_LOSS = 5.0
 """Log-losses of single nodes count at most this much, so that their sum has a bounded sensitivity."""
 Floats = NDArray[np.floating]
@@ -54,10 +54,7 @@ class Draws(NamedTuple):
 def forecast(
     rows: Floats, stddev: float, correlation: float, *, later_stddev: float, loss: float, shares: Floats
 ) -> float:
-    """Estimate the log-loss that messages and features would reach together at another noise.
-
-    Args:
-        rows: released rows of a pilot, each with mean 0, [n, C] for C >= 2 classes.
+    """Estimate the log-loss that messages and features would reach together at another noise, from the rows of a pilot.
 
     >>> coins = np.random.default_rng(0)
     >>> y, codes = coins.integers(0, 3, 4000), (np.eye(3) - 1 / 3) / np.sqrt(2 / 3)
@@ -88,9 +85,9 @@ def forecast(
         made = drawn(share, energy, stddev)
         return float((made * codes[draws.classes]).sum(axis=1) @ (1 / np.linalg.norm(made, axis=1))) / _DRAWS
 
-    least = _solve(lambda length: seen(1.0, length**2), correlation, _MOST_STRENGTH * stddev) ** 2
+    least = solve(lambda length: seen(1.0, length**2), correlation, MOST_STRENGTH * stddev)[0] ** 2
     energy = max(energy, least)  # noise can hide the energy of rows whose direction does tell the class
-    share = _solve(lambda part: seen(part, energy), correlation, 1.0)
+    share, _ = solve(lambda part: seen(part, energy), correlation, 1.0)
     later, means = drawn(share, energy, later_stddev), share * length_of(energy) * np.exp(-(spread**2) / 2) * told
     later -= later.mean(axis=0)
     within = later.T @ later / _DRAWS - means.T @ (shares[:, None] * means)
@@ -100,7 +97,7 @@ def forecast(
     def channel(strength: float) -> Floats:
         return strength * (draws.features + strength * (np.arange(len(shares)) == draws.classes[:, None]))
 
-    strength = _solve(lambda at: -_loss(np.log(shares) + channel(at), draws.classes), -loss, _MOST_STRENGTH)
+    strength, _ = solve(lambda at: -_loss(np.log(shares) + channel(at), draws.classes), -loss, MOST_STRENGTH)
     return _loss(says + channel(strength), draws.classes)
 
 
@@ -132,10 +129,10 @@ def _loss(scores: Floats, classes: NDArray[np.int64]) -> float:
     return float(np.minimum(losses, MOST_LOSS).mean())
 
 
-def _solve(rises: Callable[[float], float], wanted: float, high: float) -> float:
-    """Where a rising function has a value, by bisection between 0 and ``high``."""
+def solve(rises: Callable[[float], float], wanted: float, high: float) -> tuple[float, float]:
+    """Between which two numbers a rising function reaches a value, by bisection between 0 and ``high``."""
     low = 0.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if rises(middle) < wanted else (low, middle)
-    return low
+    return low, high

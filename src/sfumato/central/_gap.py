@@ -200,20 +200,17 @@ class GAP(NetworkMethod):
 class GAPInference(Inference):
     """A trained GAP aggregates another private graph; no weight changes (algorithm 8).
 
-    **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. Encoder and
-    classifier are post-processing of an earlier release. (The paper calls this free by parallel composition; that needs
-    disjoint graphs, which is the caller's to know, so the charge is always shown.)
+    **Formal guarantee.** K Gaussian releases about the *new* graph. (The paper calls this free by parallel composition; that
+    needs disjoint graphs, which is the caller's to know, so the charge is always shown.)
     """
 
     base: GAP
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List K aggregations of the new graph."""
         num_hops = len(self.base.trained(self.model.weights, public)[1].base) - 1
         return aggregation_releases(unit, public, num_hops, self.base.message_width(public), noise_multiplier)
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Encode and aggregate the new graph."""
         encoder, classifier = self.base.trained(self.model.weights, plan.public)
         return aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
 

@@ -15,6 +15,7 @@ the same budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -22,11 +23,9 @@ from numpy.typing import NDArray
 
 from sfumato._validate import AT_LEAST_1, check_fields, flag, integer, one_of, real
 from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP, MOST_ROWS
-from sfumato.bounded._gradients import PrivateSGD
-from sfumato.bounded._split_gradients import SplitNetwork, split_steps
+from sfumato.bounded._split_gradients import SplitNetwork
 from sfumato.bounded._splits import check_groups, split_graph
-from sfumato.central._two_layers import first_weights, layers, num_weights, own_scores, train_plainly, weight_arrays
-from sfumato.errors import InputError
+from sfumato.central._two_layers import check_features, layers, num_weights, own_scores, train_split
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -117,8 +116,7 @@ class GraphSplit(CuratorMethod):
         Raises:
             InputError: there is no column of features.
         """
-        if not graph.num_features:
-            raise InputError("Expected a graph with features, got no column. Give features, or use label-messages.")
+        check_features(graph)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List one DP-SGD run over groups."""
@@ -131,25 +129,8 @@ class GraphSplit(CuratorMethod):
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Split the graph, then train on groups."""
-        start = first_weights(plan.public, self.width, session.seed)
-        optimizer = _OPTIMIZERS[self.optimizer]
-        if not plan.unit.private:
-            network = self.network(plan.public, graph, session.seed)
-            flat = train_plainly(network, start, self.steps, self.learning_rate, optimizer)
-            return Outcome(weight_arrays(plan.public, self.width, flat), {})
-        event = plan.event("network")
-        assert isinstance(event, PoissonGaussianEvent)
-        settings = PrivateSGD(
-            event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
-        )
-        leave_out, told = plan.unit.relation == "remove", session.watch.stage("network")
-        key = session.charge("network")
-        network = self.network(plan.public, graph, session.seed)
-        flat, operands = split_steps(
-            network, start, settings, key, leave_out=leave_out, optimizer=optimizer, progress=told
-        )
-        session.bind("network", np.frombuffer(operands, np.uint8))
-        return Outcome(weight_arrays(plan.public, self.width, flat), {})
+        made = partial(self.network, plan.public, graph, session.seed)
+        return Outcome(train_split(self, plan, session, made, _OPTIMIZERS[self.optimizer]), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Apply the network to each node's own features."""

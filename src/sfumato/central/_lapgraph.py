@@ -39,14 +39,9 @@ _MOST_EPSILON = 500
 
 @dataclass(frozen=True)
 class LapGraph(PerturbedTopology):
-    """LapGraph trains on the largest cells of an adjacency with Laplace noise. Settings are those of the base class.
+    """LapGraph trains on the largest entries of a noisy adjacency: pure epsilon at edge level, as the module proves.
 
-    **Formal guarantee.** Pure epsilon at edge level; the module has the proof. Other units are refused.
-
-    Shapes: the release ``edges`` is int64 [at most T, 2], arcs, or undirected edges with the smaller end first.
-    Predictions are float32 [num_nodes, num_classes].
-
-    Errors: ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+    The release ``edges`` is int64 [at most T, 2]: arcs, or undirected edges with the smaller end first.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -54,8 +49,6 @@ class LapGraph(PerturbedTopology):
     >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
     >>> LapGraph(mean_degree=8).calibrate(Budget(1.0, 0.0), EdgeLevel(directed=False), facts).epsilon <= 1.0
     True
-
-    Source: Wu, Long, Zhang and Li (2022), LinkTeller: Recovering Private Edges from Graph Neural Networks, algorithm 3.
     """
 
     card: ClassVar[Card] = Card(
@@ -80,7 +73,4 @@ class LapGraph(PerturbedTopology):
     def drawn(
         self, plan: Planned, pairs: Pairs, present: NDArray[np.int64], wanted: int, source: SecretWords
     ) -> NDArray[np.int64]:
-        """Draw the largest pairs; arguments are those of :meth:`PerturbedTopology.drawn`."""
-        event = plan.event(EDGES)
-        assert isinstance(event, PureEvent)
-        return largest_pairs(pairs, present, event.epsilon, wanted, source)
+        return largest_pairs(pairs, present, plan.event_of(PureEvent, EDGES).epsilon, wanted, source)

@@ -58,13 +58,10 @@ class TrainSettings(Protocol):
 class NetworkMethod(CuratorMethod):
     """A network method trains networks: full-batch where labels are public, by DP-SGD where they are not.
 
-    Args:
-        width: number of units in each hidden layer.
-        epochs: passes of each network over the training nodes; None takes the default of the method and unit. Where labels are
-            public, a pass reads at most :data:`MOST_IN_STEP` nodes: of more, it takes the next part of a random division.
-        learning_rate: step size of Adam, in (0, 10].
-        batch_size: expected number of nodes in a Poisson sample (private labels only).
-        l2_clip_norm: largest L2 norm of one example's gradient (private labels only).
+    ``epochs`` are passes of each network over the training nodes; None takes the default of the method and unit. Where labels
+    are public, a pass reads at most :data:`MOST_IN_STEP` nodes: of more, it takes the next part of a random division.
+    ``batch_size`` is the expected number of nodes in a Poisson sample, and ``l2_clip_norm`` clips one example's gradient
+    (private labels only).
     """
 
     width: int = 16
@@ -98,11 +95,7 @@ class Features:
 def sgd_event(
     unit: Unit, public: PublicFacts, noise_multiplier: float, *, epochs: int | None, batch_size: int
 ) -> PoissonGaussianEvent:
-    """Describe one DP-SGD run as an event: steps and sampling probability follow from public counts alone.
-
-    Args:
-        noise_multiplier: standard deviation of the noise over the clipping norm.
-    """
+    """Describe one DP-SGD run as an event: steps and sampling probability follow from public counts alone."""
     check_examples(unit)
     rows = max(public.num_train, 1)
     batch = min(batch_size, rows)
@@ -128,9 +121,17 @@ def train(
     if session.watch.accuracies is not None:
         told = _measuring(session.watch.accuracies.setdefault(stage, {}), network, graph, rows, told)
     if "labels" in plan.unit.public:
-        _train_public(settings, session, stage, network, graph, rows, told)
+        _, ids, val = labeled(graph)
+        parts, held_out = _drawn(ids, session.seed), _drawn(val, session.seed)[0]
+        session.watch.curves[stage] = train_on(
+            network, graph, np.concatenate(parts), _scorers(network, rows, parts), held_out,
+            _scorers(network, rows, [held_out])[0] if len(held_out) else None,
+            epochs=settings.epochs or _PUBLIC_EPOCHS, learning_rate=settings.learning_rate, progress=told,
+        )  # fmt: skip
     else:
-        _train_private(settings, plan, session, stage, network, graph, rows, told, block)
+        event, key = plan.event_of(SampledEvent, stage), session.charge(stage)
+        operands = train_charged(settings, event, key, network, graph, rows, told, block)
+        session.bind(stage, np.frombuffer(operands, np.uint8))
 
 
 def _measuring(
@@ -161,29 +162,19 @@ def _measuring(
     return step
 
 
-def _train_public(
-    settings: TrainSettings,
-    session: Session,
-    stage: str,
+def train_on(
     network: nn.Module,
     graph: Graph,
-    rows: Rows,
-    told: Steps | None,
-) -> None:
-    y, ids, val = labeled(graph)
-    parts, held_out = _drawn(ids, session.seed), _drawn(val, session.seed)[0]
-    session.watch.curves[stage] = train_full_batch(
-        network,
-        _scorers(network, rows, parts),
-        y[np.concatenate(parts)],
-        num_classes=graph.num_classes,
-        epochs=settings.epochs or _PUBLIC_EPOCHS,
-        learning_rate=settings.learning_rate,
-        validate=_scorers(network, rows, [held_out])[0] if len(held_out) else None,
-        validation_targets=y[held_out],
-        progress=told,
-        loss=loss_of(graph),
-    )
+    ids: NDArray[np.integer],
+    scores: Callable[[], Tensor] | list[Callable[[], Tensor]],
+    val: NDArray[np.integer],
+    validate: Callable[[], Tensor] | None,
+    **how: Any,
+) -> list[float]:
+    """Train full-batch on public labels of nodes, by their scores; return the losses. Other nodes choose the epoch, if any."""
+    y = torch.from_numpy(_learned(graph))
+    how |= {"num_classes": graph.num_classes, "loss": loss_of(graph), "validation_targets": y[val]}
+    return train_full_batch(network, scores, y[ids], validate=validate if len(val) else None, **how)
 
 
 def _drawn(ids: NDArray[np.integer], seed: int) -> list[NDArray[np.integer]]:
@@ -211,24 +202,6 @@ def of_all(network: Callable[..., Tensor], rows: Rows, num_nodes: int) -> NDArra
         return torch.cat([part() for part in _scorers(network, rows, parts)]).numpy()
 
 
-def _train_private(
-    settings: TrainSettings,
-    plan: Planned,
-    session: Session,
-    stage: str,
-    network: nn.Module,
-    graph: Graph,
-    rows: Rows,
-    told: Steps | None,
-    block: int,
-) -> None:
-    event = plan.event(stage)
-    assert isinstance(event, SampledEvent)
-    key = session.charge(stage)
-    operands = train_charged(settings, event, key, network, graph, rows, told, block)
-    session.bind(stage, np.frombuffer(operands, np.uint8))
-
-
 def train_charged(
     settings: TrainSettings,
     event: SampledEvent,
@@ -239,11 +212,7 @@ def train_charged(
     progress: Steps | None,
     block: int = MOST_ROWS,
 ) -> bytes:
-    """Train a network in place by DP-SGD that was charged before. Return a secret MAC of what was read.
-
-    **Formal guarantee.** The release is an ``event``; see :mod:`~sfumato.bounded._gradients` and, for terms that are repeated,
-    :mod:`~sfumato.bounded._subgraphs`.
-    """
+    """Train a network in place by DP-SGD that was charged before, as this ``event``. Return a secret MAC of what was read."""
     ids, y, loss = np.flatnonzero(graph.train_mask), torch.from_numpy(_learned(graph)), loss_of(graph)
     sgd = PrivateSGD(
         event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
@@ -257,6 +226,24 @@ def train_charged(
     operands = private_steps(network, batch, ids, sgd, key, progress, block, slope)
     network.float().eval()
     return operands
+
+
+def train_head(
+    settings: TrainSettings, plan: Planned, session: Session, head: nn.Module, graph: Graph, rows: Rows
+) -> nn.Module:
+    """Charge a head and train it in place; return a copy of it as it was after a third of the steps."""
+    told, early = session.watch.stage("head"), []
+
+    def keep(step: int, steps: int) -> None:
+        if step == max(steps // 3, 1):
+            early.append(deepcopy(head).float())
+        if told is not None:
+            told(step, steps)
+
+    event, key = plan.event_of(SampledEvent, "head"), session.charge("head")
+    read = train_charged(settings, event, key, head, graph, rows, keep)
+    session.bind("head", np.frombuffer(read, np.uint8))
+    return early[0]
 
 
 def _inputs(rows: Input | tuple[Input, ...]) -> tuple[Input, ...]:

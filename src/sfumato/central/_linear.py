@@ -47,19 +47,11 @@ _CENTER_SHARE, _SCALE_SHARE = 0.02, 0.03
 class Linear(CuratorMethod):
     r"""The graph-free linear model is logistic regression on features around a noisy center.
 
-    The scores of node v are :math:`s (W (\hat x_v - m) / \|\hat x_v - m\| + b)`, float32 [num_nodes, num_classes]; the module
-    gives the steps.
+    The scores of node v are :math:`s (W (\hat x_v - m) / \|\hat x_v - m\| + b)`.
 
     **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. Where labels are private, two Gaussian releases
     of :func:`~sfumato.bounded._grouping.noisy_group_sums` (the center and the scale) with 2 and 3 % of :math:`\mu^2`, and one
     DP-SGD run over all training nodes (:mod:`~sfumato.bounded._gradients`), for any number of arcs.
-
-    Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
-
-    Args:
-        epochs: number of full-batch steps.
-        learning_rate: step size of Adam.
-        l2_clip_norm: clip of an example's gradient (private labels only).
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -152,7 +144,7 @@ def is_centered(public: PublicFacts) -> bool:
 
 
 def center_release(unit: Unit, public: PublicFacts, share: float, noise_multiplier: float) -> tuple[Release, ...]:
-    r"""List the release of the center, or nothing if rows are not centered."""
+    """List the release of the center, or nothing if rows are not centered."""
     group_sensitivity(unit)
     if not is_centered(public):
         return ()
@@ -161,10 +153,7 @@ def center_release(unit: Unit, public: PublicFacts, share: float, noise_multipli
 
 
 def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
-    """Charge and release the mean of the training nodes' normalized features, shrunk by the part that noise explains.
-
-    Nothing is charged where features are public. The result is empty if rows are not centered.
-    """
+    """Release the mean of training nodes' normalized features, shrunk by what noise explains of it, if rows are centered."""
     if not is_centered(plan.public):
         return {}
     ids = np.flatnonzero(graph.train_mask)

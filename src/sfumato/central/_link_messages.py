@@ -21,7 +21,6 @@ above. Scores of how well deleted links are found read them, and are outside the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -32,6 +31,7 @@ from sfumato.bounded._counting import noisy_counts
 from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
 from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.kernels import INT16_ONE
+from sfumato.central._counts import laplace_scale
 from sfumato.central._evidence import NAMES, Evidence, fit_weights
 from sfumato.graph._arcs import owners
 from sfumato.method.card import Audience, Card
@@ -98,7 +98,8 @@ class LinkMessages(CuratorMethod):
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Count, sum over the learners, and find the weights."""
-        scale, key = _scale(plan), session.charge(NAME) if plan.unit.private else new_key()
+        key = session.charge(NAME) if plan.unit.private else new_key()
+        scale = laplace_scale(plan, NAME, pair_sensitivity)
         ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
         learns = public_draws(ends, graph.num_nodes, "learners") < self.learner_share
         rows = _one_hot(graph)
@@ -165,13 +166,4 @@ def _counted(graph: Graph, ends: NDArray[np.int64], counted: NDArray[np.bool_]) 
 
 
 def _evidence(plan: Planned, graph: Graph, counts: NDArray[np.int64]) -> Evidence:
-    return Evidence(graph, counts / INT16_ONE, float(_scale(plan)) * float(np.sqrt(2)))
-
-
-def _scale(plan: Planned) -> Fraction:
-    """Scale of the noise of one entry, in messages; 0 without privacy."""
-    if not plan.unit.private:
-        return Fraction(0)
-    event = plan.event(NAME)
-    assert isinstance(event, PureEvent)
-    return Fraction(pair_sensitivity(plan.unit)) / Fraction(event.epsilon)
+    return Evidence(graph, counts / INT16_ONE, float(laplace_scale(plan, NAME, pair_sensitivity)) * float(np.sqrt(2)))

@@ -18,7 +18,6 @@ Source: Kolluri, Baluta, Hooi and Saxena (2022), LPGNet: Link Private Graph Netw
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from sfumato._validate import check_int
 from sfumato.bounded._counting import noisy_counts, unrouted_sensitivity
 from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.kernels import INT16_ONE
+from sfumato.central._counts import laplace_scale
 from sfumato.central._learning import Features, NetworkMethod, train
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -48,16 +48,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LPGNet(NetworkMethod):
-    """LPGNet reads counts of the neighbors' predicted classes, released once a stage.
+    """LPGNet reads counts of the neighbors' predicted classes, released once in each of K stages, ``num_hops``.
 
-    **Formal guarantee.** K pure releases at edge level, which add up to epsilon; the module has the proof. Other units are
-    refused.
-
-    Shapes: each release is int64 [num_nodes, num_classes]; one neighbor is :data:`~sfumato.bounded.kernels.INT16_ONE` in these
-    steps. Predictions are float32 [num_nodes, num_classes].
-
-    Args:
-        num_hops: K, how many stages follow the network on features.
+    Each release is int64 [num_nodes, num_classes]; one neighbor is :data:`~sfumato.bounded.kernels.INT16_ONE` in these steps.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -66,8 +59,6 @@ class LPGNet(NetworkMethod):
     >>> plan = LPGNet(num_hops=2).calibrate(Budget(1.0, 0.0), EdgeLevel(directed=False), facts)
     >>> [round(release.event.epsilon, 4) for release in plan.releases]
     [0.5, 0.5]
-
-    Source: Kolluri, Baluta, Hooi and Saxena (2022), algorithm 1.
     """
 
     num_hops: int = 2
@@ -158,10 +149,9 @@ class LPGNet(NetworkMethod):
     ) -> NDArray[np.int64]:
         if not plan.unit.private:
             return noisy_counts(arcs, rows, 0.0, new_key())
-        key, event = session.charge(name), plan.event(name)
-        assert isinstance(event, PureEvent)
+        key = session.charge(name)
         session.bind(name, rows, arcs.offsets, arcs.sources)
-        return noisy_counts(arcs, rows, Fraction(unrouted_sensitivity(plan.unit)) / Fraction(event.epsilon), key)
+        return noisy_counts(arcs, rows, laplace_scale(plan, name, unrouted_sensitivity), key)
 
 
 def _shares(counts: NDArray[np.int64]) -> Tensor:

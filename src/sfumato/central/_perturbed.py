@@ -20,12 +20,11 @@ from torch import Tensor, nn
 from sfumato._validate import ABOVE_0, AT_LEAST_1, SHARE, STEP_SIZE, check_fields, flag, integer, one_of, optional
 from sfumato.bounded._topology import Pairs, edge_numbers, noisy_edge_count, pairs_of
 from sfumato.central._counts import one_hot
-from sfumato.central._learning import Features, labeled
+from sfumato.central._learning import Features, labeled, train_on
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn._models import SparseRows
 from sfumato.nn._sage import BesideCounts, SumSAGE
-from sfumato.nn._training import train_full_batch
 from sfumato.nn._weights import load_weights, network_arrays, seeded
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.keys import Key, derive_key, operand_mac
@@ -44,17 +43,10 @@ COUNT, EDGES = "edge-count", "edges"
 class PerturbedTopology(CuratorMethod):
     """A perturbed topology is released once, and a network is trained on it.
 
-    Args:
-        backbone: "sage", sums over the released neighbors (:class:`~sfumato.nn._sage.SumSAGE`); or "mlp", the node's own features
-            beside the number of released neighbors with each known label.
-        num_layers: message-passing layers of "sage", at most 8: batch norm multiplies gradients where rows are alike.
-        jumping: whether the last layer of "sage" reads all of them.
-        mean_degree: public average number of arcs at a node, from which the number of released edges follows; None asks for it
-            with ``count_share`` of epsilon.
-        count_share: the part of epsilon that is spent on the number of edges.
-        width: units of the hidden layers.
-        epochs: full-batch steps.
-        learning_rate: step size of Adam, in (0, 10].
+    The backbone "sage" sums over the released neighbors (:class:`~sfumato.nn._sage.SumSAGE`) in at most 8 layers, since batch
+    norm multiplies gradients where rows are alike; if ``jumping``, the last layer reads all of them. "mlp" reads the node's own
+    features beside the number of released neighbors with each known label. The number of released edges follows from
+    ``mean_degree``, a public number; None asks for it with ``count_share`` of epsilon.
     """
 
     backbone: str = "sage"
@@ -100,18 +92,11 @@ class PerturbedTopology(CuratorMethod):
         with seeded(session.seed):
             network = self._network(plan.public)
         inputs = self._inputs(plan, released, graph)
-        y, ids, val = labeled(graph)
-        session.watch.curves["network"] = train_full_batch(
-            network,
-            lambda: _rows(network, inputs, ids),
-            y[ids],
-            num_classes=graph.num_classes,
-            epochs=self.epochs,
-            learning_rate=self.learning_rate,
-            validate=(lambda: _rows(network, inputs, val)) if len(val) else None,
-            validation_targets=y[val],
-            progress=session.watch.stage("network"),
-        )
+        _, ids, val = labeled(graph)
+        session.watch.curves["network"] = train_on(
+            network, graph, ids, lambda: _rows(network, inputs, ids), val, lambda: _rows(network, inputs, val),
+            epochs=self.epochs, learning_rate=self.learning_rate, progress=session.watch.stage("network"),
+        )  # fmt: skip
         return Outcome(network_arrays("network", network), released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
@@ -123,16 +108,13 @@ class PerturbedTopology(CuratorMethod):
 
     def _released(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
         """The number of edges and the pairs, each charged before it is computed; the true pairs without privacy."""
-        if not plan.unit.private:
-            pairs = _pairs(plan, graph)
-            return {EDGES: pairs.ends(edge_numbers(pairs, graph))}
         pairs = _pairs(plan, graph)
-        present, found = edge_numbers(pairs, graph), {}
-        wanted = self._public_number(pairs)
+        present, found, wanted = edge_numbers(pairs, graph), {}, self._public_number(pairs)
+        if not plan.unit.private:
+            return {EDGES: pairs.ends(present)}
         if self.counts_edges:
-            event = plan.event(COUNT)
-            assert isinstance(event, PureEvent)
-            wanted = noisy_edge_count(pairs, present, event.epsilon, self._coins(session, COUNT, present))
+            epsilon = plan.event_of(PureEvent, COUNT).epsilon
+            wanted = noisy_edge_count(pairs, present, epsilon, self._coins(session, COUNT, present))
             found[COUNT] = np.array([wanted], np.int64)
         drawn = self.drawn(plan, pairs, present, wanted, self._coins(session, EDGES, present))
         return {**found, EDGES: pairs.ends(drawn)}

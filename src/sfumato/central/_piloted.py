@@ -51,9 +51,9 @@ from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
 from sfumato.central._heads import apply, chosen, head_size, zero_head
 from sfumato.central._labels import LabelMessages
-from sfumato.central._learning import train_charged
+from sfumato.central._learning import train_charged, train_head
 from sfumato.central._linear import center_release, find_center, full_batch
-from sfumato.central._rows import Matrix, beside, centered_rows, head_scores
+from sfumato.central._rows import beside, centered_rows, head_scores
 from sfumato.central._shares import release_hop, simplex, sum_hop
 from sfumato.central._weighing import NUM_WEIGHTS, STEPS, evidence, learn_weights, weigh
 from sfumato.graph._targets import softmax
@@ -61,22 +61,20 @@ from sfumato.method._gaussian import multiplier_of, part_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn._weights import network_arrays
-from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method._plan import Plan
     from sfumato.privacy.budget import Budget
+    from sfumato.privacy.events import PoissonGaussianEvent
     from sfumato.privacy.units import Unit
 
 _CENTER, _ALONE, _PILOT, _REST, _LAST = 0.015, 0.14, 0.035, 0.75, 0.03
 TEST = (0.005, 0.005, 0.015, 0.005)
 """Shares of mu^2 that two losses, the product and the one-hot row of the test have."""
-_EARLY, _STEPS, _OLD_HOP_PART = 50, 150, 0.94
+_STEPS, _OLD_HOP_PART = 150, 0.94
 _CHANCE, _BEYOND = 2.0, 0.5
 MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(_ALONE / _STEPS))
 """Largest noise multiplier of the whole run for which DP-SGD can add what the head is charged (records removed)."""
@@ -91,20 +89,12 @@ FEATURES_CHOSEN = (
 
 @dataclass(frozen=True)
 class PilotedMessages(LabelMessages):
-    r"""Piloted messages choose between label messages and features by a charged pilot; for node level with owned arcs.
+    """Piloted messages choose between label messages and features by a charged pilot; for node level with owned arcs.
 
     The scores of node v are those of the last stage (:mod:`~sfumato.central._weighing`): a head's on its centered features,
-    and what its released rows say, if messages won. The module gives the steps.
+    and what its released rows say, if messages won. Without privacy it is :class:`~sfumato.central._labels.LabelMessages`.
 
-    **Formal guarantee.** Node level with owned arcs, by adaptive composition of Gaussian releases; the module proves it.
-    Without privacy it is :class:`~sfumato.central._labels.LabelMessages`. Other units are refused.
-
-    Shapes: each aggregate is int64 [num_nodes, num_classes] in steps of 1 / 32767; the test is int64 [1, 3 + num_classes].
-    Predictions are float32 [num_nodes, num_classes].
-
-    Settings are those of :class:`~sfumato.central._labels.LabelMessages`.
-
-    Errors: ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
+    Each aggregate is int64 [num_nodes, num_classes] in steps of 1 / 32767; the test is int64 [1, 3 + num_classes].
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -149,7 +139,6 @@ class PilotedMessages(LabelMessages):
         )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise for a budget, as every method does."""
         plan = super().calibrate(budget, unit, public)
         if unit.private and self._more_steps(plan).noise_multiplier > MOST_SGD_NOISE:
             expected = f"to leave the last steps a noise multiplier of at most {MOST_SGD_NOISE:g}"
@@ -164,9 +153,11 @@ class PilotedMessages(LabelMessages):
         """Run features, pilot, test and the rest; without privacy run label messages."""
         if not plan.unit.private:
             return super().run(plan, graph, session)
-        center, head = find_center(plan, graph, session), _head(plan)
+        center = find_center(plan, graph, session)
+        head = zero_head(plan.public.num_features, plan.public.num_classes)
         own = centered_rows(graph, center)
-        told = self._alone(plan, graph, session, head, own)
+        early = train_head(self, plan, session, head, graph, chosen(own))
+        told = apply(early, own), apply(head, own)
         routed = self.routed(plan, graph, session)
         pilot = release_hop(plan, session, routed)
         test = _release_test(plan, graph, session, told, pilot)
@@ -186,10 +177,8 @@ class PilotedMessages(LabelMessages):
         weights = {**center, **network_arrays("head", head)}
         ids = np.flatnonzero(read)
         assert graph.y is not None
-        noise, key = (
-            multiplier_of(plan, "last") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit),
-            session.charge("last"),
-        )
+        noise = multiplier_of(plan, "last") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit)
+        key = session.charge("last")
         seen = np.stack([part[ids] for part in _evidence(plan, weights, released, graph)], axis=2)
         last, mac = learn_weights(seen, graph.y[ids], shares, noise, key)
         if not pays:
@@ -218,24 +207,6 @@ class PilotedMessages(LabelMessages):
             return super().unused(plan, weights, released)
         return () if released["aggregate/2"].any() else (FEATURES_CHOSEN,)
 
-    def _alone(
-        self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, own: Matrix
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Train the head on features; return the scores of all nodes after a third of the steps, and at the end."""
-        event, early, told = plan.event("head"), _head(plan), session.watch.stage("head")
-        assert isinstance(event, PoissonGaussianEvent)
-
-        def keep(step: int, steps: int) -> None:
-            if step == _EARLY:
-                early.load_state_dict(head.state_dict())
-            if told is not None:
-                told(step, steps)
-
-        key = session.charge("head")
-        read = train_charged(self, event, key, head, graph, chosen(own), keep)
-        session.bind("head", np.frombuffer(read, np.uint8))
-        return apply(early, own), apply(head, own)
-
 
 def _release_test(
     plan: Planned,
@@ -258,11 +229,7 @@ def _release_test(
 
 
 def shares_of(plan: Planned, test: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the shares of the classes that a released test tells; counts below their noise are taken for as much.
-
-    Args:
-        test: the released test, int64 [1, 3 + C].
-    """
+    """Return the shares of the classes that a released test tells; counts below their noise are taken for as much."""
     weight = _weights(plan.public.num_classes)[-1]
     counts = np.maximum(test[0, len(TEST) - 1 :] / INT16_ONE, max(_test_noise(plan), 1.0)) / weight
     return np.asarray(counts / counts.sum(), np.float64)
@@ -275,11 +242,7 @@ def messages_pay(
     scored: NDArray[np.bool_],
     receives: NDArray[np.bool_],
 ) -> bool:
-    """Return whether the rest goes to messages; reads releases and public facts alone.
-
-    Args:
-        test: the released test, int64 [1, 3 + C].
-    """
+    """Return whether the rest goes to messages; reads releases and public facts alone."""
     classes, shares, both = plan.public.num_classes, shares_of(plan, test), scored & receives
     numbers = test[0] / INT16_ONE / _weights(classes)
     nodes, most = max(int(np.count_nonzero(scored)), 1), max(int(np.count_nonzero(both)), 1)
@@ -340,7 +303,3 @@ def _centered(sums: NDArray[np.floating] | NDArray[np.int64]) -> NDArray[np.floa
     """Sums in units of a full row, each row with mean 0."""
     rows: NDArray[np.float64] = sums / INT16_ONE
     return rows - rows.mean(axis=1, keepdims=True)
-
-
-def _head(plan: Planned) -> nn.Linear:
-    return zero_head(plan.public.num_features, plan.public.num_classes)

@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sfumato._validate import check_int, fail
+from sfumato._validate import check_fields, flag, integer, optional
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._learning import Features, Input, NetworkMethod, of_all, sgd_event, train
@@ -112,11 +112,8 @@ class ProGAP(NetworkMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for setting, most in (("depth", 100), ("base_layers", 10)):
-            if getattr(self, setting) is not None:
-                check_int(low=1, high=most, **{setting: getattr(self, setting)})
-        if not isinstance(self.layerwise, bool):
-            raise fail("layerwise", self.layerwise, "to be True or False", "True trains each base once.")
+        check_fields(self, depth=optional(integer(1, 100)), base_layers=optional(integer(1, 10)))
+        check_fields(self, layerwise=flag("True trains each base once."))
 
     def hops(self, unit: Unit) -> int:
         """Return K, the number of aggregations under a unit."""
@@ -199,10 +196,7 @@ class ProGAP(NetworkMethod):
 
 
 class Cache:
-    """The cache holds what the stages read.
-
-    It has the features, each aggregate as it was released, and in layer-wise training the outputs of the frozen bases.
-    """
+    """The cache holds features, each aggregate as it was released, and in layer-wise training the outputs of the frozen bases."""
 
     def __init__(self, method: ProGAP, graph: Graph) -> None:
         self.method, self.features = method, Features(graph)
@@ -238,20 +232,14 @@ class Cache:
 
 @dataclass(frozen=True)
 class ProGAPInference(Inference):
-    """A trained ProGAP aggregates another private graph; no weight changes.
-
-    **Formal guarantee.** K Gaussian releases about the *new* graph, planned and charged like any other. The stages are
-    post-processing of an earlier release.
-    """
+    """A trained ProGAP aggregates another private graph, with K Gaussian releases about the *new* graph; no weight changes."""
 
     base: ProGAP
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List K aggregations of the new graph."""
         return aggregation_releases(unit, public, self.base.hops(unit), self.base.width, noise_multiplier)
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
-        """Aggregate the new graph, stage after stage."""
         cache, aggregation, released = Cache(self.base, graph), Aggregation(plan, graph, session), {}
         for hop, network in enumerate(self.base.trained(self.model.weights, plan.unit, plan.public)[:-1], start=1):
             released[f"aggregate/{hop}"] = aggregation(hop, cache.messages(network))

@@ -28,7 +28,6 @@ earlier releases, and both have the same event.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -39,7 +38,7 @@ from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail
 from sfumato.bounded._promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._compatibility import Expected, log_likelihood
 from sfumato.central._heads import apply, chosen, head_size, plain, zero_head
-from sfumato.central._learning import train, train_charged
+from sfumato.central._learning import train, train_charged, train_head
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._piloted import FEATURES_CHOSEN
 from sfumato.central._promised_releases import (
@@ -59,7 +58,7 @@ from sfumato.central._promised_releases import (
     release_test,
     row_stddev,
 )
-from sfumato.central._rows import Matrix, centered_rows
+from sfumato.central._rows import centered_rows
 from sfumato.errors import InputError
 from sfumato.graph._bounds import most_arcs
 from sfumato.graph._targets import softmax
@@ -69,16 +68,14 @@ from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn._weights import load_weights, network_arrays
 from sfumato.noise.gaussian import MOST_STDDEV
-from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import OWN, Release
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method._plan import Plan
     from sfumato.privacy.budget import Budget
+    from sfumato.privacy.events import PoissonGaussianEvent
     from sfumato.privacy.units import Unit
 
 _CENTER, _EPOCHS, _LEAST_PROBABILITY = 0.02, 100, 1e-9
@@ -90,21 +87,11 @@ MOST_NOISE = MOST_SGD_NOISE * float(np.sqrt(LEAST_FEATURES * (1 - _CENTER) / _EP
 class PromisedMessages(CuratorMethod):
     r"""Promised messages send labels with weights by public bounds on degrees, so that incident arcs are protected.
 
-    The scores of node v are :math:`\log p(y \mid x_v) + \log p(H_v \mid y)`: the head's, and those of its own noisy row. The
-    module gives the steps.
+    The scores of node v are :math:`\log p(y \mid x_v) + \log p(H_v \mid y)`: the head's, and those of its own noisy row. Rows and
+    predictions are for their own node alone.
 
-    **Formal guarantee.** Node level with incident arcs, by adaptive composition of Gaussian releases; the module proves it.
-    Rows and predictions are for their own node alone. Other units are refused.
-
-    Shapes: the rows are int64 [num_nodes, num_classes], the pairs int64 [num_classes, num_classes], in steps of 1 /
-    :data:`~sfumato.bounded._promise.GRID`. Predictions are float32 [num_nodes, num_classes].
-
-    Errors: ``calibrate`` raises UnsupportedUnitError under every other unit, and where no bound on degrees is public.
-
-    Args:
-        epochs: full-batch steps of the head, and again where the rest goes to it.
-        learning_rate: step size of Adam.
-        l2_clip_norm: clip of an example's gradient.
+    The rows are int64 [num_nodes, num_classes], the pairs int64 [num_classes, num_classes], in steps of 1 /
+    :data:`~sfumato.bounded._promise.GRID`. ``epochs`` are steps of the head, and again where the rest goes to it.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -151,7 +138,6 @@ class PromisedMessages(CuratorMethod):
         )
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
-        """Find the noise for a budget, as every method does."""
         plan = super().calibrate(budget, unit, public)
         if unit.private:
             noise = GRID * max(noise_of(plan, "pairs"), code_norm(public) * noise_of(plan, HOP))
@@ -175,7 +161,8 @@ class PromisedMessages(CuratorMethod):
             pairs = release_pairs(plan, graph, session, classes, bounds)
             hop = release_hop(plan, graph, session, classes, bounds)
             return Outcome({**center, **network_arrays("head", head), **_kept(bounds)}, {"pairs": pairs, HOP: hop})
-        answers = self._head(plan, graph, session, head, inputs)
+        early = train_head(self, plan, session, head, graph, chosen(inputs))
+        answers = [apply(one, inputs).argmax(axis=1) for one in (early, head)]
         pairs = release_pairs(plan, graph, session, classes, bounds)
         test = release_test(plan, graph, session, answers)
         if hop_pays(plan, pairs, test, bounds, graph):
@@ -192,24 +179,6 @@ class PromisedMessages(CuratorMethod):
         """Say where the charged test chose features; nothing if the nodes' own rows are not there."""
         dropped = plan.unit.private and HOP in released and not released[HOP].any()
         return (FEATURES_CHOSEN,) * dropped
-
-    def _head(
-        self, plan: Planned, graph: Graph, session: Session, head: nn.Linear, inputs: Matrix
-    ) -> list[NDArray[np.int64]]:
-        """Train the head; return its answers after a third of the steps, and at the end."""
-        event, told, answers = plan.event("head"), session.watch.stage("head"), []
-        assert isinstance(event, PoissonGaussianEvent)
-
-        def keep(step: int, steps: int) -> None:
-            if step == max(steps // 3, 1):
-                answers.append(apply(deepcopy(head).float(), inputs).argmax(axis=1))
-            if told is not None:
-                told(step, steps)
-
-        key = session.charge("head")
-        read = train_charged(self, event, key, head, graph, chosen(inputs), keep)
-        session.bind("head", np.frombuffer(read, np.uint8))
-        return [*answers, apply(head, inputs).argmax(axis=1)]
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Add the log probabilities of the head and, where the hop was released, the log-likelihood of rows."""

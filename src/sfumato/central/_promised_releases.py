@@ -61,11 +61,7 @@ def bounds_of(graph: Graph) -> NDArray[np.int64]:
 def release_pairs(
     plan: Planned, graph: Graph, session: Session, classes: NDArray[np.int64], bounds: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Charge the pairs of classes, then compute them, int64 [C, C].
-
-    Args:
-        bounds: public bounds on degrees, int64 [num_nodes].
-    """
+    """Charge the pairs of classes, then compute them, int64 [C, C]."""
     key = session.charge("pairs") if plan.unit.private else new_key()
     pairs = pair_weights(graph.indptr, graph.indices, graph.train_mask, bounds, directed=graph.directed)
     sums = pair_sums(pairs, classes, plan.public.num_classes)
@@ -76,11 +72,7 @@ def release_pairs(
 def release_hop(
     plan: Planned, graph: Graph, session: Session, classes: NDArray[np.int64], bounds: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Charge the hop, then compute it, int64 [num_nodes, C]; rows of senders are not released, and zero.
-
-    Args:
-        bounds: public bounds on degrees, int64 [num_nodes].
-    """
+    """Charge the hop, then compute it, int64 [num_nodes, C]; rows of senders are not released, and zero."""
     key, receives = session.charge(HOP) if plan.unit.private else new_key(), ~graph.train_mask
     sums = row_sums(
         copies_to(graph.indptr, graph.indices, classes, receives, bounds), graph.num_nodes, plan.public.num_classes
@@ -105,11 +97,7 @@ def release_test(plan: Planned, graph: Graph, session: Session, answers: list[ND
 def hop_pays(
     plan: Planned, pairs: NDArray[np.int64], test: NDArray[np.int64], bounds: NDArray[np.int64], graph: Graph
 ) -> bool:
-    """Return whether the rest goes to the hop; reads releases, roles and public facts alone.
-
-    Args:
-        bounds: public bounds on degrees, int64 [num_nodes].
-    """
+    """Return whether the rest goes to the hop; reads releases, roles and public facts alone."""
     law, expected = found(plan, pairs, bounds, graph.train_mask)
     receives, tested = ~graph.train_mask, np.count_nonzero(graph.train_mask | graph.val_mask)
     if not law.known or not receives.any():
@@ -125,12 +113,7 @@ def hop_pays(
 def found(
     plan: Planned, pairs: NDArray[np.int64], bounds: NDArray[np.int64], sends: NDArray[np.bool_]
 ) -> tuple[Law, Expected]:
-    """Return what released pairs say of classes, and of the rows to come.
-
-    Args:
-        bounds: public bounds on degrees, int64 [num_nodes].
-        sends: which nodes send, bool [num_nodes], public.
-    """
+    """Return what released pairs say of classes, and of the rows to come."""
     law = find_law(pairs / GRID, noise_of(plan, "pairs"), directed=plan.public.directed)
     return law, expected_rows(law, bounds, sends)
 

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from sfumato._optional import require
 from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields
-from sfumato.central._learning import Features, labeled, loss_of
+from sfumato.central._learning import Features, labeled, loss_of, train_on
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._facts import labeled_mask
 from sfumato.method.card import Card
@@ -38,7 +38,6 @@ from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn._decoupled import Blocks, Smoothed
 from sfumato.nn._models import SparseRows
-from sfumato.nn._training import train_full_batch
 from sfumato.nn._weights import seeded
 
 if TYPE_CHECKING:
@@ -141,24 +140,15 @@ class Reference(CuratorMethod):
         session: Session,
     ) -> Tensor:
         """Train one network on what ``inputs`` gives for its nodes, and compute its log-probabilities of all nodes."""
-        y, ids, val = labeled(graph)
+        _, ids, val = labeled(graph)
         seen, held_out = inputs(ids), inputs(val)
         with seeded(session.seed):
             network = make()
-            session.watch.curves[stage] = train_full_batch(
-                network,
-                lambda: network(*seen),
-                y[ids],
-                num_classes=graph.num_classes,
-                epochs=self.epochs,
-                learning_rate=self.learning_rate,
-                weight_decay=_WEIGHT_DECAY,
-                validate=(lambda: network(*held_out)) if len(val) else None,
-                validation_targets=y[val],
-                patience=_PATIENCE,
+            session.watch.curves[stage] = train_on(
+                network, graph, ids, lambda: network(*seen), val, lambda: network(*held_out), epochs=self.epochs,
+                learning_rate=self.learning_rate, weight_decay=_WEIGHT_DECAY, patience=_PATIENCE,
                 progress=session.watch.stage(stage),
-                loss=loss_of(graph),
-            )
+            )  # fmt: skip
         with torch.no_grad():
             scores: Tensor = network(*inputs(np.arange(graph.num_nodes)))
             return torch.log_softmax(scores, 1) if graph.targets is None else scores

@@ -42,22 +42,13 @@ _KEPT: dict[bytes, Coefficients] = {}
 
 @dataclass(frozen=True)
 class Scattering(CuratorMethod):
-    r"""The method learns logistic regression on scattering coefficients of images; features without a learned part cost nothing.
+    """The method learns logistic regression on scattering coefficients of images; features without a learned part cost nothing.
 
-    The scores of image v are :math:`W s(x_v) + b`, float32 [num_nodes, num_classes], with s(x) the scattering coefficients of x,
-    normalized within the image: 3,969 numbers for 28 x 28 pixels.
+    The scores of image v are :math:`W s(x_v) + b`, with s(x) the scattering coefficients of x, normalized within the image: 3,969
+    numbers for 28 x 28 pixels.
 
     **Formal guarantee.** s reads one record, and arcs are never read. So at node and record level there is one DP-SGD run
     (:mod:`~sfumato.bounded._gradients`) on rows s(x), which is a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
-
-    Errors: ``calibrate`` raises UnsupportedUnitError under units edge, local and link, and InputError for data that are no
-    images.
-
-    Args:
-        epochs: passes over the training images.
-        learning_rate: step size of Adam, in (0, 10].
-        batch_size: expected number of images in a Poisson sample.
-        l2_clip_norm: largest L2 norm of one example's gradient.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -123,12 +114,10 @@ class Scattering(CuratorMethod):
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Normalized coefficients of images are kept as whole numbers of at most 2^16, which float32 holds: half of float64.
+    """Normalized coefficients of images are kept as integers of at most 2^16, which float32 holds: half of float64.
 
-    Args:
-        matrix: the whole numbers, float32 [num_nodes, num_coefficients].
-        ones: the whole numbers that stand for the bias's input 1, float64 [num_nodes].
-        norms: the factors of :class:`~sfumato.bounded._exact.WholeRows`, float64 [num_nodes].
+    ``ones`` are the integers that stand for the bias's input 1, ``norms`` the factors of
+    :class:`~sfumato.bounded._exact.WholeRows`.
     """
 
     matrix: Tensor
@@ -136,12 +125,12 @@ class Coefficients:
     norms: Tensor
 
     def whole(self, ids: NDArray[np.integer]) -> WholeRows:
-        """Return the rows of some images as DP-SGD takes them; ``ids`` are node numbers."""
+        """Return the rows of some images as DP-SGD takes them."""
         at = torch.from_numpy(ids)
         return WholeRows(self.matrix[at].double(), self.ones[at], self.norms[at])
 
     def plain(self, ids: NDArray[np.integer]) -> Tensor:
-        """Return the rows of some images as numbers, float32 [len(ids), num_coefficients]; ``ids`` are node numbers."""
+        """Return the rows of some images as numbers."""
         at = torch.from_numpy(ids)
         return self.matrix[at].mul_(self.norms[at].float()[:, None] / 2**ROW_BITS)
 

@@ -45,15 +45,9 @@ NAME = "counts"
 
 @dataclass(frozen=True)
 class SetCalibration(CuratorMethod):
-    """Set calibration releases how many validation nodes get which probability of their own class.
+    """Set calibration releases how many validation nodes get which probability of their own class, int64 [32].
 
-    **Formal guarantee.** Node level: one Laplace release of L1 sensitivity 1, or 2 if records are replaced: pure epsilon, delta
-    0. The module has the proof. Other units are refused: where labels are public, sets cost nothing.
-
-    Shapes: the release is int64 [32].
-
-    Args:
-        trained: the run whose probabilities are counted.
+    It has a proof at node level alone: where labels are public, sets cost nothing. ``trained`` is the run that is counted.
     """
 
     trained: Fitted
@@ -108,20 +102,14 @@ class SetCalibration(CuratorMethod):
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Charge the histogram, then count and add noise."""
-        event, key = plan.event(NAME), session.charge(NAME)
-        assert isinstance(event, PureEvent)
+        scale, key = l1_sensitivity(plan.unit) / Fraction(plan.event_of(PureEvent, NAME).epsilon), session.charge(NAME)
         counts = self.counted(graph)
         session.bind(NAME, counts)
-        noise = keyed_discrete_laplace(
-            derive_key(key, operand_mac(key, counts)), l1_sensitivity(plan.unit) / Fraction(event.epsilon), 0, BINS
-        )
+        noise = keyed_discrete_laplace(derive_key(key, operand_mac(key, counts)), scale, 0, BINS)
         return Outcome({}, {NAME: counts + noise})
 
     def counted(self, graph: Graph) -> NDArray[np.int64]:
-        """Count validation nodes by the probability of their own class, int64 [32], before noise: private.
-
-        ``graph`` is that of the run; its features, labels and roles are read.
-        """
+        """Count validation nodes by the probability of their own class, int64 [32], before noise: private."""
         assert graph.y is not None
         seen = np.flatnonzero(graph.val_mask & (graph.y >= 0))
         own = self.trained.predict_proba(graph)[seen, graph.y[seen]]

@@ -48,11 +48,7 @@ class Routed(NamedTuple):
 
 
 def shared_labels(plan: Planned, graph: Graph, session: Session, receives: NDArray[np.bool_]) -> Routed:
-    """Return what one hop sends: labels of training nodes along the arcs that they own, each with its share.
-
-    Args:
-        receives: which nodes receive, bool [num_nodes], public.
-    """
+    """Return what one hop sends: labels of training nodes along the arcs that they own, each with its share."""
     assert graph.y is not None
     lists = receiving(owned(graph), graph.train_mask, receives)
     if plan.unit.max_out_degree is not None:
@@ -73,11 +69,7 @@ def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.i
 
 
 def sum_hop(routed: Routed, noise_stddev: float, key: Key) -> NDArray[np.int64]:
-    """Compute a noisy hop that was charged; rows of nodes that do not receive are zero.
-
-    Args:
-        noise_stddev: standard deviation of the noise in units of a full row.
-    """
+    """Compute a noisy hop that was charged, with noise in units of a full row; rows of nodes that do not receive are zero."""
     sums = noisy_neighborhood_sum(routed.arcs, routed.messages, noise_stddev, key)
     sums[~routed.receives] = 0
     return sums

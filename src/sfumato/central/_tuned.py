@@ -269,11 +269,10 @@ class Tuned(CuratorMethod):
         sketches = self.trials(plan.unit, plan.public, 1.0)
         if not plan.releases:
             return list(sketches)
-        event = plan.event("tuned")
-        assert isinstance(event, SelectionEvent)
+        chosen = plan.event_of(SelectionEvent, "tuned").candidates
         return [
             tuple(replace(release, event=one) for release, one in zip(sketch, events, strict=True))
-            for sketch, events in zip(sketches, event.candidates, strict=True)
+            for sketch, events in zip(sketches, chosen, strict=True)
         ]
 
 

@@ -9,14 +9,22 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from sfumato.bounded._gradients import PrivateSGD
+from sfumato.bounded._split_gradients import split_steps
 from sfumato.bounded._splits import unit_rows
+from sfumato.errors import InputError
+from sfumato.nn._training import Adam
 from sfumato.nn._weights import seeded
+from sfumato.privacy.events import SampledEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.bounded._split_gradients import Optimizer, SplitNetwork
     from sfumato.bounded._split_kernel import Floats
     from sfumato.graph._graph import Graph, PublicFacts
-    from sfumato.method.contract import Arrays
+    from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.noise.keys import Key
 
 
 def num_weights(public: PublicFacts, width: int) -> int:
@@ -44,6 +52,42 @@ def train_plainly(
         descent.grad.copy_(torch.from_numpy(network.gradient(descent.flat.numpy(), groups, step) / len(groups)))
         descent.step()
     return descent.flat.numpy()
+
+
+def check_features(graph: Graph) -> None:
+    """Refuse a graph without features, of which every prediction would be the same."""
+    if not graph.num_features:
+        raise InputError("Expected a graph with features, got no column. Give features, or use label-messages.")
+
+
+def train_split(
+    settings: Any,
+    plan: Planned,
+    session: Session,
+    make: Callable[[], SplitNetwork],
+    optimizer: Optimizer = Adam,
+    key: Key | None = None,
+) -> Arrays:
+    """Train the network that is made after the charge, by DP-SGD with a group as the example; without privacy plainly.
+
+    The ``key`` is that of a charge that was made before.
+    """
+    start = first_weights(plan.public, settings.width, session.seed)
+    if not plan.unit.private:
+        flat = train_plainly(make(), start, settings.steps, settings.learning_rate, optimizer)
+        return weight_arrays(plan.public, settings.width, flat)
+    event, told, key = (
+        plan.event_of(SampledEvent, "network"),
+        session.watch.stage("network"),
+        key or session.charge("network"),
+    )
+    sgd = PrivateSGD(
+        event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
+    )
+    left_out = event.relation == "add-remove"
+    flat, operands = split_steps(make(), start, sgd, key, leave_out=left_out, optimizer=optimizer, progress=told)
+    session.bind("network", np.frombuffer(operands, np.uint8))
+    return weight_arrays(plan.public, settings.width, flat)
 
 
 def weight_arrays(public: PublicFacts, width: int, flat: Floats) -> Arrays:

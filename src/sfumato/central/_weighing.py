@@ -45,9 +45,7 @@ def evidence(
 ) -> Iterator[Floats]:
     """Give the three things that the numbers weigh, one after the other, each float64 [num_nodes, C].
 
-    Args:
-        scores: those of the head, [num_nodes, C].
-        rows: released rows of mean 0, [num_nodes, C]; zero where nothing was released.
+    ``rows`` are released and of mean 0; zero where nothing was released.
 
     >>> told, rows = np.zeros((1, 2), np.float32), np.array([[3.0, -3.0]])
     >>> [part.round(1).tolist() for part in evidence(told, rows, 0.0, np.ones(1, bool))]
@@ -60,7 +58,7 @@ def evidence(
 
 
 def weigh(weights: Arrays, seen: Iterator[Floats]) -> NDArray[np.float32]:
-    """Return scores float32 [num_nodes, C]; ``weights`` hold ``last.weight`` and ``last.bias``, ``seen`` is the evidence."""
+    """Return scores [num_nodes, C]; ``weights`` hold ``last.weight`` and ``last.bias``, ``seen`` is the evidence."""
     scores = weights["last.bias"].astype(np.float64)
     for number, part in zip(weights["last.weight"].tolist(), seen, strict=True):
         scores = scores + number * part
@@ -72,9 +70,7 @@ def learn_weights(
 ) -> tuple[Arrays, bytes]:
     """Train the numbers by noisy steps that were charged; return them, and a secret MAC of what was read.
 
-    Args:
-        seen: evidence of the nodes that are read, whose roles are public, [n, C, 3].
-        noise_stddev: standard deviation of the noise of one step, in units of a full row.
+    ``seen`` [n, C, 3] is evidence of nodes whose roles are public; the noise is that of one step, in units of a full row.
     """
     logs = np.log(shares) - np.log(shares).mean()
     around = seen - logs[:, None] * np.array([1.0, 0.0, 0.0])
@@ -87,14 +83,7 @@ def learn_weights(
 def learn_scale(
     scores: NDArray[np.float32], y: NDArray[np.int64], noise_stddev: float, key: Key
 ) -> tuple[NDArray[np.float32], bytes]:
-    """Train one number that scores are multiplied by, float32 [1], in the same way; return it and a secret MAC of what was read.
-
-    The order of a node's classes stays.
-
-    Args:
-        scores: those of the nodes that are read, whose roles are public, [n, C].
-        noise_stddev: standard deviation of the noise of one step, in units of a full row.
-    """
+    """Train one number that scores are multiplied by in the same way: the order of a node's classes stays."""
     seen, classes = _log_probabilities(scores)[:, :, None], scores.shape[1]
     found, read = _learn(seen, y, np.ones(1), (1 - 1 / classes) / classes, noise_stddev, key)
     return found.astype(np.float32), read
@@ -122,10 +111,7 @@ def _learn(
 def gradient_rows(seen: Floats, y: NDArray[np.int64], numbers: Floats) -> NDArray[np.float32]:
     """Return each node's gradient of its log-loss, clipped and scaled to norm at most 1; zero without a label.
 
-    Shapes: float32 [n, K], or [n, K + C] with biases.
-
-    Args:
-        seen: evidence, [n, C, K].
+    ``seen`` is evidence [n, C, K], and the result [n, K], or [n, K + C] with biases.
 
     >>> far = 100 * np.ones((1, 2, 3)) * np.array([[1], [-1]])
     >>> row = gradient_rows(far, np.array([1]), np.ones(5))

@@ -52,10 +52,7 @@ def titles(method: str, metrics: Mapping[str, Any]) -> dict[str, str]:
 
 
 def controls(plan: Plan) -> Iterator[Beside]:
-    """Yield the controls that the settings of a plan's method have.
-
-    A method with its own unit is never its own control.
-    """
+    """Yield the controls that the settings of a plan's method have. A method with its own unit is never its own control."""
     method = plan.method
     for control in method.card.controls:
         if not _is_made(control, method):
@@ -74,10 +71,7 @@ def controls(plan: Plan) -> Iterator[Beside]:
 
 
 def repeats(control: Plan, plan: Plan) -> bool:
-    """Return whether a control would release the same as the run itself.
-
-    If nothing is released, the control is shown all the same.
-    """
+    """Return whether a control would release the same as the run itself; if that is nothing, it is shown all the same."""
     same = (control.method.name, control.releases) == (plan.method.name, plan.releases)
     return bool(plan.method.unit is None and same and plan.releases)
 

@@ -88,8 +88,6 @@ def expected(unit: str, epsilon: float, num_nodes: int, mean_degree: float, scor
 def far(figure: Figure, num_nodes: int, mean_degree: float) -> bool:
     """Say whether a graph differs from that of a figure by more than :data:`FACTOR` in nodes or degree.
 
-    ``figure`` is the figure, ``num_nodes`` and ``mean_degree`` are those of the graph.
-
     >>> far(expected("edge", 1.0, 2700, 4.0)[0], 2700, 4.0)
     False
     """

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def groups_of(source: Source, graph: Graph, column: str) -> Groups:
-    """Read the groups of the nodes of a graph.
-
-    Numbers of more than twenty values become four ranges of about equally many nodes; of more than twenty words the most frequent
-    are kept, and the others are one group.
-    """
+    """Read the groups of the nodes of a graph, as :meth:`~sfumato.scoring._groups.Groups.of` makes them."""
     if graph.targets is not None:
         raise fail(
             "by", column, "to come with classes", "Targets that are no classes are not scored by group. Drop it."

@@ -57,9 +57,9 @@ class Kept:
         progress: Progress | None = None,
         state: FitState | None = None,
     ) -> Any:
-        """Charge what ``fit`` spends, fit, and save what that leaves, beside its ``source``.
+        """Charge what ``fit`` spends, fit, and save what that leaves, beside its ``source``; ids of ``graph`` may leave.
 
-        ``graph`` is that whose ids may leave. The private ``state`` of a run is deleted once it is saved.
+        The private ``state`` of a run is deleted once it is saved.
         """
         from sfumato.record._release_folder import LEDGER
 

@@ -52,10 +52,7 @@ _FEWEST, _CHUNK = 5, 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A graph without the edges of held-out pairs, these edges, and as many pairs that are no edges.
-
-    ``graph`` is what is trained on; ``links`` and ``others`` are row numbers, int64 [2, m].
-    """
+    """A graph without the edges of held-out pairs, these edges (row numbers), and as many pairs that are no edges."""
 
     graph: Graph
     links: Pairs
@@ -101,7 +98,7 @@ def hold_out(graph: Graph, seed: int) -> HeldOut:
 
 @dataclass(frozen=True)
 class LinkScores:
-    """AUC and average precision of one way to score pairs, over seeds: ``auc`` and ``average_precision``."""
+    """AUC and average precision of one way to score pairs, over seeds."""
 
     auc: Summary
     average_precision: Summary
@@ -109,10 +106,9 @@ class LinkScores:
 
 @dataclass(frozen=True)
 class LinkEvaluation(Scored):
-    """The scores of a plan that learns links, beside its controls.
+    """The scores of a plan that learns links, beside its controls: by title, the run's own under ``RUN``.
 
-    ``first`` is the fit that is kept, ``scores`` are by title, the run's own under ``RUN``, and ``areas`` are those of pairs by
-    title and seed.
+    ``first`` is the fit that is kept, and ``areas`` are those of pairs by title and seed.
     """
 
     first: Fitted
@@ -120,7 +116,6 @@ class LinkEvaluation(Scored):
     areas: dict[str, list[Ranked]]
 
     def to_dict(self, unit: str) -> dict[str, Any]:
-        """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
         own = self.scores[RUN]
         floor, ceiling = (self._end(name) for name in ("floor", "ceiling"))
         low, high = (None if one is None else one.mean for one in (floor, ceiling))

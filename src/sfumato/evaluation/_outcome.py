@@ -56,7 +56,6 @@ class Evaluation(Scored):
     controls: dict[str, Outcome]  # the best candidate for each
 
     def to_dict(self, unit: str) -> dict[str, Any]:
-        """Return what metrics.json holds of scores and privacy; ``unit`` is the word that was asked for."""
         plan, outcome, beside = self.plan, self.outcome, self.controls
         low, high = (beside[name].score.mean if name in beside else None for name in _ENDS)
         shares, scores = plan.method.shares, {name: one.to_dict() for name, one in outcome.scores.items()}

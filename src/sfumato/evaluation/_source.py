@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.text._documents import Report
 
 _LARGEST_SIDE = 1024
+_OF_TABLES = ("label", "schema", "text", "text_features", "drop", "id_column")
 
 
 @dataclass(frozen=True)
@@ -72,31 +73,27 @@ class Source:
         if self.graph is not None:
             self._check_store()
         tables = not self.named and self.graph is None
-        if self.named and (self.edge_weight is not None or self.max_weight is not None):
-            raise InputError("Expected `edge_weight` and `max_weight` with `nodes` and `edges` only. Drop them.")
-        if self.named and self.drop:
-            raise InputError("Expected `drop` with `nodes` and `edges` only; a named data set has its own columns.")
         for option in ("nodes", "edges", *(("label",) if labeled and self._declared_label() is None else ())):
             if tables and getattr(self, option) is None:
                 raise InputError(f"Expected `{option}` beside `nodes` and `edges`, got none. Name the {option}.")
-        if tables and self.min_class_size is not None:
-            raise InputError(
-                "Expected `min_class_size` with `dataset` only. Filter your own tables before reading them."
-            )
-        if self.named and (self.label or self.schema):
-            raise InputError(
-                "Expected `label` and `schema` with `nodes` and `edges` only; a named data set has its own."
-            )
-        if self.named and self.text:
-            raise InputError(
-                "Expected `text` with `nodes` and `edges` only; a named data set knows its documents. Drop it."
-            )
-        if len(set(self.text)) < len(self.text):
-            raise InputError("Expected `text` to name each column once, got one twice. Drop the second.")
-        if tables and bool(self.text) != (self.text_features is not None):
-            raise InputError(
-                "Expected `text` and `text_features` together, got one of them. Name both, such as abstract and hashing."
-            )
+        for refused, told in (
+            (self.named and (self.edge_weight is not None or self.max_weight is not None),
+             "Expected `edge_weight` and `max_weight` with `nodes` and `edges` only. Drop them."),
+            (self.named and self.drop,
+             "Expected `drop` with `nodes` and `edges` only; a named data set has its own columns."),
+            (tables and self.min_class_size is not None,
+             "Expected `min_class_size` with `dataset` only. Filter your own tables before reading them."),
+            (self.named and (self.label or self.schema),
+             "Expected `label` and `schema` with `nodes` and `edges` only; a named data set has its own."),
+            (self.named and self.text,
+             "Expected `text` with `nodes` and `edges` only; a named data set knows its documents. Drop it."),
+            (len(set(self.text)) < len(self.text),
+             "Expected `text` to name each column once, got one twice. Drop the second."),
+            (tables and bool(self.text) != (self.text_features is not None),
+             "Expected `text` and `text_features` together, got one of them. Name both, such as abstract and hashing."),
+        ):  # fmt: skip
+            if refused:
+                raise InputError(told)
         if self.text_features is not None:
             from sfumato.text._encoders import encoder_named
 
@@ -116,17 +113,7 @@ class Source:
         return None if self.schema is None else Schema.read(self.schema).label
 
     def _check_store(self) -> None:
-        fixed = (
-            "label",
-            "schema",
-            "text",
-            "text_features",
-            "min_class_size",
-            "image_size",
-            "edge_weight",
-            "max_weight",
-            "drop",
-        )
+        fixed = (*_OF_TABLES[:4], "min_class_size", "image_size", "edge_weight", "max_weight", "drop")
         option = next((name for name in fixed if getattr(self, name)), None)
         if option is not None:
             raise InputError(
@@ -210,14 +197,7 @@ class Source:
 
     def of_new_nodes(self) -> dict[str, Any]:
         """Return how the table of nodes that arrive is read: arguments of `sfumato.tables._newcomers.read_new_nodes`."""
-        return {
-            "label": self.label,
-            "schema": self.schema,
-            "text": self.text,
-            "text_features": self.text_features,
-            "drop": self.drop,
-            "id_column": self.id_column,
-        }
+        return {name: getattr(self, name) for name in _OF_TABLES}
 
     def with_roles(self, graph: Graph, seed: int) -> Graph:
         """Give the graph the roles of one seed; declared roles stay."""

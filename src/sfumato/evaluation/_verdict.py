@@ -116,8 +116,6 @@ def verdict_words(said: Mapping[str, Any]) -> str:
 def kept_words(said: Mapping[str, Any]) -> str:
     """Return in words what a run keeps of what its ceiling has beyond its floor; empty if that was not measured.
 
-    ``said`` is that of :func:`verdict_words`.
-
     >>> kept_words({"nodes": 600, "kept": {"accuracy": {"share": 0.931, "low": 0.87, "high": 0.994}, "log_loss": None}})
     'Kept of what the graph adds: 93 % of accuracy [87, 99]. To log-loss it adds nothing that 600 nodes could show.'
     """
@@ -152,10 +150,7 @@ def telling(share: Mapping[str, float] | None) -> bool:
 
 
 def floor_words(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return how the floor is released, and what that costs, where it is not worse than the run; else nothing.
-
-    ``result`` is what metrics.json holds.
-    """
+    """Return how the floor is released, and what that costs, where it is not worse than the run; else nothing."""
     said, release = result["verdict"], result.get("floor_release")
     if release is not None and "saved" in release:
         return (f"The floor is saved in {release['saved']}. It reads nothing that is protected, and spends nothing.",)

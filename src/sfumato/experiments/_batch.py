@@ -22,14 +22,7 @@ STATES = ("done", "part", "skipped", "failed", "stopped")
 
 @dataclass(frozen=True)
 class Ended:
-    """How one specification of several ended.
-
-    Args:
-        spec: the name of the specification.
-        seconds: how long it took now.
-        outcome: what was run; None if it failed.
-        problem: the error that ended it; None without one.
-    """
+    """How one specification of several ended: its outcome, or the problem that ended it."""
 
     spec: str
     seconds: float
@@ -54,13 +47,9 @@ class Ended:
 
 @dataclass(frozen=True)
 class Left:
-    """What is left of a specification.
+    """What is left of a specification: cells that are not finished and whose data are there, and about how long they take.
 
-    Args:
-        spec: the name of the specification.
-        cells: the number of cells that are not finished and whose data are there.
-        timed: how many of them resemble a cell that was timed.
-        seconds: about how long these take one after another.
+    Of ``timed`` cells one that resembles them was timed.
     """
 
     spec: str

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]:
-    """Return a method with each of the settings of a file, which has one ``[[candidate]]`` for each.
-
-    Without a ``path``, the result is the default list of the method.
+    """Return a method with each setting of a file, one ``[[candidate]]`` for each, or of its default list without a ``path``.
 
     >>> [candidate.num_hops for candidate in read_candidates("gap")]
     [1, 2, 3]

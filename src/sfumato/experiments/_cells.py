@@ -36,22 +36,10 @@ STORE = "graph:"
 class Cell:
     """One fit: everything that decides its result except the noise.
 
-    Args:
-        spec: the name of the specification.
-        label: the label of its run in tables.
-        method: the command-line name of the method.
-        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts; or ``graph:`` and
-            the folder of a stored graph.
-        split: percentages of training, validation and test nodes, or ``public``.
-        unit: the command-line word of the privacy unit.
-        epsilon: epsilon of the budget; None without one.
-        delta: delta of the budget; None without one.
-        max_degree: arcs that an owner keeps; None for all.
-        settings: the settings of the method, as pairs of name and value.
-        seed: the seed of the split and of the fit.
-        at: the value of what its run varies; None if nothing varies.
-        curves: whether its line holds the accuracies after every step of training.
-        min_class_size: classes of the data set with fewer nodes are left out; None takes the data set's default.
+    ``dataset`` is the name of the data set, and after a plus sign the encoder of its texts, if it has texts; or ``graph:`` and
+    the folder of a stored graph. ``at`` is the value of what its run varies; None if nothing varies. With ``curves`` its line
+    holds the accuracies after every step. Classes with fewer nodes than ``min_class_size`` are left out; None takes the data
+    set's default.
     """
 
     spec: str
@@ -70,14 +58,13 @@ class Cell:
     min_class_size: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; ``settings`` are an object, and ``curves`` and ``min_class_size`` are named only where set."""
+        """Return the JSON form, which names ``curves`` and ``min_class_size`` only where set."""
         values = {**asdict(self), "settings": dict(self.settings)}
         defaults = {"curves": False, "min_class_size": None}
         return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
 
     @cached_property
     def id(self) -> str:
-        """The SHA-256 of the canonical JSON form."""
         return digest(self.to_dict())
 
     def __str__(self) -> str:

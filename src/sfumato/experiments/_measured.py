@@ -27,15 +27,7 @@ _DIGITS = 5  # of scores, which are shares
 
 @dataclass(frozen=True)
 class Skipped:
-    """Fits that were not run for one reason.
-
-    Args:
-        label: the label of their run.
-        epsilon: epsilon of their budget; None without one.
-        at: the value of what their run varies; None if nothing varies.
-        reason: why they were not run.
-        fits: how many they are.
-    """
+    """Fits of one row that were not run for one reason, and how many they are."""
 
     label: str
     epsilon: float | None
@@ -48,16 +40,9 @@ class Skipped:
 class Measured:
     """The results of an experiment, summed up.
 
-    Args:
-        lines: what was measured or published, in the order of the runs.
-        done: the number of finished fits.
-        seeds: the seeds of the run that has the most.
-        quick: whether every fit is one of the quick profile.
-        date: the day on which it was summed up; None if it is not told.
-        versions: what it was run with, by name.
-        words: the assumptions, caveats and notes of its certificates, each once.
-        skipped: fits that were not run.
-        teachers: the longest time in which the teachers of a seed were trained; None without teachers.
+    ``lines`` are what was measured or published, in the order of the runs. ``seeds`` are those of the run that has the most,
+    ``words`` the assumptions, caveats and notes of its certificates, each once. ``teachers`` is the longest time in which those
+    of a seed were trained.
     """
 
     lines: tuple[Line, ...]
@@ -110,11 +95,7 @@ class Measured:
 
 
 def read_recorded(path: str | Path) -> dict[str, list[dict[str, Any]]]:
-    """Read a file of recorded results: the objects of each experiment, by its name.
-
-    Raises:
-        DataError: a line is not an object that names its experiment.
-    """
+    """Read a file of recorded results: the objects of each experiment, by its name."""
     found: dict[str, list[dict[str, Any]]] = {}
     for number, text in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         try:

@@ -24,12 +24,7 @@ _LONG = 300.0  # seconds of a fit from which 3 seeds are enough
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table that says how often it was repeated.
-
-    Args:
-        seeds: the number of seeds; 0 if nothing was run.
-        seconds: the seconds of one fit; None if the page does not say.
-    """
+    """A row of a table that says how often it was repeated (0 if nothing was run), and perhaps the seconds of one fit."""
 
     seeds: int
     seconds: float | None = None
@@ -42,14 +37,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A page of results.
-
-    Args:
-        title: the text of its heading.
-        date: the day on which it was measured, the last one if there are several; None if it does not say.
-        seeds: the smallest and largest number of seeds of its rows; None if nothing was repeated.
-        rows: the rows of its tables of scores that have a column for seeds or runs.
-    """
+    """A page of results: its heading, the last day, the smallest and largest number of seeds, and rows that say theirs."""
 
     title: str
     date: str | None

@@ -11,15 +11,9 @@ from sfumato.experiments._runs import written
 
 @dataclass(frozen=True)
 class Published:
-    """A published number, in percent, and where it is printed.
+    """A published number, in percent, and where.
 
-    Args:
-        label: the label of the run that it belongs to.
-        value: the number, from 0 to 100.
-        source: where it is printed.
-        epsilon: the epsilon of its row; None without one.
-        half_width: the printed half-width of its interval; None without one.
-        at: the value of what its run varies; None if nothing varies.
+    ``half_width`` is that of its interval, and ``at`` the value of what its run varies.
     """
 
     label: str
@@ -38,14 +32,9 @@ class Published:
 
 @dataclass(frozen=True)
 class Quick:
-    """What ``--quick`` keeps of an experiment; an empty list keeps all.
+    """What ``--quick`` keeps of an experiment in about so many minutes on two cores; an empty list keeps all.
 
-    Args:
-        seeds: number of seeds, at least 1.
-        minutes: about how long it takes on two cores.
-        epsilons: the epsilons that are kept.
-        values: the varied values that are kept.
-        small: cells of method "pate" get the setting quick = true, so that they are no cells of the full profile.
+    If ``small``, cells of method "pate" get the setting quick = true, so that they are no cells of the full profile.
     """
 
     seeds: int

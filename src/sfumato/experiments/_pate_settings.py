@@ -34,12 +34,9 @@ class PateCell:
     250 teachers. The noise of the mechanism, in votes, is ``scale``, ``sigma2``, or ``threshold``, ``sigma1`` and ``sigma2``: all
     of it or none. Settings of the student have the prefix ``student_``; widths are "32,64,128".
 
-    Args:
-        plan: the settings of the plan, for one epsilon and seed.
-        own: whether teachers are trained (``votes = "own"``), or the stored counts for MNIST and SVHN are asked ("official").
-        rows: "random" (by the cell's seed) or "first" rows of the public pool.
-        labels: "noisy", or "true": the ceiling, a student of true labels of all queries.
-        ridge: whether the student is "edge-ridge", regression on edges of the answered images: the floor.
+    Teachers are trained (``votes = "own"``), or the stored counts for MNIST and SVHN are asked ("official"). ``rows`` of the
+    public pool are "random" (by the cell's seed) or "first", ``labels`` "noisy" or "true": the ceiling, a student of true
+    labels of all queries. The floor is the student "edge-ridge", regression on edges of the answered images.
 
     >>> dict(PateCell.read({"student": "gan", "student_widths": "8,16,32"}).plan.student_settings)
     {'widths': (8, 16, 32)}

@@ -39,22 +39,10 @@ _CELL = ("spec", "label", "method", "dataset", "split", "unit", "epsilon", "delt
 class Line:
     """A table row or a point of a curve.
 
-    Args:
-        label: the label of its run.
-        role: the role of its run, such as ``method`` or ``floor``.
-        unit: the command-line word of the privacy unit.
-        epsilon: epsilon of the budget; None without one.
-        at: the value of what its run varies; None if nothing varies.
-        score: accuracy, or AUC of link prediction, over seeds, each on a fresh split, with its 95 % t-interval, as fractions;
-            None if a number was published but nothing was run.
-        macro_f1: the mean macro-F1 over seeds, a fraction; None for link prediction.
-        seconds: the mean time of a fit.
-        peak_mb: the mean peak of memory of the process that made a fit.
-        certificate: the certificate of its first result; None without privacy.
-        published: the published number, in percent; None without one.
-        answers: means of what teachers answered and what that cost; None without teachers.
-        curves: by stage of training, the number of its steps, some of them (``at``), and for each role the mean accuracy after
-            these, with its interval; None without curves.
+    ``score`` is accuracy, or AUC of link prediction, over seeds, each on a fresh split; None if a number was published but
+    nothing was run. ``macro_f1``, ``seconds`` and ``peak_mb`` are means over fits, and ``answers`` of what teachers answered
+    and what that cost. The certificate is that of the first result. ``curves`` hold by stage of training the number of its
+    steps, some of them (``at``), and for each role the mean accuracy after these, with its interval.
     """
 
     label: str

@@ -52,17 +52,7 @@ _Result = tuple[Row, tuple[Caveat, ...]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run of an experiment ended.
-
-    Args:
-        path: the results file.
-        total: the number of cells.
-        before: how many were finished before.
-        done: how many were finished now.
-        reasons: the reasons for which cells were skipped.
-        interrupted: whether the run was stopped before its end.
-        caveats: what was warned of while cells ran, each once.
-    """
+    """How a run of an experiment ended: cells in all, finished before and now, and reasons and caveats, each once."""
 
     path: Path
     total: int

@@ -31,24 +31,17 @@ _ANY_GRAPH = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_cla
 class Run:
     """A curve or table row: a method under a unit, at each epsilon and each value of what is varied.
 
-    Args:
-        label: how tables name it; unique in a specification.
-        method: the command-line name of the method, "pate" or "link-prediction".
-        unit: its word, as on the command line.
-        epsilons: empty without privacy, where the method releases nothing under the unit, and under unit local, whose
-            budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear).
-        delta: needed with ``epsilons``, except under unit link, where it is 0; 0 asks for pure privacy.
-        max_degree: arcs that an owner keeps (unit node).
-        settings: constructor arguments of the method, of :class:`~sfumato.experiments._pate_settings.PateCell`, or of
-            :class:`~sfumato.local._link_prediction.LinkPrediction`. A value holds for all epsilons, or is given as pairs
-            (epsilon, value).
-        preset: a published form of a method that has some, such as lpgnn. It gives the other settings, for the data set and
-            the budgets.
-        role: method, floor (graph-free), ceiling, label-control or no-information (features that tell nothing).
-        vary: a setting of the method, or ``max_degree``; None if nothing varies.
-        values: the values that it takes.
-        first_seed: its first seed. Seeds below it may have chosen constants of the method.
-        curves: keep train and validation accuracy after every step of training (methods gap, progap and mlp), for a figure.
+    * ``label`` is unique in a specification. ``method`` is a word of the command line, "pate" or "link-prediction".
+    * ``epsilons`` are empty without privacy, where the method releases nothing under the unit, and under unit local, whose
+      budgets are the settings ``epsilon_x`` and ``epsilon_y`` ("inf" or TOML's inf: in the clear). They come with a ``delta``,
+      except under unit link, where it is 0; 0 asks for pure privacy.
+    * ``settings`` are constructor arguments of the method, of :class:`~sfumato.experiments._pate_settings.PateCell`, or of
+      :class:`~sfumato.local._link_prediction.LinkPrediction`: a value for all epsilons, or pairs (epsilon, value).
+    * ``preset`` is a published form of a method that has some, such as lpgnn. It gives the other settings, for the data set
+      and the budgets.
+    * ``vary`` is a setting of the method, or ``max_degree``, which takes the ``values``.
+    * Seeds below ``first_seed`` may have chosen constants of the method.
+    * With ``curves`` train and validation accuracy after every step of training are kept, for a figure.
     """
 
     label: str

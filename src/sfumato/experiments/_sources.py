@@ -25,17 +25,11 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A table or figure of a document.
+    """A table or figure of a document, by the number it has there, with a title in words of ours.
 
-    Args:
-        number: how the document calls it, such as ``Table 4.2``.
-        title: what it shows, in words of ours.
-        kind: one of :data:`KINDS`.
-        specs: names of the specifications that run it on data that are at hand.
-        absent: names of the specifications that wait for data.
-        scripts: what runs the rest, as typed after ``python``.
-        pages: pages of scripts under ``docs/results``, without ``.md``; a specification's page has its name.
-        why: what is not run or not recorded, and the reason.
+    ``specs`` run it on data that are at hand, ``absent`` ones wait for data, and ``scripts`` run the rest, as typed after
+    ``python``. ``pages`` are those of scripts under ``docs/results``; a specification's page has its name. ``why`` says what is
+    not run or not recorded, and the reason.
     """
 
     number: str
@@ -59,7 +53,6 @@ class Entry:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Names of specifications and commands of scripts, in this order."""
         return (*self.specs, *self.absent, *self.scripts)
 
     @property
@@ -70,13 +63,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Document:
-    """A source document with its tables and figures, in its order.
-
-    Args:
-        key: a short name.
-        citation: author, year, title and place.
-        entries: its tables and figures, and what else of it is run.
-    """
+    """A source document with its tables and figures, in its order, and what else of it is run."""
 
     key: str
     citation: str

@@ -42,21 +42,10 @@ _APART = {
 class Spec:
     """An experiment: its runs on a data set, and what was published.
 
-    Args:
-        name: lower-case letters, digits and hyphens; it names the results folder.
-        title: the title of its page.
-        source: the paper that it follows.
-        comments: remarks for its page.
-        dataset: the name of the data set, and after a plus sign the encoder of its texts, if it has texts; or ``graph:`` and
-            the folder of a stored graph.
-        split: percentages of training, validation and test nodes, or ``public``; for link prediction those of links, 85/5/10.
-        seeds: number of seeds of every run, at least 1.
-        axis: what the figure shows to the right: ``epsilon``, or what its runs vary.
-        quick: what ``--quick`` keeps.
-        runs: the curves and table rows.
-        published: the published numbers.
-        stands_in_for: the published data set, if ``dataset`` is another.
-        min_class_size: classes of the data set with fewer nodes are left out; None takes the data set's default.
+    The name is that of the results folder. ``dataset`` and ``min_class_size`` are those of
+    :class:`~sfumato.experiments._cells.Cell`; ``stands_in_for`` is the published data set, if ``dataset`` is another. ``split``
+    are percentages of training, validation and test nodes, or ``public``; for link prediction those of links, 85/5/10. ``axis``
+    is what the figure shows to the right: ``epsilon``, or what its runs vary.
     """
 
     name: str

@@ -45,10 +45,7 @@ def single(where: str, key: str, value: Any, remedy: str) -> dict[str, Any]:
 
 
 def build(cls: type[Any], where: str, table: Mapping[str, Any], **built: Any) -> Any:
-    """Make a dataclass of a table; ``built`` holds the fields that are dataclasses themselves.
-
-    Lists become tuples, and whole numbers count as numbers.
-    """
+    """Make a dataclass of a table; ``built`` holds the fields that are dataclasses. Lists become tuples, integers numbers."""
     plain = [field for field in fields(cls) if field.name not in built]
     for key in table:
         known(f"key in {where}", key, [field.name for field in fields(cls)])

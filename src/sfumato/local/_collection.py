@@ -84,6 +84,11 @@ class Collection:
     num_features: int = 0
 
     @property
+    def reports(self) -> tuple[sp.csr_matrix, NDArray[np.int64], NDArray[np.bool_], Floats]:
+        """Return the label reports on the topology, as smoothing takes them."""
+        return self.adjacency, self.labels, self.known, self.transition
+
+    @property
     def known(self) -> NDArray[np.bool_]:
         """Tell whose label was reported, bool [n]."""
         return self.labels >= 0

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_reports, class_prior
+from sfumato.local._smoothed import Cache, Smoothed, averaged, checked_graph, checked_reports, class_prior, for_last
 
 if TYPE_CHECKING:
     from sfumato.local._heat import Floats
@@ -186,9 +186,7 @@ class CommunityTrees:
     num_trees: int = 8
     rates: tuple[float, ...] = (0.3, 0.6, 1.0, 1.5, 2.5)
     seed: int = 0
-    _cache: dict[str, tuple[sp.csr_matrix, list[Dendrogram]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _cache: Cache = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_int(low=1, num_trees=self.num_trees)
@@ -211,7 +209,8 @@ class CommunityTrees:
         :meth:`~sfumato.local._smoothing.HeatKernelRidge.fit`, and so are the errors.
         """
         labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
-        trees, prior = self._trees(checked_graph(adjacency, len(labels))), class_prior(labels, known, transition)
+        trees = for_last(self._cache, checked_graph(adjacency, len(labels)), self._grown)
+        prior = class_prior(labels, known, transition)
         likelihood = np.ones((len(labels), len(prior)))
         likelihood[known] = transition[:, labels[known]].T
         fitted = []
@@ -222,10 +221,6 @@ class CommunityTrees:
             fitted.append(((rate, 1.0), score - 2 * np.log2(rate / _TYPICAL_RATE) ** 2, full, part))
         return averaged(fitted)
 
-    def _trees(self, adjacency: sp.csr_matrix) -> list[Dendrogram]:
-        last = self._cache.get("last")
-        if last is None or last[0].shape != adjacency.shape or (last[0] != adjacency).nnz:
-            generator = np.random.default_rng(self.seed)
-            trees = [Dendrogram.grow(adjacency, generator) for _ in range(self.num_trees)]
-            last = self._cache["last"] = adjacency.copy(), trees
-        return last[1]
+    def _grown(self, adjacency: sp.csr_matrix) -> list[Dendrogram]:
+        generator = np.random.default_rng(self.seed)
+        return [Dendrogram.grow(adjacency, generator) for _ in range(self.num_trees)]

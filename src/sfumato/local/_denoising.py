@@ -29,9 +29,9 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Denoised:
-    """Denoised links are those the server believes in: CSR float32 of posterior probabilities, symmetric, and what was left out.
+    """Links the server believes in: a symmetric CSR matrix of posterior probabilities, and the posterior number of links.
 
-    ``expected`` is the posterior number of links among all pairs, ``kept`` that of the pairs in the matrix.
+    ``expected`` is that among all pairs, ``kept`` that of the pairs in the matrix.
 
     >>> Denoised(sp.csr_matrix((3, 3), dtype=np.float32), 2.5, 0.0).expected
     2.5
@@ -66,8 +66,6 @@ def beta_model(degrees: Floats, counts: NDArray[np.integer], steps: int = 200) -
     Fixed point :math:`\beta_a = \log d_a - \log \sum_j 1 / (e^{-\beta_j} + e^{\beta_a})` over all other users j; users of one
     cell share a beta.
 
-    Shapes: ``degrees`` and ``counts`` [cells], to [cells, cells].
-
     >>> beta_model(np.array([1.0]), np.array([5])).round(4).tolist()
     [[0.25]]
 
@@ -86,8 +84,6 @@ def posterior(prior: Floats, epsilon: float) -> Floats:
     r"""Compute P(link | s of its two ends claim it), s = 0, 1, 2: claims add :math:`2 (s - 1) \epsilon_b` to the prior log-odds.
 
     By Bayes: a claim has probability p under a link and 1 - p under none, and log(p / (1 - p)) = epsilon_b.
-
-    Shapes: any [...] to [3, ...].
 
     >>> posterior(np.array(0.01), np.log(9)).round(4).tolist()
     [0.0001, 0.01, 0.45]
@@ -120,9 +116,8 @@ def denoise(
 ) -> Denoised:
     """Estimate links from reported lists by Bayes: a beta-model prior from noisy degrees, then the posterior over both claims.
 
-    Args:
-        groups: public guess of each user's class, int [n]; links within and between groups then have a prior each, of the
-            odds that the claims show.
+    ``groups`` are a public guess of each user's class; links within and between groups then have a prior each, of the odds that
+    the claims show.
 
     Source: Zhu, Tan and Xiao (2023), Blink, section 4.
     """
@@ -186,11 +181,7 @@ def beliefs(
 
     User i's class c gains :math:`\sum_j q_j(c) \log \frac{P(s_{ij} | \text{same class})}{P(s_{ij} | \text{another})}`, s_ij
     the claims of a pair, q the beliefs of the step before (halfway to the new ones), the two link rates estimated from
-    claims, unbiased. O(n^2 C) operations a step on blocks of packed bits.
-
-    Args:
-        log_probabilities: what features say, [n, C].
-        known: rows that stay as given, [n].
+    claims, unbiased. O(n^2 C) operations a step on blocks of packed bits. ``known`` rows stay as given.
     """
     keep, flip = map(float, asked.bit_law)
     start = current = np.exp(log_probabilities)

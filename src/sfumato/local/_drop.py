@@ -78,12 +78,7 @@ def targets(collection: Collection, steps: int) -> NDArray[np.int64]:
 
 
 class Objective:
-    """An objective is one of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C].
-
-    Args:
-        collection: gives the reports, who is in training, and the randomizer of labels.
-        steps: the number of hops of Drop; with 0 hops it is the forward loss.
-    """
+    """An objective is one of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C]."""
 
     def __init__(self, loss: str, collection: Collection, topology: Topology, steps: int) -> None:
         import torch
@@ -97,7 +92,6 @@ class Objective:
         self.transition = torch.from_numpy(collection.transition).float()
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """Compute the mean loss of these scores."""
         from torch.nn import functional
 
         if self.loss == "cross-entropy":
@@ -111,11 +105,7 @@ class Objective:
 
 
 def forward_loss(scores: Tensor, transition: Tensor, reports: Tensor) -> Tensor:
-    """Compute the forward loss, the mean of -log P(report).
-
-    Args:
-        scores: the network's outputs before softmax, [k, C].
-        reports: the reports [k], among 0, ..., R - 1.
+    """Compute the forward loss, the mean of -log P(report), from scores before softmax.
 
     >>> import torch
     >>> flip = torch.tensor([[0.75, 0.25], [0.25, 0.75]])
@@ -147,14 +137,10 @@ class Agreement:
         self.chance = float((agree.sum() - np.trace(agree)) / (num_classes * (num_classes - 1)))
 
     def share(self, predicted: NDArray[np.int64], reports: NDArray[np.int64]) -> float:
-        """Compute the share of predictions that agree with their report."""
         return float(self.table[predicted, reports].mean())
 
     def accuracy(self, share: float, count: int) -> tuple[float, float, float]:
-        """Compute the debiased accuracy from ``count`` reports, and its 95 % Wilson interval within [0, 1].
-
-        The estimate itself has no bias, so it may lie outside.
-        """
+        """Compute the accuracy without bias, so that it may lie outside [0, 1], and its 95 % Wilson interval within."""
         center = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
         half = _Z / (1 + _Z**2 / count) * math.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
         low, value, high = (
@@ -190,7 +176,6 @@ class Selection:
         check_choice(SELECTIONS, select=self.rule)
 
     def replaces(self, kept: Epoch | None, new: Epoch) -> bool:
-        """Tell whether to keep ``new`` in place of ``kept``."""
         if kept is None or self.rule == "last":
             return True
         if self.rule == "published":

@@ -22,10 +22,7 @@ _FEWEST_EDGES = 20
 
 @dataclass(frozen=True, eq=False)
 class EdgeSplit:
-    """An edge split holds edges in three parts, and test pairs without an edge: [2, m], the smaller id first.
-
-    ``train``, ``validation`` and ``test`` are edges, ``test_non_edges`` are pairs without an edge, all below ``num_nodes``.
-    """
+    """Edges in three parts, and test pairs without an edge: each [2, m], the smaller id first."""
 
     num_nodes: int
     train: Pairs
@@ -35,7 +32,7 @@ class EdgeSplit:
 
     @property
     def training_graph(self) -> sp.csr_matrix:
-        """Return the training edges alone as a symmetric float32 matrix."""
+        """The training edges alone as a symmetric matrix."""
         ones = np.ones(self.train.shape[1], np.float32)
         half = sp.csr_matrix((ones, tuple(self.train)), shape=(self.num_nodes, self.num_nodes))
         return sp.csr_matrix(half + half.T)
@@ -61,10 +58,7 @@ def split_edges(graph: Graph, seed: int = 0, test_share: float = _TEST) -> EdgeS
 
 
 def non_edges(generator: np.random.Generator, num_nodes: int, edges: Pairs, count: int) -> Pairs:
-    """Draw pairs of two nodes that are not edges, [2, count], the smaller node first.
-
-    Args:
-        edges: pairs to avoid, [2, m].
+    """Draw pairs of two nodes that are not ``edges``, [2, count], the smaller node first.
 
     >>> non_edges(np.random.default_rng(0), 3, np.array([[0, 0], [1, 2]]), 2).tolist()
     [[1, 1], [2, 2]]

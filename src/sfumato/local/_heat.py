@@ -24,11 +24,7 @@ _TRACE_PROBES, _TRACE_STEPS = 8, 30
 
 
 def normalized_adjacency(adjacency: sp.csr_matrix, *, self_loops: bool = True) -> sp.csr_matrix:
-    """Return ``D^(-1/2) A D^(-1/2)`` in float32, with one loop at every node or with none; weights are ignored.
-
-    Args:
-        adjacency: A, sparse [n, n].
-    """
+    """Return ``D^(-1/2) A D^(-1/2)`` in float32, with one loop at every node or with none; weights are ignored."""
     looped = (adjacency != 0).astype(np.float32)
     looped = looped - sp.diags(looped.diagonal()) + self_loops * sp.eye(adjacency.shape[0], dtype=np.float32)
     scale = sp.diags(1 / np.sqrt(np.maximum(np.asarray(looped.sum(axis=1)).ravel(), 1)))
@@ -36,12 +32,7 @@ def normalized_adjacency(adjacency: sp.csr_matrix, *, self_loops: bool = True) -
 
 
 def heat(step: sp.csr_matrix, width: float, columns: Floats) -> Floats:
-    r"""Return :math:`e^{-t(I - S)} X` by its Chebyshev series :math:`e^{-t} (I_0(t) + 2 \sum_k I_k(t)\, T_k(S)) X`.
-
-    Args:
-        step: S, sparse [n, n], symmetric.
-        columns: X, [n, k].
-    """
+    r"""Return :math:`e^{-t(I - S)} X` by its Chebyshev series :math:`e^{-t} (I_0(t) + 2 \sum_k I_k(t)\, T_k(S)) X`."""
     coefficients = ive(np.arange(int(8 * np.sqrt(width) + width / 4 + 16)), width).astype(np.float32)
     coefficients = coefficients[: np.flatnonzero(coefficients > _TAIL)[-1] + 2]
     before, now = columns, step @ columns
@@ -56,11 +47,7 @@ def heat(step: sp.csr_matrix, width: float, columns: Floats) -> Floats:
 
 
 class Kernel:
-    """A kernel is ``D H H D`` for a symmetric map H on columns [n, k], scaled to a diagonal near 1: nothing is dense.
-
-    Args:
-        seed: of the random signs that estimate the diagonal.
-    """
+    """A kernel is ``D H H D`` for a symmetric map H on columns [n, k], scaled to a diagonal near 1: nothing is dense."""
 
     def __init__(self, half: Callable[[Floats], Floats], num_nodes: int, seed: int) -> None:
         signs = np.random.default_rng(seed).choice(np.array([-1, 1], np.float32), (num_nodes, _DIAGONAL_PROBES))
@@ -89,14 +76,9 @@ class WalkKernel(Kernel):
 
 
 def typical_width(step: sp.csr_matrix, directions: float, seed: int) -> float:
-    r"""Find the width t at which the heat kernel has as many ``directions`` as asked for, beyond one a component.
+    r"""Find the width t, from 1 to 500, at which the heat kernel has as many ``directions`` as asked for, beyond one a component.
 
     With c connected components these are :math:`\operatorname{tr} e^{-tL} - c`.
-
-    Args:
-        step: normalized adjacency with self-loops, sparse [n, n].
-
-    The result lies between 1 and 500.
 
     >>> complete = sp.csr_matrix(1 - np.eye(61))
     >>> round(typical_width(normalized_adjacency(complete), 15.0, 0), 1)  # the logarithm of 60 / 15
@@ -122,15 +104,11 @@ def typical_width(step: sp.csr_matrix, directions: float, seed: int) -> float:
 def lanczos(
     kernel: Kernel | sp.csr_matrix, masks: NDArray[np.bool_], starts: Floats, steps: int
 ) -> tuple[Floats, Floats, Floats]:
-    r"""Run Lanczos on the restricted kernel from every column of ``starts``.
+    r"""Run Lanczos on the restricted kernel K from every column b of ``starts`` [n, k], which is zero outside the mask.
 
-    Args:
-        kernel: K, a symmetric linear map on columns [n, k].
-        starts: b, [n, k], zero outside the mask.
-
-    Returns ``images`` :math:`K Q` [steps, n, k], not restricted, Ritz values ``nodes`` [k, steps] and eigenvectors ``vectors``
-    [k, steps, steps]: :math:`K f(K) b \approx \|b\| (K Q) V f(\theta) V^\top e_1`, where f(K) is restricted and the K before it
-    is not, and :math:`b^\top f(K) b \approx \|b\|^2 \sum_i V_{1i}^2 f(\theta_i)`.
+    The result is ``images`` :math:`K Q` [steps, n, k], not restricted, Ritz values ``nodes`` [k, steps] and eigenvectors
+    ``vectors`` [k, steps, steps]: :math:`K f(K) b \approx \|b\| (K Q) V f(\theta) V^\top e_1`, where f(K) is restricted and the
+    K before it is not, and :math:`b^\top f(K) b \approx \|b\|^2 \sum_i V_{1i}^2 f(\theta_i)`.
     """
     keep = masks.astype(np.float32)
     images = np.zeros((steps, *starts.shape), np.float32)

@@ -104,9 +104,8 @@ class Hybrid(LocalMethod):
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Let every expert learn, then weigh them; arguments as in :meth:`LocalMethod.learn`."""
-        reports = collection.adjacency, collection.labels, collection.known, collection.transition
         known, val = collection.known, collection.val_mask
-        smoothed = [smoothing.fit(*reports) for smoothing in _SMOOTHINGS]
+        smoothed = [smoothing.fit(*collection.reports) for smoothing in _SMOOTHINGS]
         full = np.stack([_log(one.probabilities) for one in smoothed])
         held_out = np.stack([_log(one.held_out) for one in smoothed])
         likelihood = collection.transition.T[collection.labels]  # of unknown nodes too, where it is not read
@@ -125,8 +124,7 @@ class Hybrid(LocalMethod):
 
         Arguments are those of :meth:`LocalMethod.held_out`.
         """
-        reports = collection.adjacency, collection.labels, collection.known, collection.transition
-        smoothed = [smoothing.fit(*reports) for smoothing in _SMOOTHINGS]
+        smoothed = [smoothing.fit(*collection.reports) for smoothing in _SMOOTHINGS]
         change = np.stack([_log(one.held_out) - _log(one.probabilities) for one in smoothed])
         exponents = weights["exponents"][: len(smoothed)].astype(np.float64)
         product = np.log(np.maximum(weights["probabilities"], _TINY))

@@ -29,11 +29,7 @@ _SEED = 0
 def propagate(
     adjacency: sp.csr_matrix, values: Estimate | Floats, steps: int, weight: Floats | None = None
 ) -> list[Floats]:
-    r"""Return :math:`S^k X W` for k = 0, ..., ``steps`` in one pass: ``steps + 1`` arrays [n, width].
-
-    Args:
-        adjacency: [n, n], symmetric; weights and self-loops are ignored.
-        values: X, an :class:`~sfumato.randomizers._randomizer.Estimate` or a dense array [n, d].
+    """Return :math:`S^k X W` for k = 0, ..., ``steps`` in one pass: ``steps + 1`` arrays [n, width].
 
     >>> import scipy.sparse as sp
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])

@@ -79,10 +79,9 @@ class LabelOnly(LocalMethod):
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Estimate the labels: smooth the reported ones; arguments as in :meth:`LocalMethod.learn`."""
-        reports = collection.adjacency, collection.labels, collection.known, collection.transition
         if self.form == "heat-kernel":
-            return {"probabilities": HEAT_KERNEL.fit(*reports).probabilities.astype(np.float32)}
-        scores = np.maximum(best_propagation(*reports), _LEAST)
+            return {"probabilities": HEAT_KERNEL.fit(*collection.reports).probabilities.astype(np.float32)}
+        scores = np.maximum(best_propagation(*collection.reports), _LEAST)
         return {"probabilities": (scores / scores.sum(axis=1, keepdims=True)).astype(np.float32)}
 
     def held_out(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:
@@ -91,9 +90,7 @@ class LabelOnly(LocalMethod):
             known = collection.known & ~collection.val_mask
             scores = best_propagation(collection.adjacency, collection.labels, known, collection.transition)
         else:
-            scores = HEAT_KERNEL.fit(
-                collection.adjacency, collection.labels, collection.known, collection.transition
-            ).held_out
+            scores = HEAT_KERNEL.fit(*collection.reports).held_out
         return np.log(np.maximum(scores, _LEAST)).astype(np.float32)
 
     def predict(self, weights: Arrays, collection: Collection) -> NDArray[np.float32]:

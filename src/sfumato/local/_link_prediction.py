@@ -234,10 +234,7 @@ def learn_codes(
 
 @dataclass(frozen=True)
 class LinkResult:
-    """A link result holds scores on the test pairs, and the epochs that training took.
-
-    ``auc`` and ``average_precision`` score the test pairs of an 85/5/10 split, ``epochs`` counts passes.
-    """
+    """AUC and average precision of the test pairs of an 85/5/10 split, and the epochs that training took."""
 
     auc: float
     average_precision: float
@@ -245,12 +242,7 @@ class LinkResult:
 
 
 def found_again(method: LinkPrediction, graph: Graph, seed: int = 0, source: SecretWords | None = None) -> LinkResult:
-    """Split the edges 85/5/10 as published, ask every user once, train, and score the test edges. Nothing is released.
-
-    Args:
-        graph: private features and public edges.
-        source: the users' secret randomness; None takes fresh randomness from the operating system.
-    """
+    """Split the edges 85/5/10 as published, ask every user once, train, and score the test edges. Nothing is released."""
     split, public = split_edges(graph, seed), PublicFacts(graph.num_nodes, 0, graph.num_features, 0, graph.directed)
     reports = encode(method, graph, public, source or SecretWords())
     codes, epochs = learn_codes(method, received_rows(method, graph, public, reports), split, seed)

@@ -78,7 +78,6 @@ class ReportingMethod(Questions, AskingMethod):
 
     @property
     def unit(self) -> Unit:
-        """Return what the questions protect: the values that are not read in the clear."""
         if self.epsilon_x is None and self.epsilon_y is None:
             return NoPrivacy()
         return LocalLevel(features=self.epsilon_x is not None, labels=self.epsilon_y is not None)
@@ -111,11 +110,7 @@ class ReportingMethod(Questions, AskingMethod):
         return round_up(pure + Fraction(accounting.epsilon(noisy, left))), self.delta
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float = 1.0) -> tuple[Release, ...]:
-        """List what every user sends.
-
-        ``unit`` must be :attr:`unit`, and ``public`` gives the sizes. The questions set the noise, so ``noise_multiplier``
-        is not read.
-        """
+        """List what every user sends. The questions set the noise, so ``noise_multiplier`` is not read."""
         if unit != self.unit:
             asked = f"epsilon_x={self.epsilon_x}, epsilon_y={self.epsilon_y}"
             raise UnsupportedUnitError(f"Method {self.name!r} with {asked} has no proof under {unit}. Use {self.unit}.")

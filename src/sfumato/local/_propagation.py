@@ -79,12 +79,10 @@ def best_propagation(
     transition: Floats,
     seed: int = 0,
 ) -> Floats:
-    """Return scores [n, C] of the one of ``PROPAGATIONS`` that best predicts the reports of a held-out third.
+    """Return scores [n, C] of the one of ``PROPAGATIONS`` that best predicts the reports of a held-out third, drawn by ``seed``.
 
-    ``seed`` draws the third.
-
-    Each is tried on two thirds of the known nodes, drawn by ``seed``; the one whose predictions most often are of the
-    classes that make the other reports likeliest then uses all. Post-processing.
+    Each is tried on two thirds of the known nodes; the one whose predictions most often are of the classes that make the other
+    reports likeliest then uses all. Post-processing.
 
     >>> import scipy.sparse as sp
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])

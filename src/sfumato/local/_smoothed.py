@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.local._heat import Floats
 
 MOST_CONDITION = 1e6  # of a transition matrix: beyond it reports say nothing
@@ -51,10 +53,6 @@ def debiased(transition: Floats) -> Floats:
 def class_prior(noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_], transition: Floats) -> Floats:
     r"""Estimate the class shares [C] from reports: debiased counts, shrunk toward uniform as their noise demands.
 
-    Args:
-        noisy_labels: integers [n], one report for each user.
-        known_mask: bool [n], True where there is a report.
-
     With debiased shares s and their summed variance v, :math:`\pi = 1/C + (1 - 2 v / \|s - 1/C\|^2)_+ (s - 1/C)`, kept
     above a tenth of uniform. (Twice the noise: a wrong prior misleads more than a flat one.)
 
@@ -86,6 +84,17 @@ def averaged(fitted: list[tuple[tuple[float, float], float, Floats, Floats]]) ->
     return Smoothed(full, part, width, share, evidence, {item[0]: item[1] for item in fitted})
 
 
+Cache = dict[str, tuple[sp.csr_matrix, Any]]
+
+
+def for_last(cache: Cache, adjacency: sp.csr_matrix, make: Callable[[sp.csr_matrix], Any]) -> Any:
+    """Return what is made of a graph; what was made of the last one is kept."""
+    last = cache.get("last")
+    if last is None or last[0].shape != adjacency.shape or (last[0] != adjacency).nnz:
+        last = cache["last"] = adjacency.copy(), make(adjacency)
+    return last[1]
+
+
 def checked_graph(adjacency: sp.csr_matrix, num_nodes: int) -> sp.csr_matrix:
     """Return the graph as CSR, or refuse what is not a symmetric sparse matrix of that many rows."""
     if not sp.issparse(adjacency) or adjacency.shape != (num_nodes, num_nodes):
@@ -100,22 +109,13 @@ def checked_graph(adjacency: sp.csr_matrix, num_nodes: int) -> sp.csr_matrix:
 def checked_reports(
     noisy_labels: NDArray[np.integer], known_mask: NDArray[np.bool_], transition: Floats
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], Floats]:
-    """Return reports, mask and matrix, or refuse those that do not fit each other.
-
-    Args:
-        noisy_labels: integers [n], one report for each user.
-        known_mask: bool [n], True where there is a report.
-    """
+    """Return reports, mask and matrix, or refuse those that do not fit each other."""
     labels, known, matrix = np.asarray(noisy_labels), np.asarray(known_mask), np.asarray(transition, np.float64)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise fail("noisy_labels", f"{labels.dtype} {labels.shape}", "to be a vector of integers", "Pass class codes.")
     if known.dtype != bool or known.shape != labels.shape:
-        raise fail(
-            "known_mask",
-            f"{known.dtype} {known.shape}",
-            f"to be bool of shape {labels.shape}",
-            "Give True or False for each report.",
-        )
+        got, expected = f"{known.dtype} {known.shape}", f"to be bool of shape {labels.shape}"
+        raise fail("known_mask", got, expected, "Give True or False for each report.")
     if matrix.ndim != 2 or not 2 <= matrix.shape[0] <= matrix.shape[1]:
         raise fail(
             "transition", matrix.shape, "to have a row a class, at least 2, and no fewer columns", "Transpose it?"
@@ -129,10 +129,6 @@ def checked_reports(
     seen = labels[known]
     most = matrix.shape[1]
     if seen.min() < 0 or seen.max() >= most:
-        raise fail(
-            "noisy_labels",
-            int(seen[(seen < 0) | (seen >= most)][0]),
-            f"to lie in 0..{most - 1}",
-            "Number the reports from 0.",
-        )
+        wrong = int(seen[(seen < 0) | (seen >= most)][0])
+        raise fail("noisy_labels", wrong, f"to lie in 0..{most - 1}", "Number the reports from 0.")
     return labels.astype(np.int64), known, matrix

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -31,7 +31,17 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_fields, check_int, check_real, fail, integer
 from sfumato.local._heat import Floats, HeatKernel, Kernel, WalkKernel, lanczos, normalized_adjacency, typical_width
-from sfumato.local._smoothed import Smoothed, averaged, checked_graph, checked_reports, class_prior, debiased, spread
+from sfumato.local._smoothed import (
+    Cache,
+    Smoothed,
+    averaged,
+    checked_graph,
+    checked_reports,
+    class_prior,
+    debiased,
+    for_last,
+    spread,
+)
 
 _FLOOR = 0.01  # of a probability before it is sharpened
 _POWERS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -49,9 +59,8 @@ class KernelRidge(ABC):
     settings are averaged, weighted by the exponential of score and prior.
 
     ``steps`` Lanczos steps and ``seed`` (folds, random probes of the kernel's diagonal) fix the numerics; both are public.
-    Kernels are cached on the instance for the last graph seen.
-
-    Cost: ``steps`` products of a kernel with (folds + 1)(C - 1) columns. Nothing dense in n x n.
+    Kernels are cached on the instance for the last graph seen. The cost is ``steps`` products of a kernel with (folds + 1)(C - 1)
+    columns. Nothing is dense in n x n.
     """
 
     shares: tuple[float, ...] = (0.1, 0.3, 0.6, 0.9)
@@ -60,9 +69,7 @@ class KernelRidge(ABC):
     seed: int = 0
     _sizes: ClassVar[str]
     _share: ClassVar[float] = 0.9  # the typical one
-    _cache: dict[str, tuple[sp.csr_matrix, list[Any]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _cache: Cache = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("shares", self._sizes):
@@ -100,7 +107,7 @@ class KernelRidge(ABC):
         fitted: list[tuple[tuple[float, float], float, Floats, Floats]] = []
         targets = np.zeros((len(labels), len(signal)), np.float32)
         targets[known] = (debiased(transition)[labels[known]] - prior) @ forward
-        for size, kernel, log_prior in self._cached(adjacency):
+        for size, kernel, log_prior in for_last(self._cache, adjacency, self._kernels):
             for share, means in self._solve(kernel, known, fold, targets, signal):
                 full = np.maximum(prior + means[0] @ back, _FLOOR)
                 part = full.copy()
@@ -113,12 +120,6 @@ class KernelRidge(ABC):
     @abstractmethod
     def _kernels(self, adjacency: sp.csr_matrix) -> list[tuple[float, Kernel, float]]:
         """Size, kernel and log prior of all that are tried."""
-
-    def _cached(self, adjacency: sp.csr_matrix) -> list[tuple[float, Kernel, float]]:
-        last = self._cache.get("last")
-        if last is None or last[0].shape != adjacency.shape or (last[0] != adjacency).nnz:
-            last = self._cache["last"] = adjacency.copy(), self._kernels(adjacency)
-        return last[1]
 
     def _solve(
         self, kernel: Kernel, known: NDArray[np.bool_], fold: NDArray[np.int64], targets: Floats, signal: Floats

@@ -44,8 +44,6 @@ _READS = dict.fromkeys(("label-messages", "piloted-messages", "promised-messages
 def check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
     """Refuse a spec that says something else than the certificate: unit and budget decide what predicting may read.
 
-    ``spec`` and ``certificate`` are what the two files hold.
-
     >>> facts = {"method": "gap", "settings": {}, "unit": {}, "public_facts": {}, "assumed_public": []}
     >>> spec = {"method": "gap", "settings": {}, "unit": {}, "budget": None, "public": {"assumed": []}}
     >>> check_spec(spec, {**facts, "budget": {"epsilon": None, "delta": None}})
@@ -64,10 +62,7 @@ def check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
 
 
 def check_names(graph: Graph, assumed: Sequence[str]) -> None:
-    """Refuse names that no release may hold, and facts read off columns that the graph does not name.
-
-    ``assumed`` lists the facts of ``graph`` that were read off the data and are assumed public.
-    """
+    """Refuse names that no release may hold, and facts, read off columns, that the graph does not name."""
     for text in (graph.name, *graph.classes, *graph.feature_names, *assumed):
         if len(text) > _LONGEST_NAME or not text.isprintable():
             raise DataError(
@@ -94,7 +89,7 @@ def check_names(graph: Graph, assumed: Sequence[str]) -> None:
 
 
 def check_settings(method: Method) -> None:
-    """Refuse a number that ledger and certificate cannot hold; ``method`` holds the settings."""
+    """Refuse a number that ledger and certificate cannot hold."""
     for name, value in vars(method).items():
         if isinstance(value, np.generic) and not isinstance(value, (float, str)):
             raise fail(name, value, "to be a number of Python, which a certificate holds", "Pass value.item().")
@@ -105,16 +100,13 @@ def check_settings(method: Method) -> None:
 
 
 def check_graph(graph: Graph) -> Graph:
-    """Return a graph whose arrays passed their checks just now; refuse what is no graph, such as a table of nodes.
-
-    ``graph`` is the argument of ``fit`` or ``predict``.
-    """
+    """Return a graph whose arrays passed their checks just now; refuse what is no graph, such as a table of nodes."""
     check_kind(Graph, "Make one with sf.graph.from_frames or sf.graph.read_csv.", graph=graph)
     return checked_again(graph)
 
 
 def check_asked(budget: Budget | None, unit: Unit, public: PublicFacts) -> None:
-    """Refuse what stands in the place of another argument of ``calibrate``; ``budget``, ``unit`` and ``public`` are its own.
+    """Refuse what stands in the place of another argument of ``calibrate``.
 
     >>> check_asked(1.0, None, None)
     Traceback (most recent call last):
@@ -131,7 +123,7 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
     """Return facts as those of a ``unit``, which they must have been made for; facts made by hand become its own.
 
     What is public under one unit may be protected under another, and a plan states its facts in the certificate. Every plan
-    goes through here, whoever makes it. ``public`` are the facts of the graph.
+    goes through here, whoever makes it.
 
     >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
     >>> facts = PublicFacts(4, 3, 2, 2, directed=False, untrained_classes=1, unit=EdgeLevel(directed=False))
@@ -150,8 +142,6 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
 
 def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
     """Refuse targets that a ``method`` does not learn, and limits of a number that a ``unit`` lets nobody read off the data.
-
-    ``public`` are the facts of the graph.
 
     >>> from sfumato.graph._facts import PublicFacts
     >>> from sfumato.privacy.units import NodeLevel
@@ -179,7 +169,7 @@ def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
 def as_read(method: Method, public: PublicFacts) -> PublicFacts:
     """Return the facts of a graph without the bound of weights of edges, if the ``method`` does not read them; then warn of it.
 
-    A method that reads no links at all reads no weights, of which no warning tells. ``public`` are the facts of the graph.
+    A method that reads no links at all reads no weights, of which no warning tells.
 
     >>> from sfumato.central._linear import Linear
     >>> from sfumato.graph._facts import PublicFacts
@@ -215,10 +205,7 @@ def check_same(planned: PublicFacts, found: PublicFacts, *, labels: bool) -> Non
 
 
 def as_inferred(trained: PublicFacts, public: PublicFacts) -> PublicFacts:
-    """Return the facts of another graph as an inference states them: one without classes has those of training.
-
-    ``trained`` are the facts of the plan of training, or of that of the inference, and ``public`` those of the other graph.
-    """
+    """Return the facts of another graph as an inference states them: one without classes has those of training."""
     if public.num_classes:
         return public
     known = {name: getattr(trained, name) for name in ("num_classes", "target", "target_range")}
@@ -226,10 +213,7 @@ def as_inferred(trained: PublicFacts, public: PublicFacts) -> PublicFacts:
 
 
 def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
-    """Refuse to apply a model to a graph with other features or another target than it was trained with.
-
-    ``trained`` are the facts of the plan of training, ``public`` those of the other graph.
-    """
+    """Refuse to apply a model to a graph with other features or another target than it was trained with."""
     for name in ("num_features", "num_classes", "target", "target_range", "max_weight"):
         expected, found = getattr(trained, name), getattr(public, name)
         if expected != found:
@@ -243,10 +227,7 @@ def _told(facts: PublicFacts, name: str) -> Any:
 
 
 def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
-    """Refuse a graph from which nothing can be learned.
-
-    ``unit`` says whether labels are public. A graph that is not ``labeled`` needs classes alone: reports tell of the labels.
-    """
+    """Refuse a graph from which nothing can be learned; if not ``labeled``, it needs classes alone: reports tell of labels."""
     if not graph.train_mask.any():
         raise DataError(f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check roles.")
     if graph.targets is None and ((labeled and graph.y is None) or graph.num_classes < 2):
@@ -259,19 +240,19 @@ def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
 
 
 def check_collected(unit: Unit, collected: Collected | None) -> None:
-    """Refuse reports of devices under a ``unit`` whose users trust a curator."""
+    """Refuse reports of devices under a unit whose users trust a curator."""
     if collected is not None and unit.trust == "curator":
         raise fail("collected", "reports of devices", f"to be None under unit {unit.name}", "Take a local method.")
 
 
 def check_measured(graph: Graph, measure: bool) -> None:
-    """Refuse to ``measure`` accuracies after every step where a ``graph`` has other targets than classes."""
+    """Refuse to measure accuracies after every step where targets are no classes."""
     if measure and graph.targets is not None:
         raise fail("measure", True, "to be False for targets that are no classes", "They have no accuracy.")
 
 
 def check_converged(weights: Mapping[str, Any], *, spent: bool) -> None:
-    """Refuse weights that are not finite, of which no run is made; ``spent`` says whether budget was spent on them.
+    """Refuse weights that are not finite, of which no run is made.
 
     >>> check_converged({"head.bias": np.zeros(3)}, spent=True)
     """
@@ -286,8 +267,6 @@ def check_converged(weights: Mapping[str, Any], *, spent: bool) -> None:
 
 def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> set[str]:
     """Return the names of releases that are for single nodes; refuse to save a run that lacks one.
-
-    ``releases`` were charged, and ``released`` is what the run holds.
 
     >>> check_own((), {})
     set()

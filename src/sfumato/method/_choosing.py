@@ -46,8 +46,6 @@ SLACK = 1e-9
 def needed(coverage: float, count: int) -> int:
     r"""Return r, of ``count`` nodes how many must be covered: :math:`\lceil (n + 1) c \rceil`, which may be more than there are.
 
-    ``coverage`` is c.
-
     >>> needed(0.9, 99), needed(0.9, 8)
     (90, 9)
     """
@@ -55,7 +53,7 @@ def needed(coverage: float, count: int) -> int:
 
 
 def public_numbers(nodes: Sequence[Any]) -> NDArray[np.uint64]:
-    """Return a number for each node that follows from its id alone and is as good as drawn, uint64 [n].
+    """Return a number for each node that follows from its id alone and is as good as drawn.
 
     >>> len(set(public_numbers(["ann", "bob"]).tolist()))
     2
@@ -72,14 +70,10 @@ def conformal_sets(
     *,
     each_class: bool = False,
 ) -> NDArray[np.bool_]:
-    """Return which classes are in the set of each node, bool [n, C].
+    """Return which classes are in the set of each node, [n, C]; ``labels`` of nodes that do not calibrate are -1.
 
-    A class of which too few nodes are known, or all classes if too few are known at all, is in every set.
-
-    Args:
-        probabilities: of each class, [n, C].
-        numbers: tell equal probabilities apart, [n]; see :func:`public_numbers`.
-        labels: classes of the nodes that calibrate, int64 [n]; -1 for all others.
+    A class of which too few nodes are known, or all classes if too few are known at all, is in every set. ``numbers`` tell equal
+    probabilities apart (:func:`public_numbers`).
 
     >>> sure = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     >>> conformal_sets(sure, np.arange(4, dtype=np.uint64), np.array([0, 0, 1, -1]), 0.5).tolist()[3]
@@ -115,12 +109,7 @@ def bins_of(probabilities: NDArray[np.floating]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """Noisy counts are validation nodes by the bin of the probability of their own class, and the noise in each bin.
-
-    Args:
-        values: the counts, int64 [32].
-        scale: of the discrete Laplace noise.
-    """
+    """Validation nodes by the bin of the probability of their own class, with discrete Laplace noise of a ``scale``."""
 
     values: NDArray[np.int64]
     scale: float
@@ -133,17 +122,13 @@ class NoisyCounts:
 def sets_from_counts(
     probabilities: NDArray[np.floating], numbers: NDArray[np.uint64], counts: NoisyCounts, coverage: float
 ) -> tuple[NDArray[np.bool_], float]:
-    """Return which classes are in the set of each node, bool [n, C], by noisy counts, and the least share that is covered.
+    """Return which classes are in the set of each node, [n, C], by noisy counts, and the least share that is covered.
 
     It is the rule of :func:`conformal_sets` for probabilities that are known by their bins alone: within a bin, numbers of nodes
     decide. Sums are taken from the low bins, where classes that are left out are, so that noise of the others hardly counts.
     Noise makes sums go up and down, and where few nodes may be missed it moves the covered share down more than up. So the bin is
     the first at which a sum and a quarter of the deviation of its noise are too large: sets cover what was asked for, or more, on
     average over noise too. The share is reached in 19 of 20 draws of validation nodes and noise.
-
-    Args:
-        probabilities: of each class, [n, C].
-        numbers: tell equal bins apart, [n]; see :func:`public_numbers`.
 
     >>> table, values = np.array([[0.9, 0.1], [0.4, 0.6]]), np.zeros(32, np.int64)
     >>> values[bins_of(np.array([0.9, 0.6]))] = 90, 9
@@ -183,12 +168,9 @@ def covered_between(coverage: float, count: int) -> tuple[float, float]:
 
 
 def balanced(probabilities: NDArray[np.floating], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the class of each node that is most probable if all classes were equally many, int64 [n].
+    """Return the class of each node that is most probable if all classes were equally many.
 
     That is the class with the largest probability for its number of training nodes, of which each class has one more.
-
-    Args:
-        probabilities: of each class, [n, C].
 
     >>> balanced(np.array([[0.8, 0.2]]), np.array([0] * 9 + [1])).tolist()
     [1]
@@ -201,9 +183,7 @@ def balanced(probabilities: NDArray[np.floating], labels: NDArray[np.int64]) -> 
 def least_probability(threshold: float | str, of_class: NDArray[np.floating], labels: NDArray[np.bool_]) -> float:
     """Return the least probability of the positive class at which a node is chosen; above 1 where none shall be.
 
-    Args:
-        of_class: probabilities of the positive class at validation nodes, [n]; empty where their labels are protected.
-        labels: whether they are of this class, bool [n].
+    ``of_class`` are probabilities of the class at validation nodes; none where their labels are protected.
 
     >>> seen, true = np.arange(20) / 20, np.arange(20) >= 4
     >>> least_probability("recall=0.6", seen, true), least_probability("cost=1:4", seen[:0], true[:0])

@@ -39,10 +39,9 @@ _FAR = 0.05  # below the coverage, a class is named
 def decide(
     found: Predictions, decision: Decision, *, counts: bool = True, calibration: NoisyCounts | None = None
 ) -> Predictions:
-    """Return predictions with the sets, the chosen nodes and the ranks that a decision asks for.
+    """Return predictions with what a decision asks for; without ``counts`` it is not told how many nodes are chosen.
 
-    Args:
-        counts: whether it may be told how many nodes are chosen; where features are protected, this number is as well.
+    Where features are protected, this number is as well.
     """
     if not decision.asked:
         return found

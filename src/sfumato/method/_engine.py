@@ -40,12 +40,8 @@ if TYPE_CHECKING:
 class PlanEntry:
     """A plan entry is what a run will charge, fixed before any data is read; it opens the run's ledger.
 
-    Args:
-        releases: what will be released, in this order.
-        epsilon: claimed; None without privacy.
-        delta: claimed, the share of the noise sampler included; None without privacy.
-        delta_sampler: the sampler's share of delta.
-        arrival: of nodes that arrived after a run whose claim covers this; None for a run that pays by itself.
+    The claim is None without privacy; its delta includes that of the noise sampler. ``arrival`` is of nodes that arrived after a
+    run whose claim covers this.
 
     >>> from sfumato.privacy.events import GaussianEvent
     >>> from sfumato.privacy.units import EdgeLevel
@@ -64,7 +60,7 @@ class PlanEntry:
     arrival: Arrival | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values of the entry; the ledger adds the releases."""
+        """Return the entry without releases, which the ledger adds."""
         return {
             "method": self.method,
             "unit": unit_to_dict(self.unit),
@@ -81,15 +77,11 @@ class PlanEntry:
 
 @dataclass(frozen=True)
 class Spending:
-    """A spending follows one run from the plan to the noise: its claim, its mark, and what earlier attempts left.
+    """A spending follows one run from the plan to the noise, with what earlier attempts left.
 
-    Args:
-        planned: what it will charge.
-        dataset_ledger: the ledger of the data set, if the run shares one.
-        run: a random name, under which the data set is charged once.
-        mark: says what the first noise is drawn from; random, or pseudo-random to all who lack the key.
-        resumed: whether an earlier attempt may have begun the run's own ledger.
-        computed: releases that an earlier attempt computed. The run's own ledger must hold them.
+    ``run`` is a random name, under which the data set is charged once. ``mark`` says what the first noise is drawn from:
+    random, or pseudo-random to all who lack the key. ``resumed`` tells whether an earlier attempt may have begun the run's own
+    ledger, which must hold the releases that it ``computed``.
 
     >>> from sfumato.privacy.events import GaussianEvent
     >>> from sfumato.privacy.units import EdgeLevel
@@ -156,12 +148,7 @@ class Spending:
         return Ledger(planned.to_dict(), planned.releases, path, self.resumed, self.computed, self.spend)
 
     def spend(self, what: str = FIRST_NOISE, mark: str | None = None) -> None:
-        """Say in the ledger of the data set what noise is drawn from; the same mark is accepted again.
-
-        Args:
-            what: the first noise, or a release by its name.
-            mark: the mark of its operand; that of the first noise if none is given.
-        """
+        """Say in the data set's ledger what the first noise, or that of a release, is drawn from; a mark is accepted again."""
         if (
             self.dataset_ledger is not None and self.planned.arrival is None
         ):  # nodes that arrived are spent with that line

@@ -19,6 +19,4 @@ def part_of(part: float, noise_multiplier: float) -> GaussianEvent:
 
 def multiplier_of(plan: Planned, name: str) -> float:
     """Return the noise multiplier of a planned Gaussian release."""
-    event = plan.event(name)
-    assert isinstance(event, GaussianEvent)
-    return event.noise_multiplier
+    return plan.event_of(GaussianEvent, name).noise_multiplier

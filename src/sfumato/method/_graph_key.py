@@ -33,11 +33,8 @@ def id_lines(graph: Graph) -> str:
 class GraphKey:
     """A graph key identifies a graph by its ids. Aggregates are reused for a graph with the same ids alone; columns are compared.
 
-    All of it is public: ids and names, no features, labels or arcs.
-
-    ``name``, ``num_nodes``, ``classes``, ``feature_names`` and ``ranges`` are those of the graph; ``ids_digest`` is a hash of
-    its node ids. ``identity`` tells the fitted graph from others with these ids, and knows the order of its rows; no release
-    holds it, and a run that was loaded from its release alone has none.
+    All of it is public: ids and names, no features, labels or arcs. ``identity`` tells the fitted graph from others with these
+    ids, and knows the order of its rows; no release holds it, and a run that was loaded from its release alone has none.
     """
 
     name: str

@@ -32,13 +32,9 @@ _NARROW = 64
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Identity:
-    """An identity holds the node ids of the fitted graph, and keyed digests of its public values.
+    """An identity holds the node ids of the fitted graph (None: the numbers of rows), and keyed digests of its public values.
 
-    Args:
-        ids: the ids in the order of the rows; None for the numbers of the rows.
-        key: of the digests, random.
-        digests: by what they are of, such as ``features``; what is not public, or not there, has none.
-        roles: the digest of the roles, if they are public; empty in runs that were saved without.
+    What is not public, or not there, has no digest. That of ``roles`` is empty in runs that were saved without.
 
     >>> from sfumato.graph._graph import Graph
     >>> one = Graph.from_edges([0], [1], 3, directed=False, node_ids=np.array(["a", "b", "c"]), x=np.eye(3))
@@ -62,7 +58,6 @@ class Identity:
         return cls(graph.num_nodes, graph.node_ids, key, _digests(graph, public, key), roles)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON-ready values of an identity."""
         ids = None if self.ids is None else self.ids.tolist()
         return {
             "format": 1,
@@ -75,7 +70,6 @@ class Identity:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Identity:
-        """Read what :meth:`to_dict` wrote."""
         ids = stored["ids"]
         ids = None if ids is None else np.array(ids)
         return cls(
@@ -112,10 +106,7 @@ class Identity:
         return self.roles == _role_digest(roles, self.key)
 
     def difference(self, graph: Graph) -> str | None:
-        """Return which public values of ``graph``, whose nodes are in order, are others than those of the fitted graph.
-
-        None stands for no difference. What either graph lacks, such as labels, is not compared.
-        """
+        """Return which public value of ``graph``, nodes in order, is another one. What either graph lacks is not compared."""
         found = _digests(graph, self.digests, self.key)
         return next((name for name, digest in found.items() if digest != self.digests[name]), None)
 

@@ -30,9 +30,6 @@ class Inference(CuratorMethod):
 
     A subclass says what is released about that graph, and computes it (:meth:`aggregate`). The rest is that of the method:
     its name, its settings, who may see what, and how it predicts.
-
-    Args:
-        model: what training left.
     """
 
     base: Method
@@ -43,12 +40,10 @@ class Inference(CuratorMethod):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the settings of the trained method."""
         return self.base.settings
 
     @property
     def origin(self) -> Origin:
-        """Return the trained model that this inference applies."""
         return self.model
 
     @abstractmethod
@@ -56,7 +51,6 @@ class Inference(CuratorMethod):
         """Release the aggregates of a graph that has the columns of training."""
 
     def view(self, graph: Graph) -> Graph:
-        """Return what the trained method is given of a graph, with named columns in the order of training."""
         return self.model.graph.in_columns(super().view(graph))
 
     def check(self, graph: Graph) -> None:
@@ -66,17 +60,13 @@ class Inference(CuratorMethod):
             warnings.warn(SAME_IDS, SfumatoWarning, stacklevel=4)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Aggregate another graph than the one of training. Arguments are those of :meth:`Method.run`."""
         return Outcome(self.model.weights, self.aggregate(plan, graph, session))
 
     def inductive(self, origin: Origin) -> Method:
-        """Return the inference of the trained method on one more graph; ``origin`` is the trained model."""
         return self.base.inductive(origin)
 
     def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
-        """Return whether the trained method does. Arguments are those of :meth:`Method.scores`."""
         return self.base.drops_messages(plan, weights)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Compute the trained method's scores on this graph. Arguments are those of :meth:`Method.scores`."""
         return self.base.scores(plan, weights, released, graph)

@@ -32,11 +32,7 @@ def open_session(
     run: str,
     watch: Watch,
 ) -> Session:
-    """Open the ledgers of a fit in the order of :mod:`sfumato.method._engine`.
-
-    Args:
-        graph: the private data; its ids and name are public.
-    """
+    """Open the ledgers of a fit in the order of :mod:`sfumato.method._engine`."""
     identity = plan.method.data_set(graph)
     if state is None:
         key, spending = new_key(), Spending(entry, dataset_ledger, run)
@@ -51,7 +47,7 @@ def open_session(
 
 
 def charged_to(plan: Planned, graph: Graph) -> dict[str, Any]:
-    """Return what identifies the data set that a ``plan`` on a ``graph`` is charged to: its name, its ids and its cells."""
+    """Return what identifies the data set that a plan on a graph is charged to: its name, its ids and its cells."""
     identity, cells = plan.method.data_set(graph), plan.method.cells_key(plan.unit, graph)
     return {"name": identity.name, "ids_digest": identity.ids_digest, **({"cells": cells} if cells else {})}
 

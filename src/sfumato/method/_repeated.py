@@ -17,10 +17,9 @@ _LIBRARY = "sfumato."  # what it fits itself, it fits to evaluate or to audit
 
 
 def warn_of_repeated(graph: Graph, key: str, epsilon: float, remedy: str) -> None:
-    """Record a fit, and warn from the second on that every fit is spent.
+    """Record a fit by the caller of this caller, and warn from the second on that every fit is spent.
 
-    The fit is that of the function that called the one that calls this. Fits that other parts of the library ask for do not
-    count: evaluations and audits show what they found, and never a model.
+    Fits that other parts of the library ask for do not count: evaluations and audits show what they found, and never a model.
 
     >>> from sfumato.graph._synthetic import campus
     >>> warn_of_repeated(campus(60), "plan", 1.0, "Use a ledger.")

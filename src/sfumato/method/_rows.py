@@ -44,10 +44,7 @@ def put_back(found: str | None) -> str:
 
 @dataclass(frozen=True)
 class AsFitted:
-    """A graph as it was fitted: its nodes and its columns in the order of training.
-
-    ``rows`` says which row of the graph that was asked for each fitted row is; None if they are the same.
-    """
+    """A graph with nodes and columns in the order of training; ``rows`` is the asked row of each fitted row, None if the same."""
 
     graph: Graph
     rows: NDArray[np.int64] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.record._resume import FitState
     from sfumato.record.ledger import Ledger, Release
 
+E = TypeVar("E", bound="Event")
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[str, int, int], None]
 Accuracies = dict[str, dict[str, list[float]]]
@@ -307,6 +308,12 @@ class Planned:
     def event(self, name: str) -> Event:
         """Return the event of one planned release; ``name`` is the release's name."""
         return next(release.event for release in self.releases if release.name == name)
+
+    def event_of(self, kind: type[E], name: str) -> E:
+        """Return the event of one planned release, which is of this ``kind``."""
+        event = self.event(name)
+        assert isinstance(event, kind)
+        return event
 
 
 class Outcome(NamedTuple):

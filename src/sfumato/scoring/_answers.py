@@ -35,12 +35,7 @@ class Predictor(Protocol):
 class Answers:
     """What one fit says of some labeled nodes of its split.
 
-    Args:
-        kind: what is learned: classes, several labels or a number.
-        nodes: row numbers in the graph [m].
-        truth: true classes int64 [m], or targets float32 [m, k].
-        told: what is predicted, in the same form.
-        chances: probabilities of classes or labels [m, k]; empty for numbers.
+    ``nodes`` are row numbers [m]. ``truth`` and ``told`` are classes [m] or targets [m, k], ``chances`` probabilities [m, k].
 
     >>> rows = np.array([[0.9, 0.1], [0.5, 0.5]])
     >>> found = Answers("class", np.array([3, 7]), np.array([0, 1]), np.array([0, 0]), rows).each
@@ -83,10 +78,6 @@ def alike_words(
 ) -> tuple[str, ...]:
     """Say where all nodes are told the same class, and where they even have the same probabilities.
 
-    Args:
-        told: the class number of each node [m].
-        chances: the probabilities of classes of each node [m, num_classes].
-
     >>> alike_words(np.array([1, 1]), np.array([[0.1, 0.9], [0.4, 0.6]]), ("no", "yes"))
     ("All 2 nodes are told the same class, 'yes': they differ in their probabilities alone.",)
     """
@@ -108,11 +99,7 @@ def mean_loss(answers: Answers) -> float:
 
 
 def answers_of(fitted: Predictor, graph: Graph, among: NDArray[np.bool_] | None = None) -> Answers:
-    """Return what a fitted model says of the labeled nodes of a graph. It reads true labels.
-
-    Args:
-        among: which nodes are asked for, bool [num_nodes]; None takes all.
-    """
+    """Return what a fitted model says of the labeled nodes of a graph, or of some of them. It reads true labels."""
     asked = labeled_mask(graph) if among is None else labeled_mask(graph) & among
     nodes = np.flatnonzero(asked)
     kind = CLASS if graph.targets is None else graph.targets.kind

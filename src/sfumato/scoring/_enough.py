@@ -24,13 +24,11 @@ RANKED, RIGHT = "roc_auc", "accuracy"
 
 @dataclass(frozen=True)
 class Enough:
-    """What can be compared on the test nodes of all splits.
+    """What can be compared on the test nodes of all splits: the ``names`` of scores.
 
-    Args:
-        names: the scores that can be compared.
-        ranked: the classes that have enough nodes, over which areas under the ROC curve are averaged.
-        strata: of each split the class of each node, small ones taken together; None if values do not differ by class.
-        lacking: why some score, or some class in it, is left out; empty if none is.
+    ``ranked`` classes have enough nodes, over which areas under the ROC curve are averaged. ``strata`` are the class of each
+    node in each split, small ones taken together; None if values do not differ by class. ``lacking`` says why something is left
+    out.
     """
 
     names: tuple[str, ...]

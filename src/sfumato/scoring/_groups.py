@@ -18,10 +18,7 @@ MISSING, _OTHERS = "(missing)", "(others)"
 
 @dataclass(frozen=True)
 class Groups:
-    """Which group each node is in.
-
-    Args:
-        column: the column that says it.
+    """Which group each node is in, by a column.
 
     >>> Groups.of("team", ["red", None, "blue"]).names
     ('(missing)', 'blue', 'red')

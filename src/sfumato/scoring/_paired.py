@@ -33,12 +33,10 @@ _NO_SPREAD = 1e-9
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean difference of two models over the same nodes, with its interval.
+    """The mean difference of the first of two models to the second over the same nodes, with its interval.
 
-    Args:
-        mean: of the first model less the second.
-        low: lower end of the interval; None for a single node, and where all nodes differ by the same.
-        p: the chance of a difference at least as large if there were none.
+    There is no interval for a single node, and where all nodes differ by the same. ``p`` is the chance of a difference at least
+    as large if there were none.
     """
 
     mean: float
@@ -54,7 +52,6 @@ class Difference:
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form of the numbers of this difference alone."""
         return {"difference": self.mean, "low": self.low, "high": self.high, "p": self.p}
 
 
@@ -66,9 +63,7 @@ Classes = NDArray[np.integer]
 def difference(parts: Sequence[Part], strata: Sequence[Classes] | None = None, tests: int = 1) -> Difference:
     """Compare two models on the nodes that both answered.
 
-    Args:
-        parts: of each seed the nodes, and the difference of the models for each of them, [m, 1].
-        strata: of each seed the class of each of the nodes [m], which a node keeps; None takes all for one class.
+    ``strata`` are the class of each node of each seed, which a node keeps; None takes all for one class.
 
     >>> answers = np.repeat([1.0, -1.0, 0.0], [9, 1, 1203])[:, None]  # right where the other is wrong, and the reverse
     >>> found = difference([(np.arange(1213), answers)])
@@ -107,11 +102,7 @@ def mid_p(won: int, lost: int) -> float:
 
 @dataclass(frozen=True)
 class Share:
-    """How much of a gain is kept, with its 95 % interval by Fieller.
-
-    Args:
-        share: kept gain over whole gain.
-    """
+    """How much of a gain is kept, over the whole gain, with its 95 % interval by Fieller."""
 
     share: float
     low: float
@@ -121,8 +112,7 @@ class Share:
 def kept_share(parts: Sequence[Part], strata: Sequence[Classes] | None = None) -> Share | None:
     """Return which share of a gain is kept; None if the whole gain cannot be told from 0, or is a loss.
 
-    Args:
-        parts: of each seed the nodes, and [m, 2]: what is kept and the whole gain, node by node.
+    ``parts`` measure two things: what is kept and the whole gain, node by node.
 
     >>> whole = np.repeat([1.0, 0.0], [300, 700])
     >>> kept = np.where(np.arange(1000) % 4 == 0, 0.0, whole)

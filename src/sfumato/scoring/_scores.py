@@ -57,11 +57,7 @@ UNBOUNDED = (*ERRORS, "r2")
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean of a score over seeds, with its 95 % t-interval, which ends at 0 and 1 if the score is a share.
-
-    Args:
-        low: lower end of the interval; None for a single seed.
-        high: upper end of the interval; None for a single seed.
+    """The mean of a score over seeds, with its 95 % t-interval (None for a single seed), which ends at 0 and 1 for a share.
 
     >>> summary = Summary.of([0.70, 0.72, 0.74])
     >>> round(summary.mean, 3), round(summary.low, 3), round(summary.high, 3)
@@ -88,7 +84,6 @@ class Summary:
         return cls(mean, max(mean - half, low), min(mean + half, high), len(values))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, in which scores are fractions."""
         return {"mean": self.mean, "low": self.low, "high": self.high, "seeds": self.seeds}
 
     def __str__(self) -> str:
