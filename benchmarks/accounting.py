@@ -14,9 +14,9 @@ import time
 import study
 
 from sfumato.privacy import accounting
+from sfumato.privacy._splitting import SGD_WEIGHT, Part, split_noise
 from sfumato.privacy.calibration import calibrate, gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to_dict
-from sfumato.privacy.splitting import SGD_WEIGHT, Part, split_noise
 from sfumato.verify._epsilon import epsilon_bracket
 
 # sampling probability, noise multiplier, steps, delta, relation, reference

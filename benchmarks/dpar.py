@@ -33,7 +33,7 @@ from sfumato.nn._training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.keys import derive_key, new_key
 from sfumato.privacy import accounting
-from sfumato.privacy.amplification import inner_epsilon
+from sfumato.privacy._amplification import inner_epsilon
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.events import RepeatedGaussianEvent
 from sfumato.privacy.units import NodeLevel

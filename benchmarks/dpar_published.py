@@ -38,7 +38,7 @@ from sfumato.central._two_layers import first_weights, own_scores, weight_arrays
 from sfumato.graph._subgraph import adjacency, induced
 from sfumato.nn._training import Adam
 from sfumato.privacy import accounting
-from sfumato.privacy.amplification import sampled_epsilon
+from sfumato.privacy._amplification import sampled_epsilon
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent, RepeatedGaussianEvent
 from sfumato.privacy.units import NodeLevel

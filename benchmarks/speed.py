@@ -33,8 +33,8 @@ from sfumato.bounded._gradients import clipped_gradient_sum
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, to_steps
 from sfumato.central import _learning
 from sfumato.nn._models import MLP, Linear, _to_torch
+from sfumato.noise._laplace import rounded_laplace
 from sfumato.noise.gaussian import rounded_gaussian
-from sfumato.noise.laplace import rounded_laplace
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel
 

@@ -14,7 +14,8 @@ from scipy.optimize import brentq
 import sfumato as sf
 from sfumato._threads import set_threads
 from sfumato.central import _gap as gap
-from sfumato.privacy import accounting, splitting
+from sfumato.privacy import _splitting as splitting
+from sfumato.privacy import accounting
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 

@@ -13,7 +13,7 @@ from sfumato.errors import InputError
 from sfumato.graph._synthetic import campus
 
 USES = {
-    "noise": "from sfumato.noise.keys import Stream; from sfumato.noise.rectangles import GAUSSIAN, draw; "
+    "noise": "from sfumato.noise.keys import Stream; from sfumato.noise._rectangles import GAUSSIAN, draw; "
     "draw(GAUSSIAN, 2.0, Stream(bytes(32)), 0, 5)",
     "PageRank": "import numpy as np; from sfumato.bounded._pagerank import Walk, approximate_pagerank; "
     "approximate_pagerank(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.array([0]), Walk())",

@@ -10,7 +10,7 @@ from sfumato.audit._auditor import _Audited, audit
 from sfumato.audit._promises import _audience, _bare, _log_chance_of_same, _repeated
 from sfumato.audit._thresholds import Bonferroni, audit_runs
 from sfumato.catalog import method_named
-from sfumato.noise.laplace import rounded_laplace
+from sfumato.noise._laplace import rounded_laplace
 
 EDGE = sf.EdgeLevel(directed=False)
 

@@ -19,7 +19,7 @@ from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.local._hybrid import Hybrid
 from sfumato.local._label_only import LabelOnly
 from sfumato.local._presets import preset
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.report._run import read_run, run_page
 
 ASKED = ("--epsilon-y", "1")

@@ -26,9 +26,12 @@ from sfumato.bounded import aggregation
 from sfumato.central import _appr
 from sfumato.central import _dpgnn as dpgnn
 from sfumato.method.contract import Session
-from sfumato.noise import coins, discrete, gaussian, geometric, keys, laplace
+from sfumato.noise import _discrete as discrete
+from sfumato.noise import _geometric as geometric
+from sfumato.noise import _laplace as laplace
+from sfumato.noise import coins, gaussian, keys
 from sfumato.pate import _aggregation as votes
-from sfumato.privacy import selection
+from sfumato.privacy import _selection as selection
 from sfumato.randomizers._links import NeighborLists
 from sfumato.randomizers._randomizer import Randomizer
 

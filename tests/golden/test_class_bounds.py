@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.privacy import accounting
-from sfumato.privacy.class_bounds import theorem_5_applies, theorem_5_epsilon
+from sfumato.privacy._class_bounds import theorem_5_applies, theorem_5_epsilon
 from sfumato.privacy.events import PoissonGaussianEvent
 
 

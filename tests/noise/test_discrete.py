@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.noise.discrete import _Bits, discrete_gaussian, discrete_laplace
+from sfumato.noise._discrete import _Bits, discrete_gaussian, discrete_laplace
 from sfumato.noise.keys import Stream, derive_key, operand_mac
 
 KEY = bytes(range(32))

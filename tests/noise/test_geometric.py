@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import InputError
-from sfumato.noise import geometric as module
+from sfumato.noise import _geometric as module
+from sfumato.noise._geometric import Rate, discrete_laplace, geometric, keyed_discrete_laplace, successes
 from sfumato.noise.coins import SecretWords
-from sfumato.noise.geometric import Rate, discrete_laplace, geometric, keyed_discrete_laplace, successes
 
 KEY = bytes(range(32))
 RATES = [Fraction(1, 3), Fraction(7), Fraction(1, 10**4), Fraction(1, 10**9), Fraction(1, 10**13)]

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
+from sfumato.noise import _rectangles as rectangles
 from sfumato.noise import coins as coins_module
-from sfumato.noise import keys, rectangles
+from sfumato.noise import keys
+from sfumato.noise._laplace import rounded_laplace
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Stream, derive_key, law_stream, new_key, operand_mac
-from sfumato.noise.laplace import rounded_laplace
 
 KEY = bytes(range(32))
 SIZE = 400_000

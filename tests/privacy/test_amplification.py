@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.privacy.amplification import inner_epsilon, sampled_epsilon
+from sfumato.privacy._amplification import inner_epsilon, sampled_epsilon
 
 
 def divergence(p, q, epsilon):

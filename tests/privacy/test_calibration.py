@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.calibration import (
     calibrate,

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from sfumato.errors import BudgetExceededError, InputError
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy import accounting
+from sfumato.privacy._filters import BasicFilter, Charge, GaussianFilter, gaussian_mu
 from sfumato.privacy.calibration import effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.events import (
     ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
 )
-from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, gaussian_mu
 
 NODES = np.linspace(-12, 12, 40_001)
 

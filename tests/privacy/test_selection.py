@@ -8,6 +8,8 @@ import pytest
 from scipy.special import logsumexp
 
 from sfumato.errors import InputError
+from sfumato.privacy._filters import gaussian_mu
+from sfumato.privacy._selection import _law, draw_trials, log_ratio, negative_binomial_renyi, poisson_renyi
 from sfumato.privacy.accounting import delta, epsilon
 from sfumato.privacy.calibration import calibrate, gaussian_noise_multiplier
 from sfumato.privacy.events import (
@@ -25,8 +27,6 @@ from sfumato.privacy.events import (
     event_to_dict,
     repeats,
 )
-from sfumato.privacy.filters import gaussian_mu
-from sfumato.privacy.selection import _law, draw_trials, log_ratio, negative_binomial_renyi, poisson_renyi
 from sfumato.verify._epsilon import epsilon_bracket
 
 ORDERS = 1 + np.geomspace(0.05, 300, 60)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from sfumato.noise.rectangles import SAMPLER_TAU
-from sfumato.privacy import _pairs, _pld, _renyi, accounting, filters, selection
+from sfumato.noise._rectangles import SAMPLER_TAU
+from sfumato.privacy import _filters as filters
+from sfumato.privacy import _pairs, _pld, _renyi, accounting
+from sfumato.privacy import _selection as selection
 from sfumato.privacy._pairs import Revealed, binomial
 from sfumato.privacy.calibration import pure_cost
 from sfumato.privacy.events import (

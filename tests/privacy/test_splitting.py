@@ -6,9 +6,9 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.privacy import accounting
+from sfumato.privacy._splitting import SGD_WEIGHT, Part, balance, split_noise
 from sfumato.privacy.calibration import calibrate, gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PoissonGaussianEvent
-from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance, split_noise
 
 DELTA, HOPS, RATE, STEPS = 1e-5, 2, 256 / 19800, 773
 

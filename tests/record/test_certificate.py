@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel, unit_from_dict, unit_to_dict
 from sfumato.record._certificate import COVERS, FIXED, Certificate, Statement, caveats, certify, total_draws

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.noise import rectangles
+from sfumato.noise import _rectangles as rectangles
 from sfumato.pate._folder import ASSUMPTIONS
 from sfumato.privacy import events
 from sfumato.privacy.units import (

@@ -24,9 +24,9 @@ from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._edgerand import EdgeRand
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph
+from sfumato.noise._geometric import Rate, discrete_laplace, successes
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, hit_share, probabilities
-from sfumato.noise.geometric import Rate, discrete_laplace, successes
 
 EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
 KEY = bytes(range(32))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.noise.discrete import _Bits, _decays, discrete_gaussian, discrete_laplace
+from sfumato.noise._discrete import _Bits, _decays, discrete_gaussian, discrete_laplace
 from sfumato.noise.keys import Stream
 
 SIZE = 100_000

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from sfumato.noise import keys
+from sfumato.noise._laplace import rounded_laplace
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
-from sfumato.noise.laplace import rounded_laplace
 
 LAWS = {"gaussian": (rounded_gaussian, stats.norm), "laplace": (rounded_laplace, stats.laplace)}
 CASES = [(law, scale) for law in LAWS for scale in (0.4, 3.3, 216815.3, 1e9)]

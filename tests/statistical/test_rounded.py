@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.noise import _kernel, rectangles
+from sfumato.noise import _kernel
+from sfumato.noise import _rectangles as rectangles
 from sfumato.noise._kernel import KEPT, OPEN, REJECTED
+from sfumato.noise._laplace import rounded_laplace
+from sfumato.noise._rectangles import GAUSSIAN, LAPLACE, exact, layers
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Stream
-from sfumato.noise.laplace import rounded_laplace
-from sfumato.noise.rectangles import GAUSSIAN, LAPLACE, exact, layers
 
 LAWS = [GAUSSIAN, LAPLACE]
 SCALES = [0.4, 3.3, 216815.3, 1e9]

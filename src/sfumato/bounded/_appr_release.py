@@ -45,9 +45,9 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded._appr_kernel import draw_picks
+from sfumato.noise._laplace import rounded_laplace
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, Stream, derive_key, operand_mac
-from sfumato.noise.laplace import rounded_laplace
 from sfumato.privacy.events import Event, ExponentialEvent, GaussianEvent, LaplaceEvent
 
 if TYPE_CHECKING:

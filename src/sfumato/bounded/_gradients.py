@@ -54,7 +54,7 @@ from sfumato.nn._training import Adam
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
-from sfumato.privacy.splitting import MOST_SGD_NOISE
+from sfumato.privacy._splitting import MOST_SGD_NOISE
 from sfumato.privacy.units import NodeLevel, RecordLevel, Unit
 
 _GRID_BITS = 24

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import UnsupportedUnitError
-from sfumato.noise.geometric import keyed_discrete_laplace
+from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, Stream, derive_key, operand_mac
 from sfumato.privacy.units import EdgeLevel, Unit
 

@@ -3,7 +3,7 @@ r"""Private copies of a topology: every pair of nodes answers for itself, and th
 A graph on n nodes is one bit for each of M pairs of different nodes: ordered pairs if the unit is one arc, unordered pairs if
 it is one undirected edge (both of its arcs are one bit, and come out together). A record is one bit, so neighboring graphs
 differ in one of the M bits. Nothing here makes an n x n array: the pairs without an edge that come out are drawn as rare
-successes among many trials (:mod:`~sfumato.noise.geometric`), with the exact law of a coin for every pair.
+successes among many trials (:mod:`~sfumato.noise._geometric`), with the exact law of a coin for every pair.
 
 Sources: Warner (1965), randomized response; Wu, Long, Zhang and Li (2022), LinkTeller, algorithms 2 and 3 (EdgeRand, LapGraph);
 Imola, Murakami and Chaudhuri (2022), section 4.1 (asymmetric randomized response).
@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int
 from sfumato.errors import UnsupportedUnitError
+from sfumato.noise._geometric import Rate, discrete_laplace, geometric_from, successes
 from sfumato.noise.exact import WORDS, hit_share, probabilities
-from sfumato.noise.geometric import Rate, discrete_laplace, geometric_from, successes
 from sfumato.privacy.units import EdgeLevel, Unit
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@
   edge. (Theorem 2 and lemma 6 of the paper state sensitivity 1 "for an edge"; that is one arc.)
 * *Node level, owned arcs.* Each owner keeps at most D arcs (:mod:`~sfumato.bounded._degree`); K Gaussian releases with
   sensitivity sqrt D, and encoder and classifier trained by DP-SGD (:mod:`~sfumato.bounded._gradients`), composed jointly;
-  :mod:`~sfumato.privacy.splitting` gives each part its noise.
+  :mod:`~sfumato.privacy._splitting` gives each part its noise.
   Theorem 3 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
 * *Without encoder.* Hop 1 sends the sender's own features, normalized, instead of its encoding: the same sensitivities,
   in rows as wide as the features, and at node level nothing is spent on an encoder.
@@ -41,8 +41,8 @@ from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.hops import aggregate, aggregation_releases
 from sfumato.nn._models import COMBINE, Encoder, MultiHopClassifier
 from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
+from sfumato.privacy._splitting import SGD_WEIGHT, Part, balance
 from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:

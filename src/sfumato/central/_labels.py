@@ -26,7 +26,7 @@ one law.
 * *Node level, owned arcs.* One Gaussian release of sensitivity 1 for any number of arcs (2 if records are replaced). The label
   is part of the message, so the release protects it with the arcs. The head is trained by full-batch DP-SGD on released
   rows and own features of all training nodes; both releases compose, their noise split by
-  :mod:`~sfumato.privacy.splitting`.
+  :mod:`~sfumato.privacy._splitting`.
 * *Prediction* reads released rows, weights and the node's own features: nothing is spent.
 
 Rows of early training nodes (edge level), and of training nodes that are no learners (node level), hold few or no
@@ -74,8 +74,8 @@ from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn._numpy_networks import Logistic, log_loss, train
+from sfumato.privacy._splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:

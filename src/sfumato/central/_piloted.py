@@ -61,7 +61,7 @@ from sfumato.method._gaussian import multiplier_of, part_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn._weights import network_arrays
-from sfumato.privacy.splitting import MOST_SGD_NOISE
+from sfumato.privacy._splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ function of row u of input s and of weights, so its norm is at most 1.
   the next aggregate an emptied record silences at most D arcs, sqrt D; a replaced one may turn m into -m on kept targets:
   2 sqrt D. At s >= 1 input s *is* an earlier release, so messages are equal in both graphs, though all K + 1 stages
   train on features: sqrt D if emptied, and sqrt(2 D) if replaced, when only targets change. Stages are trained by
-  DP-SGD, one release each. :mod:`~sfumato.privacy.splitting` gives each part its noise.
+  DP-SGD, one release each. :mod:`~sfumato.privacy._splitting` gives each part its noise.
 * *Prediction* reads released rows, weights, and the node's own features: nothing is spent.
 
 Theorem 5 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
@@ -42,8 +42,8 @@ from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.hops import Aggregation, aggregation_releases
 from sfumato.nn._progressive import StageNetwork
 from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
+from sfumato.privacy._splitting import SGD_WEIGHT, Part, balance
 from sfumato.privacy.events import GaussianEvent
-from sfumato.privacy.splitting import SGD_WEIGHT, Part, balance
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn._weights import load_weights, network_arrays
 from sfumato.noise.gaussian import MOST_STDDEV
-from sfumato.privacy.splitting import MOST_SGD_NOISE
+from sfumato.privacy._splitting import MOST_SGD_NOISE
 from sfumato.record.ledger import OWN, Release
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from sfumato.method._choosing import BINS, NoisyCounts, bins_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.noise.geometric import keyed_discrete_laplace
+from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import derive_key, operand_mac
 from sfumato.privacy.events import PureEvent
 from sfumato.record.ledger import OWN, Release

@@ -1,7 +1,7 @@
 """Settings are chosen under the guarantee: the best of a secret number of trials is charged as one release.
 
 Trials draw a setting uniformly from a public list, train, and score on the validation nodes; only the best trial's run leaves,
-and it is a run of its method like any other. See :mod:`~sfumato.privacy.selection` for the rules and the proof.
+and it is a run of its method like any other. See :mod:`~sfumato.privacy._selection` for the rules and the proof.
 
 **Score.** The number of validation nodes that are predicted right. Where labels are public it is computed from what the trial
 releases, and costs nothing. Elsewhere it is one Gaussian release of sensitivity 1, whatever the relation: roles are public, and a
@@ -30,6 +30,7 @@ from sfumato.method.contract import Arrays, Method, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
+from sfumato.privacy._selection import draw_trials
 from sfumato.privacy.accounting import central_limit_mu
 from sfumato.privacy.events import (
     GaussianEvent,
@@ -39,7 +40,6 @@ from sfumato.privacy.events import (
     check_rule,
     leaves,
 )
-from sfumato.privacy.selection import draw_trials
 from sfumato.record._certificate import total_draws
 from sfumato.record.ledger import OWN, Ledger, Release, canonical_json
 
@@ -62,7 +62,7 @@ class Tuned(CuratorMethod):
     """Tuning runs one method with several settings, in a secret number of trials, and releases the best run alone.
 
     Each trial draws a setting uniformly from ``candidates``. What the selection costs is in
-    :mod:`~sfumato.privacy.selection`.
+    :mod:`~sfumato.privacy._selection`.
 
     **Formal guarantee.** All trials together are charged as one release of at most the budget, under the unit of the method.
     The number of trials and all losing runs must stay secret.

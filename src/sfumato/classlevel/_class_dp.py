@@ -8,7 +8,7 @@ is computed. The step is :math:`\frac{1}{q K} (\sum_k g_k \min(1, S / \|g_k\|) +
 **What the published account gets wrong.** The published text composes N(0, sigma^2) against its mixture with N(2, sigma^2), but
 if a class is exchanged *both* sides are mixtures. The event here is the exact pair
 (:class:`~sfumato.privacy.events.PoissonGaussianEvent`, relation ``replace``). Its Theorem 5 is in
-:mod:`~sfumato.privacy.class_bounds`, and no certificate uses it. Its subclasses are clusters of the private images, which one
+:mod:`~sfumato.privacy._class_bounds`, and no certificate uses it. Its subclasses are clusters of the private images, which one
 image can move: the default here is a public rule for each record.
 
 Source: chapter 4 of the thesis on class-level privacy, algorithm 5.

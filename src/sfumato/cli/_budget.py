@@ -47,7 +47,7 @@ def epsilon(
 ) -> None:
     """Print the epsilon that a Gaussian mechanism costs."""
     from sfumato.privacy import accounting
-    from sfumato.privacy.class_bounds import theorem_5_epsilon
+    from sfumato.privacy._class_bounds import theorem_5_epsilon
     from sfumato.privacy.promises import weak
 
     check_choice(("pld", "rdp", "moments"), method=method)

@@ -61,7 +61,7 @@ def _print(account: Account, file: Path) -> None:
     from rich import box
     from rich.table import Table
 
-    from sfumato.privacy.filters import show as shown
+    from sfumato.privacy._filters import show as shown
 
     header, console = account.header, plain_console()
     unit, dataset = header["unit"], header["dataset"]

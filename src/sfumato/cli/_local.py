@@ -162,7 +162,7 @@ def look(graph: Graph, asked: Any, *, features: bool = True, links: bool = False
 
 
 def _check_gaussian(asked: Any, num_features: int) -> None:
-    from sfumato.noise.rectangles import SAMPLER_TAU
+    from sfumato.noise._rectangles import SAMPLER_TAU
 
     total = asked.epsilon_x + (asked.epsilon_y or 0.0)
     most = math.log(asked.delta) - math.log(SAMPLER_TAU * num_features)

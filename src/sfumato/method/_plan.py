@@ -33,7 +33,7 @@ from sfumato.method._stated import statement
 from sfumato.method._summaries import ShownFit, ShownPlan
 from sfumato.method.answers import Answers
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import SelectionEvent
 from sfumato.privacy.promises import Caveat, implausible

@@ -180,7 +180,7 @@ class Method(Listed):
             unit: the unit of privacy.
             public: what may be known of the graph under this unit.
             noise_multiplier: z, from which the noise of all releases follows. Noisy sums have this multiplier; other parts
-                may have another (:mod:`~sfumato.privacy.splitting`). The event of each release says what its number means.
+                may have another (:mod:`~sfumato.privacy._splitting`). The event of each release says what its number means.
 
         Raises:
             UnsupportedUnitError: there is no proof under this unit.

@@ -16,6 +16,7 @@ from sfumato.method.contract import Method
 from sfumato.noise.exact import round_up
 from sfumato.noise.gaussian import LEAST_STDDEV, MOST_STDDEV
 from sfumato.privacy import accounting
+from sfumato.privacy._splitting import MOST_SGD_NOISE
 from sfumato.privacy.calibration import (
     LEAST_PURE_EPSILON,
     calibrate,
@@ -24,7 +25,6 @@ from sfumato.privacy.calibration import (
     pure_cost,
 )
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, SampledEvent
-from sfumato.privacy.splitting import MOST_SGD_NOISE
 from sfumato.record._certificate import total_draws
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The fast paths of the rounded samplers, compiled; mathematics and proof in :mod:`sfumato.noise.rectangles`."""
+"""The fast paths of the rounded samplers, compiled; mathematics and proof in :mod:`sfumato.noise._rectangles`."""
 
 from __future__ import annotations
 

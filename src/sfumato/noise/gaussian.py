@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real
+from sfumato.noise._rectangles import GAUSSIAN, draw
 from sfumato.noise.keys import Key, law_stream
-from sfumato.noise.rectangles import GAUSSIAN, draw
 
 LEAST_STDDEV, MOST_STDDEV = 2.0**-20, 2.0**36
 """Standard deviations and scales of rounded noise, in steps of a grid, are from the first to below the second."""

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
+from sfumato.noise._laplace import rounded_laplace
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
-from sfumato.noise.laplace import rounded_laplace
 from sfumato.pate._data_dependent import GRID, Floats
 from sfumato.pate._votes import Votes, check_votes
 from sfumato.privacy.events import Event, GaussianEvent, LaplaceEvent

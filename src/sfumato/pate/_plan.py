@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import InputError
 from sfumato.method._engine import PlanEntry
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.pate._aggregation import L1_SENSITIVITY, ConfidentGNMax, GNMax, LNMax, Mechanism
 from sfumato.pate._epsilon_release import Released, release_epsilon
 from sfumato.privacy import accounting, calibration

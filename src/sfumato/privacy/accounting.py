@@ -30,8 +30,8 @@ from sfumato.noise.exact import round_up
 from sfumato.privacy import _pld
 from sfumato.privacy._bounded_losses import Bounded
 from sfumato.privacy._pairs import Pair, Revealed
+from sfumato.privacy._selection import negative_binomial_renyi, poisson_renyi
 from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent, ZCDPEvent, flatten
-from sfumato.privacy.selection import negative_binomial_renyi, poisson_renyi
 
 BOUNDS = ("best", "rdp", "moments")
 _DELTA_SLACK = 5e-10  # relative; covers the rounding of the closed form

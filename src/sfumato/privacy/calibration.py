@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import central_limit_epsilon, gaussian_log_delta, rough_epsilon
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.events import flatten

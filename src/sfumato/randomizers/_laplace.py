@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from sfumato.noise._geometric import discrete_laplace
 from sfumato.noise.exact import round_up
-from sfumato.noise.geometric import discrete_laplace
 from sfumato.randomizers._randomizer import Estimate, Layout, Ranged, Reports
 from sfumato.randomizers._values import Floats, Values, check_values, row_blocks
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
-from sfumato.noise.discrete import discrete_laplace
+from sfumato.noise._discrete import discrete_laplace
+from sfumato.noise._geometric import Rate, successes
 from sfumato.noise.exact import check_epsilon, hit_share, probabilities, realized, round_up
-from sfumato.noise.geometric import Rate, successes
 
 if TYPE_CHECKING:
     from sfumato.noise.coins import SecretWords

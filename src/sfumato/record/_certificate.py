@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import LedgerError
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.events import SelectionEvent, flatten, leaves
 from sfumato.privacy.units import Unit, class_named, unit_to_dict
 from sfumato.record import _arrivals as arrivals

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
-from sfumato.privacy.filters import BasicFilter, Charge, GaussianFilter, gaussian_mu, show
+from sfumato.privacy._filters import BasicFilter, Charge, GaussianFilter, gaussian_mu, show
 
 if TYPE_CHECKING:
     from sfumato.record._arrivals import Arrival

@@ -5,8 +5,8 @@ in the hash-chained form of :mod:`sfumato.record.ledger`. Entries are never remo
 
 **Formal guarantee.** However later runs choose their methods, budgets and number after seeing earlier results, all runs
 together are (total epsilon, total delta)-DP under the ledger's unit, if all of them reserve here: rule ``basic`` is
-:class:`~sfumato.privacy.filters.BasicFilter`, rule ``gdp`` (plans of Gaussian releases only) is
-:class:`~sfumato.privacy.filters.GaussianFilter`. The rule is fixed in the header, because the better of two filters, chosen
+:class:`~sfumato.privacy._filters.BasicFilter`, rule ``gdp`` (plans of Gaussian releases only) is
+:class:`~sfumato.privacy._filters.GaussianFilter`. The rule is fixed in the header, because the better of two filters, chosen
 afterwards, is not a filter. A number counts as the decimal that ledger and certificate print; sums are exact.
 
 **A claim pays for one draw.** Before noise is drawn under a claim, a line with a *mark* says that the claim is spent. A

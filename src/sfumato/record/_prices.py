@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.events import Event, GaussianEvent, repeats
 

@@ -14,7 +14,7 @@ class ComposedEvent(Event):
     """``count`` rounds of the same events, one after another; later ones may look at the answers of earlier ones.
 
     The events may be composed themselves, so that they form a tree. What each node of the tree *is* must be fixed before
-    data; :mod:`sfumato.privacy.filters` is for parameters that are chosen on the way.
+    data; :mod:`sfumato.privacy._filters` is for parameters that are chosen on the way.
 
     Raises:
         InputError: ``events`` holds something else than events, or ``count`` is not an integer from 1 to 2^53.

@@ -18,7 +18,7 @@ _MOST_TRIALS = 10_000
 class SelectionEvent(Event):
     """The best of a random number of trials: each draws a candidate uniformly, runs it, and scores it.
 
-    Only the output of the best trial leaves. :mod:`sfumato.privacy.selection` has the rules and the proof.
+    Only the output of the best trial leaves. :mod:`sfumato.privacy._selection` has the rules and the proof.
 
     Args:
         candidates: for each candidate, the events of one trial of it, those of its score included.

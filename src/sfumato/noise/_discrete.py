@@ -2,7 +2,7 @@ r"""Exact discrete Laplace and discrete Gaussian noise for small releases: integ
 
 Coordinate i reads the blocks :math:`E_k(t \| i)`, t = 0, 1, ..., as one string of bits, so its value depends on key, law,
 parameters and i alone. A coordinate takes about ten microseconds to a millisecond; large releases use
-:func:`sfumato.noise.gaussian.rounded_gaussian` or :func:`sfumato.noise.laplace.rounded_laplace`.
+:func:`sfumato.noise.gaussian.rounded_gaussian` or :func:`sfumato.noise._laplace.rounded_laplace`.
 
 Source: Canonne, Kamath and Steinke (2020), The Discrete Gaussian for Differential Privacy, algorithms 1 to 3.
 """

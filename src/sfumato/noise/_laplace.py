@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real
+from sfumato.noise._rectangles import LAPLACE, draw
 from sfumato.noise.gaussian import LEAST_STDDEV, MOST_STDDEV
 from sfumato.noise.keys import Key, law_stream
-from sfumato.noise.rectangles import LAPLACE, draw
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ def rounded_laplace(key: Key, scale: float, start: int, stop: int) -> NDArray[np
 
     **Formal guarantee.** Added to integers of L1 sensitivity :math:`\Delta`: a Laplace event of noise multiplier
     :math:`b / \Delta`, that is :math:`\epsilon = \Delta / b`, plus total variation ``SAMPLER_TAU`` = 2^-100 for each affected
-    coordinate, proved in ``rectangles.py``; computational, as all keyed noise.
+    coordinate, proved in ``_rectangles.py``; computational, as all keyed noise.
 
     Args:
         key: the release's own key (see :func:`sfumato.noise.keys.derive_key`).

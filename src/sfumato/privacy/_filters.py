@@ -30,7 +30,7 @@ from fractions import Fraction
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import BudgetExceededError
-from sfumato.noise.rectangles import SAMPLER_TAU
+from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.events import Event, GaussianEvent, flatten
 
 _SAMPLER_SHARE = Fraction(1, 2**32)  # of a Gaussian filter's delta
