@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._optional import lazily
+from sfumato._optional import homes_in, lazily
 from sfumato._threads import let_waiting_threads_sleep
 from sfumato._version import __version__ as __version__
 
@@ -53,42 +53,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import SubclassLevel as SubclassLevel
     from sfumato.record._deployment import Deployment as Deployment
 
-_HOME = {
-    "Auto": "central._auto",
-    "Budget": "privacy.budget",
-    "CNN": "classlevel._record",
-    "ClassDP": "classlevel._class_dp",
-    "ClassLevel": "privacy.units",
-    "DPGNN": "central._dpgnn",
-    "DPAR": "central._dpar",
-    "Deployment": "record._deployment",
-    "EdgeLevel": "privacy.units",
-    "Fitted": "method._plan",
-    "GAP": "central._gap",
-    "GraphFree": "central._graph_free",
-    "GraphSplit": "central._graph_split",
-    "LabelMessages": "central._labels",
-    "LinkLevel": "privacy.units",
-    "LinkMessages": "central._link_messages",
-    "LocalLevel": "privacy.units",
-    "MLP": "central._baselines",
-    "NoPrivacy": "privacy.units",
-    "NodeLevel": "privacy.units",
-    "Plan": "method._plan",
-    "PrivateGraphClassifier": "estimator",
-    "ProGAP": "central._progap",
-    "RecordLevel": "privacy.units",
-    "Reference": "central._reference",
-    "SAGE": "central._baselines",
-    "SfumatoError": "errors",
-    "SubclassLevel": "privacy.units",
-    "SubclassDP": "classlevel._class_dp",
-    "Tuned": "central._tuned",
-    "calibrate_arrival": "central._arrivals",
-    "calibrate_sets": "central._set_calibration",
-    "images": "datasets",
-    "load": "catalog",
-}
+_HOME = homes_in(__file__)
 
 __all__ = sorted({*_HOME, "graph", "verify"})
 

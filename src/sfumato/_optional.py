@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
@@ -89,10 +91,7 @@ def require(module: str) -> ModuleType:
 
 
 def check_installed(*packages: str) -> None:
-    """Refuse at once what would need an absent package later, without importing any package.
-
-    >>> check_installed()
-    """
+    """Refuse at once what would need an absent package later, without importing any package."""
     absent = [name for name in packages if not _found(name)]
     if absent:
         raise not_installed(*absent)
@@ -105,6 +104,14 @@ def _found(package: str) -> bool:
         return False
 
 
+def homes_in(file: str | Path) -> dict[str, str]:
+    """Return the module of each name that an ``__init__.py`` imports for type checkers, as ``X as X``: no other place has it."""
+    found = re.findall(
+        r"^    from ([\w.]+\.\w+) import (\w+) as \2$", Path(file).read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return {name: home for home, name in found}
+
+
 def lazily(
     package: str, homes: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -113,15 +120,14 @@ def lazily(
     The built ``__getattr__`` raises AttributeError for a name that does not exist, and MissingDependencyError for one that
     needs an absent package.
 
-    >>> find, _ = lazily("sfumato", {"Budget": "privacy.budget"})
+    >>> find, _ = lazily("sfumato", {"Budget": "sfumato.privacy.budget"})
     >>> find("Budget").__name__, find("privacy").__name__
     ('Budget', 'sfumato.privacy')
     """
     homes = homes or {}
 
     def find(name: str) -> Any:
-        home = homes.get(name, name)
-        module = home if home.startswith("sfumato.") else f"{package}.{home}"
+        module = homes.get(name, f"{package}.{name}")
         if name.startswith("_") or (name not in homes and find_spec(module) is None):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:

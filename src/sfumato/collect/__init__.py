@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._optional import lazily
+from sfumato._optional import homes_in, lazily
 
 if TYPE_CHECKING:
     from sfumato.collect._client import Device as Device
     from sfumato.collect._connection import Connection as Connection
     from sfumato.collect._schema import Schema as Schema
 
-_HOME = {
-    "Connection": "_connection",
-    "Device": "_client",
-    "Schema": "_schema",
-}
+_HOME = homes_in(__file__)
 
 __all__ = sorted(_HOME)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._optional import lazily
+from sfumato._optional import homes_in, lazily
 
 if TYPE_CHECKING:
     from sfumato.datasets._listing import list_datasets as list_datasets
@@ -37,37 +37,7 @@ if TYPE_CHECKING:
     from sfumato.tables._newcomers import read_new_nodes as read_new_nodes
     from sfumato.tables._newcomers import read_newcomers as read_newcomers
 
-_HOME = {
-    "campus": "_synthetic",
-    "EdgeWeights": "_weights",
-    "from_frames": "sfumato.tables._frames",
-    "from_networkx": "sfumato.tables._convert",
-    "from_pyg": "sfumato.tables._convert",
-    "from_scipy": "sfumato.tables._frames",
-    "Graph": "_graph",
-    "import_tables": "sfumato.tables._importing",
-    "induced": "_subgraph",
-    "interests": "_synthetic",
-    "list_datasets": "sfumato.datasets._listing",
-    "load_dataset": "sfumato.datasets._loading",
-    "Newcomers": "sfumato.tables._newcomers",
-    "node_names": "sfumato.tables._newcomers",
-    "outcomes": "_rare_outcomes",
-    "PublicFacts": "_graph",
-    "random_roles": "_splits",
-    "read_csv": "sfumato.tables._io",
-    "read_new_nodes": "sfumato.tables._newcomers",
-    "read_newcomers": "sfumato.tables._newcomers",
-    "read_parquet": "sfumato.tables._io",
-    "read_sql": "sfumato.tables._io",
-    "rmat": "_synthetic",
-    "Schema": "_schema",
-    "stochastic_block_model": "_synthetic",
-    "stratified_roles": "_splits",
-    "Targets": "_targets",
-    "to_networkx": "sfumato.tables._convert",
-    "to_pyg": "sfumato.tables._convert",
-}
+_HOME = homes_in(__file__)
 
 __all__ = sorted(_HOME)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._optional import lazily
+from sfumato._optional import homes_in, lazily
 
 if TYPE_CHECKING:
     from sfumato.local._blink import Blink as Blink
@@ -23,20 +23,7 @@ if TYPE_CHECKING:
     from sfumato.local._smoothing import HeatKernelRidge as HeatKernelRidge
     from sfumato.local._smoothing import WalkKernelRidge as WalkKernelRidge
 
-_HOME = {
-    "Blink": "_blink",
-    "Collection": "_collection",
-    "CommunityTrees": "_dendrogram",
-    "HeatKernelRidge": "_smoothing",
-    "Hybrid": "_hybrid",
-    "LabelOnly": "_label_only",
-    "LinkPrediction": "_link_prediction",
-    "LocalMethod": "_method",
-    "LPGNN": "_lpgnn",
-    "propagate_labels": "_propagation",
-    "Smoothed": "_smoothed",
-    "WalkKernelRidge": "_smoothing",
-}
+_HOME = homes_in(__file__)
 
 __all__ = sorted(_HOME)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._optional import lazily
+from sfumato._optional import homes_in, lazily
 
 if TYPE_CHECKING:
     from sfumato.pate._aggregation import Answers as Answers
@@ -32,29 +32,7 @@ if TYPE_CHECKING:
     from sfumato.pate._votes import count_votes as count_votes
     from sfumato.pate._votes import read_votes as read_votes
 
-_HOME = {
-    "Analysis": "_analysis",
-    "analyze": "_analysis",
-    "Answers": "_aggregation",
-    "assign": "_teachers",
-    "ConfidentGNMax": "_aggregation",
-    "count_votes": "_votes",
-    "Ensemble": "_ensemble",
-    "GNMax": "_aggregation",
-    "GraphTeachers": "_graph_teachers",
-    "IMAGE_SETTINGS": "_ensemble",
-    "InteractiveGNMax": "_aggregation",
-    "LNMax": "_aggregation",
-    "load_images": "_images",
-    "load_student": "_folder",
-    "parts": "_teachers",
-    "published_release": "_epsilon_release",
-    "read_votes": "_votes",
-    "release_epsilon": "_epsilon_release",
-    "Released": "_epsilon_release",
-    "TorchTeacher": "_ensemble",
-    "train_each": "_teachers",
-}
+_HOME = homes_in(__file__)
 
 __all__ = sorted(_HOME)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._optional import lazily
+from sfumato._optional import homes_in, lazily
 
 if TYPE_CHECKING:
     from sfumato.randomizers._collision import Collision as Collision
@@ -27,27 +27,7 @@ if TYPE_CHECKING:
     from sfumato.randomizers._sketch import Sketch as Sketch
     from sfumato.randomizers._subset import SubsetSelection as SubsetSelection
 
-_HOME = {
-    "Collision": "_collision",
-    "Direction": "_direction",
-    "Estimate": "_randomizer",
-    "Gaussian": "_gaussian",
-    "Laplace": "_laplace",
-    "LocalHashing": "_randomized_response",
-    "MultiBit": "_multibit",
-    "NeighborLists": "_links",
-    "OneBit": "_multibit",
-    "PGC": "_pgc",
-    "Piecewise": "_piecewise",
-    "PrivUnit": "_privunit",
-    "Questions": "_questions",
-    "RandomizedResponse": "_randomized_response",
-    "Randomizer": "_randomizer",
-    "Reports": "_randomizer",
-    "Sketch": "_sketch",
-    "SubsetSelection": "_subset",
-    "UnaryEncoding": "_randomized_response",
-}
+_HOME = homes_in(__file__)
 
 __all__ = sorted(_HOME)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._optional import lazily
+from sfumato._optional import homes_in, lazily
 
 if TYPE_CHECKING:
     from sfumato.report._cite import citations as citations
@@ -19,19 +19,7 @@ if TYPE_CHECKING:
     from sfumato.report._run import read_run as read_run
     from sfumato.report._run import run_page as run_page
 
-_HOME = {
-    "citations": "_cite",
-    "experiment_figures": "_experiment",
-    "experiment_markdown": "_experiment",
-    "experiment_page": "_experiment",
-    "explained": "_public",
-    "explained_page": "_public",
-    "public_page": "_public",
-    "read_run": "_run",
-    "registered": "_registry",
-    "reviewer_page": "_reviewer",
-    "run_page": "_run",
-}
+_HOME = homes_in(__file__)
 
 __all__ = sorted(_HOME)
 

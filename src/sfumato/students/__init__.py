@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato._optional import lazily
+from sfumato._optional import homes_in, lazily
 
 if TYPE_CHECKING:
     from sfumato.students._cleansing import PATEPlusPlus as PATEPlusPlus
@@ -16,13 +16,7 @@ if TYPE_CHECKING:
     from sfumato.students._coteaching import PATEPlus as PATEPlus
     from sfumato.students._gan import GANStudent as GANStudent
 
-_HOME = {
-    "ConsistencyStudent": "_consistency",
-    "CoTeaching": "_coteaching",
-    "GANStudent": "_gan",
-    "PATEPlus": "_coteaching",
-    "PATEPlusPlus": "_cleansing",
-}
+_HOME = homes_in(__file__)
 
 __all__ = sorted(_HOME)
 
