@@ -26,12 +26,6 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Write under another name; the file gets its own once all of it is on disk, and nothing is left behind otherwise.
 
     Processes that write one file at the same time each have a name of their own: the last of them wins, whole.
-
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole_file(Path(folder) / "key", 0o600) as file:
-    ...         _ = file.write(b"secret")
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['key']
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     try:
@@ -95,17 +89,7 @@ def write_json(path: Path, values: object) -> None:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder under another name; it gets its own once all its files are on disk, and nothing is left behind otherwise.
-
-    Args:
-        path: must not exist, or be empty. The folder above it is made.
-
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     with whole_folder(Path(parent) / "graph") as folder:
-    ...         _ = (folder / "x.npy").write_bytes(b"1")
-    ...     [path.name for path in Path(parent, "graph").iterdir()]
-    ['x.npy']
-    """
+    """Fill a folder, new or empty, under another name; it gets its own once all is on disk, and else nothing is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
@@ -145,13 +129,7 @@ def sync_file(path: Path) -> None:
 
 
 def append_line(path: Path, line: str, *, new: bool) -> None:
-    r"""Append a line to a file of lines, or create the file. It is on disk when this returns; a failure takes the line back.
-
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     append_line(Path(folder) / "ledger.jsonl", "{}", new=True)
-    ...     (Path(folder) / "ledger.jsonl").read_text()
-    '{}\n'
-    """
+    """Append a line to a file of lines, or create the file. It is on disk when this returns; a failure takes the line back."""
     flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0)
     with open(os.open(path, flags, 0o644), "ab", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
@@ -172,14 +150,7 @@ def append_line(path: Path, line: str, *, new: bool) -> None:
 
 
 def cut_file(path: Path, size: int) -> None:
-    r"""Keep the first ``size`` bytes of a file and drop the rest; the cut is on disk when this returns.
-
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "ledger.jsonl").write_text("{}\n{")
-    ...     cut_file(Path(folder, "ledger.jsonl"), 3)
-    ...     Path(folder, "ledger.jsonl").read_text()
-    '{}\n'
-    """
+    """Keep the first ``size`` bytes of a file and drop the rest; the cut is on disk when this returns."""
     with path.open("r+b") as file:
         file.truncate(size)
         os.fsync(file.fileno())

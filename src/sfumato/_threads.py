@@ -28,10 +28,6 @@ def computing(threads: int | None) -> Iterator[None]:
 
     None leaves their numbers as they are, except where Torch's waiting threads spin and nobody has said how many there are: one
     is then far quicker on a busy machine, and about as quick on an idle one, since most steps of a fit are short.
-
-    >>> with computing(1):
-    ...     default_threads()
-    1
     """
     if threads is not None:
         with _all_at(threads):

@@ -103,13 +103,10 @@ def integer(low: int, high: int | None = None) -> Rule:
 
 
 def one_of(*choices: str) -> Rule:
-    """Make the rule of a setting that is one of ``choices``."""
     return partial(check_choice, choices)
 
 
 def flag(remedy: str = "") -> Rule:
-    """Make the rule of a setting that is True or False."""
-
     def check(**kwargs: Any) -> None:
         name, value = _single(kwargs)
         if not isinstance(value, bool):
@@ -119,8 +116,6 @@ def flag(remedy: str = "") -> Rule:
 
 
 def optional(rule: Rule) -> Rule:
-    """Make the rule of a setting that may be None."""
-
     def check(**kwargs: Any) -> None:
         if _single(kwargs)[1] is not None:
             rule(**kwargs)

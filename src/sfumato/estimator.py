@@ -308,7 +308,6 @@ def _named(y: NDArray[Any], names: Sequence[str]) -> NDArray[np.str_]:
 
 
 def _rows(nodes: Any, graph: Graph) -> NDArray[np.int64]:
-    """The rows of the nodes with these ids."""
     ids = np.asarray(nodes)
     ids = ids[:, 0] if ids.ndim == 2 and ids.shape[1] == 1 else ids
     if ids.ndim != 1 or not len(ids):

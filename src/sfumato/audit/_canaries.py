@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int
 from sfumato.graph._graph import Graph
+from sfumato.graph._subgraph import dense_rows
 from sfumato.graph._weights import FULL
 
 if TYPE_CHECKING:
@@ -256,17 +257,6 @@ def _from(owner: int, targets: NDArray[np.int64], canary: int) -> NDArray[np.int
 
 def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
-
-
-def dense_rows(graph: Graph) -> NDArray[np.float32]:
-    """Return the features of all nodes of a ``graph`` as a dense array, float32 [num_nodes, num_features].
-
-    >>> from sfumato.graph._synthetic import stochastic_block_model
-    >>> dense_rows(stochastic_block_model(50, 2, num_features=3, seed=0)).shape
-    (50, 3)
-    """
-    x: Any = graph.x
-    return np.asarray(x.toarray() if sp.issparse(x) else x, np.float32)
 
 
 def _put(x: Any, other: Any, nodes: NDArray[np.int64]) -> Any:

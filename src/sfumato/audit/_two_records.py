@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.audit._canaries import dense_rows
 from sfumato.audit._thresholds import audit_runs
+from sfumato.graph._subgraph import dense_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

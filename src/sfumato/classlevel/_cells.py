@@ -12,6 +12,7 @@ from scipy.ndimage import gaussian_filter
 from sfumato._validate import fail
 from sfumato.bounded._partitions import centroid_cells, direction_cells
 from sfumato.errors import DataError
+from sfumato.graph._subgraph import dense_rows
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -24,14 +25,7 @@ _DIRECTIONS, _SMOOTH, _SEED = 3, 2.0, 0
 
 
 def check_partition(unit: Unit, public_rows: int, kmeans: bool) -> None:
-    """Refuse settings that do not fit the partition of a unit.
-
-    Args:
-        kmeans: whether declared cells are clusters of the private images.
-
-    >>> from sfumato.privacy.units import SubclassLevel
-    >>> check_partition(SubclassLevel(50), 0, False)
-    """
+    """Refuse settings that do not fit the partition of a unit; ``kmeans`` makes declared cells of the private images."""
     fitted = unit.partition == "centroids"
     if fitted != (public_rows > 0):
         expected = "to be above 0 for centroids" if fitted else "to be 0 without centroids"
@@ -45,24 +39,12 @@ def check_partition(unit: Unit, public_rows: int, kmeans: bool) -> None:
 def cells_of(
     unit: Unit, graph: Graph, public_rows: int = 0, *, kmeans: bool = False
 ) -> tuple[NDArray[np.int64], Arrays]:
-    """Return the cell of every training record, -1 for none, and the public centroids, if there are any.
-
-    Args:
-        kmeans: whether declared cells are clusters of the private images.
-
-    Shapes: the cells are int64 [num_nodes].
-
-    >>> from sfumato.graph._graph import Graph
-    >>> from sfumato.privacy.units import ClassLevel
-    >>> graph = Graph.from_edges([], [], 3, directed=False, y=[0, 1, -1], roles=[0, 2, 0])
-    >>> cells_of(ClassLevel(), graph)[0].tolist()
-    [0, -1, -1]
-    """
+    """Return the cell of every training record, int64 [num_nodes], -1 for none, and the public centroids, if there are any."""
     assert graph.y is not None
     trained = graph.train_mask & (graph.y >= 0)
     if unit.partition == "classes":
         return np.where(trained, graph.y, -1), {}
-    x, cells = _rows(graph), unit.num_cells(1)
+    x, cells = dense_rows(graph), unit.num_cells(1)
     if unit.partition == "declared":
         return np.where(trained, _declared(cells, graph, x, trained, kmeans), -1), {}
     if unit.partition == "directions":
@@ -75,15 +57,7 @@ def cells_of(
 
 
 def cells_key(unit: Unit, graph: Graph, public_rows: int = 0, *, kmeans: bool = False) -> str:
-    """Return a digest of the public values that decide cells; empty where there are none.
-
-    Two runs have the same cells if digests, records and units agree. Nothing of a feature or a label is read.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> from sfumato.privacy.units import ClassLevel
-    >>> cells_key(ClassLevel(), Graph.from_edges([], [], 3, directed=False, y=[0, 1, -1], roles=[0, 2, 0]))
-    ''
-    """
+    """Return a digest of the public values that decide cells, for one unit and its records; empty where there are none."""
     if unit.partition not in ("directions", "centroids", "declared"):
         return ""
     decided: tuple[Any, ...] = (graph.image_shape, graph.num_features)
@@ -145,8 +119,3 @@ def _clusters(x: NDArray[np.float32], count: int) -> Any:
     from sklearn.cluster import KMeans
 
     return KMeans(count, n_init=1, random_state=_SEED).fit(x)
-
-
-def _rows(graph: Graph) -> NDArray[np.float32]:
-    x: Any = graph.x
-    return np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float32)

@@ -47,15 +47,10 @@ _AUDIENCE = Audience(("weights",), predictions="predictions")
 
 @dataclass(frozen=True)
 class CellMethod(ImageMethod):
-    """A cell method takes noisy steps on the mean gradients of cells. Its unit says what a cell is.
+    """Noisy steps on the mean gradients of cells; the unit says what a cell is.
 
-    Other settings are those of :class:`~sfumato.classlevel._images.ImageMethod`.
-
-    Args:
-        steps: T, the number of steps.
-        sampling_prob: q, the probability with which a cell enters a step.
-        records_per_cell: the most records of a cell that stand for it at a step.
-        loss_scale: what the loss is multiplied with before a gradient is clipped; a large one gives each cell the norm S.
+    T ``steps`` draw each cell with probability ``sampling_prob``; at most ``records_per_cell`` of its records stand for it there.
+    ``loss_scale`` multiplies the loss before a gradient is clipped: a large one gives each cell the norm S.
     """
 
     steps: int = 245
@@ -69,23 +64,15 @@ class CellMethod(ImageMethod):
         check_fields(self, loss_scale=real(0, 1e9, above=True), l2_clip_norm=real(LEAST_CLIP, MOST_CLIP))
 
     def cells(self, unit: Unit, graph: Graph) -> tuple[NDArray[np.int64], Arrays]:
-        """Return the cell of every training record, -1 for none, and public arrays that say how cells are found.
-
-        Shapes: the cells are int64 [num_nodes].
-        """
+        """Return the cell of every training record, int64 [num_nodes], -1 for none, and the public arrays that decide it."""
         return cells_of(unit, graph)
 
     def event(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> PoissonGaussianEvent:
-        """Describe all steps as one event: q, sigma and T are settings."""
         check_cells(unit)
         relation = "replace" if unit.relation == "replace" else "add-remove"
         return PoissonGaussianEvent(self.sampling_prob, noise_multiplier, self.steps, relation)
 
     def train(self, plan: Planned, graph: Graph, session: Session, head: nn.Module, data: Training) -> Arrays:
-        """Train by noisy steps over cells.
-
-        The arguments are those of :meth:`~sfumato.classlevel._images.ImageMethod.train`.
-        """
         event = plan.event("network")
         assert isinstance(event, PoissonGaussianEvent)
         cells, public = self.cells(plan.unit, graph)  # first: what it refuses costs nothing
@@ -129,7 +116,7 @@ class ClassDP(CellMethod):
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import ClassLevel
-    >>> facts = PublicFacts(400, 280, 784, 40, directed=False, image_shape=(1, 28, 28))
+    >>> facts = PublicFacts(4000, 2800, 784, 40, directed=False, image_shape=(1, 28, 28))
     >>> plan = ClassDP(network="softmax").calibrate(Budget(8.0, 1e-3), ClassLevel(), facts)
     >>> plan.event("network").relation, round(plan.epsilon, 2)
     ('replace', 7.99)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, flag, integer, one_of, real
 from sfumato.errors import InputError
+from sfumato.graph._subgraph import dense_rows
 from sfumato.method.card import Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -45,16 +46,12 @@ CONTROLS = (
 
 @dataclass(frozen=True)
 class ImageMethod(CuratorMethod):
-    """An image method trains one network on rows of pixels: by noisy steps, or plainly without privacy.
+    """One network on rows of pixels, trained by noisy steps, or plainly without privacy.
 
-    Args:
-        network: "cnn" (two convolutions, two dense layers), "mlp" (one hidden layer) or "softmax" (none).
-        width: number of units of the hidden dense layer.
-        optimizer: "momentum" (descent with momentum 0.9, whose rate falls to 0), "adam" or "sgd" (plain descent).
-        learning_rate: step size of the optimizer, in (0, 100].
-        l2_clip_norm: S, the most that one record of the unit adds to a step.
-        learn_filters: whether convolutions learn under privacy, too; else they stay at their public filters.
-        augment: changed copies of each training image (:mod:`~sfumato.nn._augmentation`); they belong to its record.
+    ``network`` is "cnn" (two convolutions, two dense layers), "mlp" (one hidden layer of ``width`` units) or "softmax" (none);
+    ``optimizer`` "momentum" (0.9, at a rate that falls to 0), "adam" or "sgd". ``l2_clip_norm`` is S, the most that one record of
+    the unit adds to a step. Unless ``learn_filters``, convolutions stay at their public filters. The changed copies of an image
+    (``augment``, :mod:`~sfumato.nn._augmentation`) belong to its record.
     """
 
     network: str = "cnn"
@@ -76,20 +73,14 @@ class ImageMethod(CuratorMethod):
 
     @abstractmethod
     def train(self, plan: Planned, graph: Graph, session: Session, head: nn.Module, data: Training) -> Arrays:
-        """Train layers in place by the noisy steps of the plan. Return public arrays that are kept beside the weights.
-
-        Args:
-            session: the ledger, the secret key and the public seed of this fit.
-        """
+        """Train layers in place by the noisy steps of the plan. Return public arrays that are kept beside the weights."""
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the trained network."""
         event = self.event(unit, public, noise_multiplier)
         size = num_parameters(self._learning(self._build(public))[1])
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train on the images of the training role."""
         with seeded(session.seed):
             network = self._build(plan.public)
         if not plan.unit.private:
@@ -101,7 +92,6 @@ class ImageMethod(CuratorMethod):
         return Outcome(network_arrays("network" if head is network else _HEAD, head) | public, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to each image."""
         network = self.pixel_network(plan, weights)
         x = _pixels(graph)
         with torch.no_grad():
@@ -115,14 +105,12 @@ class ImageMethod(CuratorMethod):
         return network
 
     def stepper(self, head: nn.Module, steps: int) -> Adam:
-        """Return the optimizer of layers for a number of steps."""
         parameters = list(head.parameters())
         if self.optimizer == "momentum":
             return Momentum(parameters, self.learning_rate, steps)
         return (Adam if self.optimizer == "adam" else SGD)(parameters, self.learning_rate)
 
     def check(self, graph: Graph) -> None:
-        """Refuse a data set without features, or of which the network cannot be built."""
         if graph.x is None:
             raise InputError(
                 f"Expected images or other features, but {graph.name!r} has none. Give it feature columns."
@@ -140,15 +128,10 @@ class ImageMethod(CuratorMethod):
 
 
 class Training:
-    """Training rows: pixels, or what fixed layers find in them, with labels and changed copies of each image.
+    """Training rows: pixels, or what fixed layers (``describe``) find in them, with labels and changed copies of each image.
 
     What fixed layers find is computed for all training nodes in chunks that their numbers decide, empty records included: so it
     is a function of the image, its public place and the public filters.
-
-    Args:
-        describe: the fixed layers; None for none.
-
-    ``rows`` are the numbers of the nodes in the training role.
     """
 
     def __init__(
@@ -164,10 +147,7 @@ class Training:
                 self._x = torch.cat([describe(part) for part in self._x.split(_AT_ONCE)])
 
     def take(self, places: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
-        """Return images with their copies, and their labels.
-
-        Shapes: [n (1 + copies), numbers of an image] and [n (1 + copies)].
-        """
+        """Return images with their copies, [n (1 + copies), numbers of an image], and their labels."""
         x, labels = self._x[places], self._y[places].repeat_interleave(1 + self._copies.copies)
         if self._copies.copies:
             x = self._copies.of(x, self.rows[places])
@@ -188,5 +168,4 @@ class Training:
 
 
 def _pixels(graph: Graph) -> Tensor:
-    x: Any = graph.x
-    return torch.from_numpy(np.asarray(x.toarray() if hasattr(x, "toarray") else x, np.float32))
+    return torch.from_numpy(dense_rows(graph))

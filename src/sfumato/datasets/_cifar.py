@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sfumato._pickles import load_pickle, reading
 from sfumato._validate import check_int
+from sfumato.datasets._idx import joined
 from sfumato.errors import DataError
 
 _BATCHES = {**{f"data_batch_{number}": 0 for number in range(1, 6)}, "test_batch": 2}
@@ -19,34 +20,19 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def read_cifar10(folder: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
-    """Read ``data_batch_1`` to ``data_batch_5`` and ``test_batch``. Pickles are read without running code.
+    """Read ``data_batch_1`` to ``data_batch_5`` (role 0) and ``test_batch`` (role 2) in this order; no code of the pickles runs.
 
-    Shapes: images uint8 [n, 3, 32, 32], channels red, green and blue; labels int64 [n], 0 to 9; roles uint8 [n] as in
-    :class:`~sfumato.graph._graph.Graph`: 0 for the five training batches, 2 for the test batch. Row i is image i of the
-    batches in this order.
-
-    >>> read_cifar10("nowhere")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    sfumato.errors.DataError: Expected a file at nowhere/data_batch_1, found none. ...
+    Images are uint8 [n, 3, 32, 32], channels red, green and blue; labels int64 [n], 0 to 9; roles uint8 [n].
     """
-    images, labels, roles = [], [], []
-    for name, role in _BATCHES.items():
-        path = Path(folder) / name
+    parts = []
+    for path in (Path(folder) / name for name in _BATCHES):
         with reading(path), path.open("rb") as stream:
-            x, y = _checked(load_pickle(stream, path), path)
-        images.append(x)
-        labels.append(y)
-        roles.append(np.full(len(y), role, np.uint8))
-    return np.concatenate(images), np.concatenate(labels), np.concatenate(roles)
+            parts.append(_checked(load_pickle(stream, path), path))
+    return joined(parts, _BATCHES.values())
 
 
 def center_crop(images: NDArray[Any], side: int) -> NDArray[Any]:
-    """Return the center patch of ``side`` x ``side`` pixels of images [n, channels, height, width]; a view.
-
-    >>> center_crop(np.arange(16).reshape(1, 1, 4, 4), 2).tolist()
-    [[[[5, 6], [9, 10]]]]
-    """
+    """Return the center patch of ``side`` x ``side`` pixels of images [n, channels, height, width]; a view."""
     height, width = images.shape[-2:]
     check_int(low=1, high=min(height, width), side=side)
     top, left = (height - side) // 2, (width - side) // 2

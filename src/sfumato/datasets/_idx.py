@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +20,7 @@ _CLASSES = 10
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
-    """Read an IDX file of bytes, compressed by gzip or plain, of any number of dimensions.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "labels").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
-    ...     read_idx(Path(folder, "labels")).tolist()
-    [7, 2, 1]
-    """
+    """Read an IDX file of bytes, compressed by gzip or plain, of any number of dimensions."""
     try:
         content = Path(path).read_bytes()
         content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
@@ -73,3 +68,12 @@ def _labeled(images: Path, labels: Path) -> tuple[NDArray[np.uint8], NDArray[np.
         row = int(np.argmax(y >= _CLASSES))
         raise DataError(f"Expected labels 0 to {_CLASSES - 1} in {str(labels)!r}, but label {row}, from 0, is none.")
     return x, y
+
+
+def joined(
+    parts: Sequence[tuple[NDArray[np.uint8], NDArray[Any]]], roles: Iterable[int]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the images and the labels of all parts, and the role of each, which its part has."""
+    images, labels = zip(*parts, strict=True)
+    each = np.repeat(np.array([*roles], np.uint8), [len(part) for part in labels])
+    return np.concatenate(images), np.concatenate(labels).astype(np.int64), each

@@ -22,10 +22,7 @@ _FLICKR_ROLES = ("tr", "va", "te")
 
 
 def elliptic(folder: Path, _: str) -> Graph:
-    """Read Bitcoin transactions. The target is licit or illicit; most have no label. Flows of money are read as undirected.
-
-    The time step is the first of the 166 features; numbers are as published.
-    """
+    """Read Bitcoin transactions. The target is licit or illicit; most have no label. Flows of money are read as undirected."""
     names = [f"elliptic_txs_{part}.csv" for part in ("features", "classes", "edgelist")]
     paths = _found(folder, names, "https://www.kaggle.com/ellipticco/elliptic-data-set")
     with reading(paths[0]):
@@ -52,7 +49,6 @@ def elliptic(folder: Path, _: str) -> Graph:
 
 
 def _rows(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The row of each id."""
     order = np.argsort(ids)
     rows: np.ndarray = order[np.searchsorted(ids, wanted, sorter=order).clip(max=len(ids) - 1)]
     if not np.array_equal(ids[rows], wanted):
@@ -108,10 +104,7 @@ def reddit(folder: Path, _: str) -> Graph:
 
 
 def _arcs(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """Ends of the arcs and number of nodes of a matrix that SciPy saved, by coordinates or by compressed rows.
-
-    An entry that is stored as zero is no arc.
-    """
+    """Ends of the arcs and number of nodes of a matrix that SciPy saved, by coordinates or by compressed rows; 0 is no arc."""
     members: dict[str, Any] = read_npz(path, "row", "col", "indptr", "indices", "data", "shape", "format")
     with reading(path):
         num_nodes, columns = (int(size) for size in members["shape"])
@@ -156,7 +149,6 @@ def amazon(folder: Path, _: str) -> Graph:
 
 
 def _found(folder: Path, names: Sequence[str], where: str) -> list[Path]:
-    """Paths of the files, which are all there."""
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise DataError(

@@ -17,8 +17,6 @@ class DatasetRow:
     """A row of :func:`list_datasets` has counts after the default preparation; None where not known without loading.
 
     ``num_arcs`` counts both arcs of an undirected edge; ``present`` says whether the files are there.
-
-    ``name`` is the name of the data set, ``num_nodes``, ``num_features`` and ``num_classes`` are counts, ``note`` is a remark.
     """
 
     name: str

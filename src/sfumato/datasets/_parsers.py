@@ -24,7 +24,6 @@ _TRAFFIC_CLASSES = ("lowest traffic", "low traffic", "middle traffic", "high tra
 
 
 def require_nodes(keep: np.ndarray, min_class_size: int) -> int:
-    """Count the kept nodes, and refuse a filter that leaves none."""
     if not keep.any():
         raise DataError(
             f"Expected a class of at least min_class_size={min_class_size} labelled nodes, found none. "
@@ -180,7 +179,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def whole(numbers: np.ndarray, what: str, *, low: int | None = None) -> np.ndarray:
-    """Return numbers as int64 if all are whole, below 2**53 in size, and at least ``low``; ``what`` names them in the error."""
+    """Return numbers as int64 if all are integers below 2**53 in size and at least ``low``; ``what`` names them in the error."""
     fits = numbers.dtype.kind in "iuf" and (np.abs(numbers) < _EXACT) & (numbers == np.floor(numbers))
     if not np.all(fits) or (low is not None and (numbers < low).any()):
         raise ValueError(f"expected {what} to be whole numbers{'' if low is None else f' >= {low}'}, found others")
@@ -234,10 +233,7 @@ def number_labels(values: Any) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def directed(folder: Path, name: str) -> Graph:
-    """Read a graph whose arcs have a direction: e-mails (target department) or links between blogs (target side).
-
-    Self-loops stay.
-    """
+    """Read e-mails (target department) or links between blogs (target side), whose arcs have a direction; self-loops stay."""
     if (folder / f"{name}.npz").exists():
         return _from_npz(folder / f"{name}.npz", directed=True)
     edges_path, label_path = folder / f"{name}.txt", folder / f"{name}-department-labels.txt"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._pickles import reading
+from sfumato.datasets._idx import joined
 from sfumato.errors import DataError
 
 _PARTS = {"train_32x32.mat": 0, "test_32x32.mat": 2}
@@ -17,28 +18,18 @@ _ZERO = 10
 
 
 def read_svhn(folder: str | Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
-    """Read ``train_32x32.mat`` and ``test_32x32.mat``; the file ``extra_32x32.mat`` is not read.
+    """Read ``train_32x32.mat`` (role 0) and ``test_32x32.mat`` (role 2); the file ``extra_32x32.mat`` is not read.
 
-    Shapes: images uint8 [n, 3, 32, 32], channels red, green and blue; labels int64 [n], the digit 0 to 9, which the files
-    write as 1 to 10; roles uint8 [n] as in :class:`~sfumato.graph._graph.Graph`: 0 for the training file, 2 for the test file.
-    Row i is image i of the two files in this order.
-
-    >>> read_svhn("nowhere")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    sfumato.errors.DataError: Expected a file at nowhere/train_32x32.mat, found none. ...
+    Images are uint8 [n, 3, 32, 32], channels red, green and blue; labels int64 [n], the digit 0 to 9, which the files write as 1
+    to 10; roles uint8 [n].
     """
-    images, labels, roles = [], [], []
-    for name, role in _PARTS.items():
-        path = Path(folder) / name
+    parts = []
+    for path in (Path(folder) / name for name in _PARTS):
         with reading(path), path.open("rb") as stream:
             from scipy.io import loadmat
 
-            x, y = _checked(loadmat(stream, variable_names=["X", "y"]), path)
-        images.append(x)
-        labels.append(y)
-        roles.append(np.full(len(y), role, np.uint8))
-    return np.concatenate(images), np.concatenate(labels), np.concatenate(roles)
+            parts.append(_checked(loadmat(stream, variable_names=["X", "y"]), path))
+    return joined(parts, _PARTS.values())
 
 
 def _checked(content: dict[str, Any], path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato._optional import require
 from sfumato._validate import check_choice, check_int, fail
 from sfumato.datasets._cifar import CLASSES, center_crop, read_cifar10
-from sfumato.datasets._idx import read_parts
+from sfumato.datasets._idx import joined, read_parts
 from sfumato.datasets._svhn import read_svhn
 from sfumato.errors import DataError
 from sfumato.graph._checks import ROLES
@@ -190,14 +190,8 @@ def load_images(name: str, data_dir: str | Path, *, size: tuple[int, int] | None
     if name == "svhn":
         images, labels, roles = read_svhn(folder)
         return from_arrays(images, labels, classes=_DIGITS, name=name, roles=roles)
-    (train_x, train_y), (test_x, test_y) = read_parts(folder)
-    return from_arrays(
-        np.concatenate([train_x, test_x]),
-        np.concatenate([train_y, test_y]).astype(np.int64),
-        classes=_DIGITS,
-        name=name,
-        roles=np.repeat([0, 2], [len(train_y), len(test_y)]),
-    )
+    images, labels, roles = joined(read_parts(folder), (0, 2))
+    return from_arrays(images, labels, classes=_DIGITS, name=name, roles=roles)
 
 
 def _read_all(files: Sequence[Path], size: tuple[int, int] | None, channels: int) -> NDArray[np.uint8]:

@@ -30,15 +30,11 @@ _LOST = "Start the machines again, and give them more memory if it ran out."
 
 
 class RayEngine:
-    """A Ray engine runs the parts of a computation on the workers of a Ray cluster.
+    """Runs the parts of a computation on the workers of a Ray cluster: use it as a context manager, in ``bounded._engine.using``.
 
-    A part whose worker or machine dies runs again elsewhere, up to three times. Results have the bits of the local engine. Use
-    it as a context manager together with :func:`sfumato.bounded._engine.using`.
-
-    Args:
-        address: of a running cluster, ``host:port`` or ``auto``; None starts one on this machine, for this process alone, that
-            keeps all its data in memory.
-        workers: how many processors the cluster on this machine has; None takes all. Only without ``address``.
+    A part whose worker or machine dies runs again elsewhere, up to three times. Results have the bits of the local engine.
+    Without ``address`` (``host:port`` or ``auto``) a cluster of ``workers`` processors starts on this machine, for this process
+    alone, and keeps all its data in memory.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -85,7 +81,6 @@ class RayEngine:
         *,
         threads: int | None = None,
     ) -> Iterator[tuple[int, T]]:
-        """Yield the number and the result of each part as they finish."""
         ray = self._ray
         if 0 < self._most() < (threads or 1):
             expected = f"to be at most {self._most()}, the processors of the largest machine of the cluster"

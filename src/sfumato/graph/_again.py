@@ -25,13 +25,6 @@ def checked_again(graph: Graph) -> Graph:
     """Return the same graph, of which everything that may have been written to since it was built passed its checks again.
 
     Arrays that nobody can write to passed when it was built. Those of a stored graph are read from its file, which can change.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0], [1], 2, directed=False, x=np.eye(2))
-    >>> graph.x[1, 0] = np.inf
-    >>> checked_again(graph)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    sfumato.errors.DataError: Expected x to be finite and from -1e+13 to 1e+13, but x[1, 0] is not. Fill that value, or ...
     """
     again: dict[str, Any] = {"_checked": tuple(one if _fixed(one) else _WRITABLE for one in graph._checked)}
     x = graph.stored_x

@@ -16,7 +16,6 @@ Packed = tuple[np.ndarray, np.ndarray, dict[str, int]]
 
 
 def nothing_merged() -> dict[str, int]:
-    """Return a count of zero for everything that construction may merge or remove."""
     return {"duplicates": 0, "reversed": 0, "self_loops": 0}
 
 
@@ -30,10 +29,6 @@ def check_num_nodes(num_nodes: int) -> int:
 def pack_arcs(source: Any, target: Any, num_nodes: int, self_loops: str = "remove") -> Packed:
     """Group arcs by source, sort targets, drop repeated arcs: ``(indptr, indices, merged)``.
 
-    Args:
-        source: integers in [0, num_nodes), [num_rows].
-        target: integers in [0, num_nodes), [num_rows].
-
     >>> pack_arcs([2, 0, 0], [0, 1, 1], 3)
     (array([0, 1, 1, 2]), array([1, 0], dtype=int32), {'duplicates': 1, 'reversed': 0, 'self_loops': 0})
     """
@@ -45,12 +40,9 @@ def pack_arcs(source: Any, target: Any, num_nodes: int, self_loops: str = "remov
 
 
 def pack_edges(source: Any, target: Any, num_nodes: int, self_loops: str = "remove") -> Packed:
-    """Store both arcs of every undirected edge: ``(indptr, indices, merged)``.
+    """Store both arcs of every undirected edge, one row each: ``(indptr, indices, merged)``.
 
-    ``source``, ``target``, ``num_nodes`` and ``self_loops`` are those of :func:`pack_arcs`.
-
-    One row is one edge. A row repeated as it is counts as a duplicate, a row whose reverse is there as well
-    counts as reversed; either is merged into one edge.
+    A row repeated as it is counts as a duplicate, a row whose reverse is there as well counts as reversed.
 
     >>> pack_edges([0, 1, 1], [1, 0, 2], 3)
     (array([0, 1, 3, 4]), array([1, 0, 2, 1], dtype=int32), {'duplicates': 0, 'reversed': 1, 'self_loops': 0})
@@ -100,7 +92,6 @@ def check_pointers(indptr: Any, num_arcs: int) -> np.ndarray:
 
 
 def check_node_ids_in_range(name: str, values: Any, num_nodes: int) -> np.ndarray:
-    """Return node indices as a 1-D integer array if every one is in ``[0, num_nodes)``."""
     nodes: np.ndarray = as_array(name, values)
     if nodes.size == 0:
         nodes = nodes.astype(np.int64)
@@ -136,7 +127,6 @@ def check_arcs(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_symmetric(indptr: np.ndarray, indices: np.ndarray) -> None:
-    """Refuse an undirected graph that holds an arc without its reverse."""
     num_nodes = len(indptr) - 1
     keys = _keys(indptr, indices)
     back = _reverse(keys, num_nodes)
@@ -146,6 +136,13 @@ def check_symmetric(indptr: np.ndarray, indices: np.ndarray) -> None:
     raise DataError(
         "Expected both arcs of every edge because directed=False, got an arc without its reverse (which one is private). Declare "
         "directed=True, or pass one row an edge to Graph.from_edges."
+    )
+
+
+def self_loop(row: int) -> DataError:
+    return DataError(
+        f"Expected no self-loops, but source[{row}] and target[{row}] are one node. "
+        "Remove it, or pass self_loops='remove' or 'keep'."
     )
 
 
@@ -164,11 +161,7 @@ def _endpoints(source: Any, target: Any, num_nodes: int, self_loops: str) -> tup
     if self_loops == "keep" or not loops.any():
         return source, target, merged
     if self_loops == "error":
-        row = int(np.argmax(loops))
-        raise DataError(
-            f"Expected no self-loops, but source[{row}] and target[{row}] are one node. "
-            "Remove it, or pass self_loops='remove' or 'keep'."
-        )
+        raise self_loop(int(np.argmax(loops)))
     merged["self_loops"] = int(loops.sum())
     return source[~loops], target[~loops], merged
 
@@ -178,10 +171,17 @@ def _sorted_unique(keys: np.ndarray) -> np.ndarray:
     if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
         return keys
     keys.sort()
+    return distinct(keys)
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """Return each of some sorted keys once."""
+    if len(keys) < 2:
+        return keys
     first = np.empty(len(keys), dtype=bool)
     first[0] = True
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    return keys[first]
+    return keys if first.all() else keys[first]
 
 
 def _unpack(keys: np.ndarray, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:

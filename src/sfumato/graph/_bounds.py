@@ -15,9 +15,7 @@ _UNNAMED = "which one is private, so no message says it: count arcs where the da
 
 
 def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Return the larger of the numbers of out-arcs and in-arcs of each node, at least 1. Private unless declared.
-
-    Shapes: ``indptr`` [num_nodes + 1], ``indices`` [num_arcs]; the result is int64 [num_nodes].
+    """Return the larger of the numbers of out-arcs and in-arcs of each node, at least 1, int64. Private unless declared.
 
     >>> most_arcs(np.array([0, 2, 2, 2]), np.array([1, 2])).tolist()
     [2, 1, 1]
@@ -31,8 +29,6 @@ def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 def check_promise(most: int | None, indptr: np.ndarray, indices: np.ndarray) -> None:
     """Refuse a graph in which a node has more out-arcs or in-arcs than ``most``, a promise; None promises nothing.
-
-    Shapes: ``indptr`` [num_nodes + 1], ``indices`` [num_arcs].
 
     >>> check_promise(2, np.array([0, 2, 2, 2]), np.array([1, 2]))
     """
@@ -48,10 +44,6 @@ def check_promise(most: int | None, indptr: np.ndarray, indices: np.ndarray) -> 
 
 def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Return public bounds as int64 [num_nodes], and refuse a graph that has more arcs.
-
-    Args:
-        indptr: row pointers [num_nodes + 1].
-        indices: targets of the arcs, [num_arcs].
 
     >>> check_degree_bounds([2, 1], np.array([0, 1, 2]), np.array([1, 0])).tolist()
     [2, 1]

@@ -168,10 +168,7 @@ def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
 
 
 def _wrapped(values: np.ndarray, known: int = 0) -> int | None:
-    """The first place where -1 may have become the largest number of an unsigned type; None if there is none.
-
-    ``known`` is how many numbers are declared, from 0 on.
-    """
+    """The first place where -1 may have become the largest number of an unsigned type, unless so many numbers are ``known``."""
     if values.dtype.kind != "u" or not values.size or known > (most := np.iinfo(values.dtype).max):
         return None
     found = values == most

@@ -56,7 +56,6 @@ def undeclared(graph: Any, unit: Any) -> tuple[str, ...]:
 
 
 def check_declared(graph: Any, unit: Any, tables: str = "NODES EDGES") -> None:
-    """Refuse a graph of which a unit protects what nobody declared."""
     found = undeclared(graph, unit)
     if not found:
         return

@@ -100,7 +100,6 @@ class PublicFacts:
 
 
 def public_facts(graph: Any, unit: Any, *, assume_public: bool = False) -> PublicFacts:
-    """Return what calibration may know about ``graph`` under ``unit``; for ``assume_public`` see :meth:`Graph.public_facts`."""
     check_texts(graph, unit.public)
     check_kind(bool, assume_public=assume_public)
     if not assume_public:
@@ -152,7 +151,7 @@ def labeled_mask(graph: Any) -> np.ndarray:
 
 
 def by_ids(graph: Any, roles: np.ndarray, fractions: tuple[float, ...] | None = None) -> Any:
-    """Return ``graph`` with ``roles`` that follow from its ids alone, uint8 [num_nodes], and so are public wherever ids are.
+    """Return ``graph`` with ``roles`` that follow from its ids alone, and so are public wherever ids are.
 
     ``fractions`` are the shares of all nodes that a draw over ids gave the roles to; None if they follow in another way.
     """

@@ -7,9 +7,7 @@ import scipy.sparse
 
 
 def one_hot_rows(positions: np.ndarray, num_columns: int) -> scipy.sparse.csr_matrix:
-    """Put a one at each position of a row: float32 CSR [num_rows, num_columns]; position -1 is missing.
-
-    ``positions`` is [num_rows, num_variables], each row rising where it is not -1.
+    """Put a one at each position of a row: float32 CSR [num_rows, num_columns]; positions rise in a row, -1 is missing.
 
     >>> one_hot_rows(np.array([[0, 3], [-1, 2]]), 4).toarray()
     array([[1., 0., 0., 1.],

@@ -21,10 +21,8 @@ Widths = tuple[int | None, ...]
 class PackedRows:
     """Features are held as numbers and codes, and read as blocks of float32 rows, which are those that were written, bit for bit.
 
-    Args:
-        numbers: float16 or float32 [n, columns of numbers]; None if there are none.
-        codes: unsigned [n, columns of categories], 0 for none and c for the category before c; None if there are none.
-        widths: says which column of the table is which.
+    ``numbers`` are float16 or float32, ``codes`` unsigned: 0 for none and c for the category before c. ``widths`` says which
+    column of the table is which.
 
     >>> rows = PackedRows(np.array([[0.5], [2]], np.float16), np.array([[2], [0]], np.uint8), (None, 3))
     >>> rows.shape, rows[0:2].tolist()
@@ -76,7 +74,7 @@ class PackedRows:
 
 
 class Features:
-    """The field ``x`` of a graph gives packed rows as a whole; :attr:`held` gives them as they are held."""
+    """The field ``x`` of a graph gives packed rows as a whole; :attr:`FeaturesHeld.stored_x` gives them as they are held."""
 
     def __get__(self, graph: Any, kind: Any = None) -> np.ndarray | sp.csr_matrix | None:
         found: Any = None if graph is None else graph.stored_x
@@ -100,12 +98,7 @@ class FeaturesHeld:
         return 0 if self.stored_x is None else int(self.stored_x.shape[1])
 
     def changed(self, **fields: Any) -> Self:
-        """Return the same graph with these ``fields``; features stay as they are held, and ``dataclasses.replace`` unpacks them.
-
-        >>> from sfumato.graph._graph import Graph
-        >>> Graph.from_edges([0], [1], 2, directed=False).changed(name="pair")
-        Graph('pair', 2 nodes, 1 undirected edges, 0 features, 0 classes)
-        """
+        """Return the same graph with these ``fields``; features stay as they are held (``dataclasses.replace`` unpacks them)."""
         graph: Any = self
         same: Self = replace(graph, **{"x": self.stored_x, **fields})
         return same

@@ -1,7 +1,4 @@
-"""Generated graphs with one rare outcome that clusters along edges, as churn, fraud and infections do.
-
-Everything here is drawn from ``seed`` alone, so it is public; the same arguments give the same graph.
-"""
+"""Generated graphs with one rare outcome that clusters along edges, as churn, fraud and infections do. All is public."""
 
 from __future__ import annotations
 

@@ -54,9 +54,6 @@ class Column:
     """A column declares what is public about one feature: its ``categories``, or its range from ``min`` to ``max``.
 
     Categories ``from_data`` were read off the data themselves: they count as assumed public, not as known without it.
-
-    >>> Column(min=0, max=120)
-    Column(categories=None, min=0, max=120, from_data=False)
     """
 
     categories: tuple[str, ...] | None = None
@@ -88,11 +85,7 @@ class Column:
         return float(self.clip(np.zeros(())))
 
     def clip(self, values: np.ndarray) -> np.ndarray:
-        """Move numbers outside the range to its nearer end.
-
-        >>> Column(min=0, max=120).clip(np.array([-1.0, 30.0, np.inf])).tolist()
-        [0.0, 30.0, 120.0]
-        """
+        """Move numbers outside the range to its nearer end."""
         low, high = -np.inf if self.min is None else self.min, np.inf if self.max is None else self.max
         return np.clip(values, low, high)
 

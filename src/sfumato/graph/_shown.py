@@ -8,8 +8,6 @@ from sfumato._shown import html_table
 
 
 class ShownGraph:
-    """A graph shows how many nodes, edges, features and classes it has."""
-
     name: str
 
     def __repr__(self) -> str:

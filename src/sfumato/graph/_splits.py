@@ -13,11 +13,7 @@ DEFAULT_FRACTIONS = (0.75, 0.10, 0.15)
 
 
 def split_sizes(num_nodes: int, fractions: tuple[float, ...] = DEFAULT_FRACTIONS) -> tuple[int, int, int]:
-    """Compute the numbers of train, val and test nodes, each running total rounded to the nearest whole.
-
-    >>> split_sizes(18980)
-    (14235, 1898, 2847)
-    """
+    """Compute the numbers of train, val and test nodes, each running total rounded to the nearest whole."""
     if len(fractions) != 3:
         raise fail("fractions", fractions, "to be three numbers: train, val, test", "For example (0.75, 0.10, 0.15).")
     shares = [check_real(low=0, high=1, fractions=share) for share in fractions]

@@ -22,13 +22,7 @@ _BLOCK = 1 << 24
 
 
 class ArrayFile:
-    """A .npy file that is written block after block.
-
-    Args:
-        path: the file, which is replaced.
-        dtype: of its values.
-        columns: the shape of a row.
-    """
+    """A .npy file that is written block after block; ``columns`` is the shape of a row."""
 
     def __init__(self, path: Path, dtype: Any, columns: tuple[int, ...] = ()) -> None:
         self._dtype, self._shape = np.dtype(dtype), (0, *columns)
@@ -36,7 +30,6 @@ class ArrayFile:
         self._head()
 
     def append(self, block: np.ndarray) -> None:
-        """Write rows after those that were written."""
         rows = np.ascontiguousarray(block, dtype=self._dtype)
         self._shape = (self._shape[0] + len(rows), *self._shape[1:])
         if rows.size:
@@ -57,11 +50,7 @@ class ArrayFile:
 
 
 def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Path:
-    """Write arrays and JSON facts into a new ``directory``; nothing is left behind if it fails.
-
-    Args:
-        directory: must not exist.
-    """
+    """Write arrays and JSON facts into a new ``directory``; nothing is left behind if it fails."""
     if directory.exists():
         raise DataError(f"Expected {directory} not to exist yet. Choose another folder or remove it first.")
     with whole_folder(directory) as folder:
@@ -70,7 +59,6 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], facts: Mappin
 
 
 def write_array(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:
-    """Write ``array`` as the .npy file of ``name`` in ``folder``, and return its type, shape and digest."""
     file = ArrayFile(folder / f"{name}.npy", array.dtype, array.shape[1:])
     for start in range(0, len(array), _BLOCK):
         file.append(array[start : start + _BLOCK])
@@ -87,7 +75,6 @@ def write_facts(folder: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any
 def load_arrays(
     directory: Path, known: Collection[str], absent: Mapping[str, Any], mmap: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the arrays and facts that :func:`save_arrays` wrote."""
     facts = _facts(directory / _FACTS, known, absent)
     return {name: _array(directory / f"{name}.npy", mmap, about) for name, about in facts["arrays"].items()}, facts
 

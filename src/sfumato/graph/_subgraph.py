@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,13 +68,7 @@ def _places(graph: Graph, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """List the arcs between kept nodes, renumbered: ``(source, target)``.
-
-    Args:
-        indptr: row pointers [num_nodes + 1].
-        indices: targets of the arcs, [num_arcs].
-        keep: which nodes stay, bool [num_nodes].
-    """
+    """List the arcs between the nodes that ``keep`` marks, renumbered: ``(source, target)``."""
     source = owners(indptr)
     kept = keep[source] & keep[indices]
     renumbered = np.cumsum(keep) - 1
@@ -90,3 +84,9 @@ def adjacency(graph: Graph) -> sp.csr_matrix:
     """
     ones = np.ones(graph.num_arcs, np.float32)
     return sp.csr_matrix((ones, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def dense_rows(graph: Graph) -> NDArray[np.float32]:
+    """Return the features of all nodes as a dense array, float32 [num_nodes, num_features]."""
+    x: Any = graph.x
+    return np.asarray(x.toarray() if sp.issparse(x) else x, np.float32)

@@ -252,13 +252,7 @@ def rmat(
 def rmat_pairs(
     num_nodes: int, count: int, generator: np.random.Generator, rows: int = _RMAT_CHUNK
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Draw the ends of arcs for :func:`rmat`, int32, so many rows after another.
-
-    Two quadrant levels are drawn at a time, by looking 16 random bits up in a table of the 16 sub-quadrants.
-
-    >>> [len(source) for source, _ in rmat_pairs(8, 5, np.random.default_rng(0), rows=3)]
-    [3, 2]
-    """
+    """Draw the ends of arcs for :func:`rmat`, int32, so many rows after another, two quadrant levels at a time."""
     num_steps = math.ceil(math.log2(num_nodes) / 2)
     probabilities = np.outer(_RMAT_QUADRANTS, _RMAT_QUADRANTS).ravel()
     counts = np.diff(np.round(np.cumsum(probabilities) * 65536), prepend=0).astype(np.int64)

@@ -125,11 +125,7 @@ def check_limits(limits: Sequence[float]) -> tuple[float, float]:
 
 
 def probabilities(kind: str | None, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Compute probabilities [n, k] from scores [n, k]: of the classes, which add up to 1, or of each label by itself.
-
-    >>> probabilities("multilabel", np.zeros((1, 2), np.float32)).tolist()
-    [[0.5, 0.5]]
-    """
+    """Compute probabilities [n, k] from scores [n, k]: of the classes, which add up to 1, or of each label by itself."""
     if kind == NUMBER:
         raise InputError("Expected a target of classes or labels for probabilities, got a number. Call predict.")
     if kind == MULTILABEL:
@@ -150,14 +146,7 @@ def softmax(scores: NDArray[Any]) -> NDArray[Any]:
 
 
 def answers(kind: str | None, limits: Sequence[float] | None, scores: NDArray[np.float32]) -> NDArray[Any]:
-    """Return what is predicted: classes int64 [n], labels int64 [n, k] (0 or 1), or numbers float64 [n].
-
-    Args:
-        scores: one for each class, label or number, [n, k].
-
-    >>> answers("number", (0.0, 100.0), np.array([[0.5], [-7.0]])).tolist()
-    [75.0, 0.0]
-    """
+    """Return what is predicted by scores [n, k]: classes int64 [n], labels int64 [n, k] (0 or 1), or numbers float64 [n]."""
     if kind == NUMBER:
         assert limits is not None
         low, high = limits

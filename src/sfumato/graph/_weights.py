@@ -1,6 +1,6 @@
 r"""Weights of edges: shares of a public bound, in whole steps, that are the same for both arcs of an edge.
 
-An edge of weight a has the share :math:`w = \min(a, b) / b` of the public bound b, kept as the nearest whole number of steps
+An edge of weight a has the share :math:`w = \min(a, b) / b` of the public bound b, rounded to an integer number of steps
 of :math:`2^{-15}`, so that sums over neighbors stay sums of integers. A record is one edge *with its weight*: rows that name
 the same edge (if undirected, in either order) are one record, and their weights are added before they are clipped, as payments
 between two people add up. So a further row of an edge changes one weight and no other record.
@@ -125,9 +125,6 @@ def check_bound(bound: Any) -> float:
 def check_values(values: np.ndarray, column: str, place: str, number: Callable[[int], int] = int) -> np.ndarray:
     """Return weights as float64, and refuse those that are missing, negative or infinite. It tells the row, never the value.
 
-    Args:
-        values: numbers [num_rows]; NaN is missing.
-
     >>> check_values(np.array([0, 2]), "amount", "edges.csv").tolist()
     [0.0, 2.0]
     """
@@ -188,15 +185,11 @@ class Weighed:
         self._parts: list[tuple[np.ndarray, ...]] = []
 
     def append(self, source: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
-        """Take more rows: ``source`` and ``target``, the ends of edges, and their ``weights`` (None if there are none)."""
         if weights is not None:
             self._parts.append((source, target, weights))
 
     def of(self, fields: dict[str, Any], indptr: np.ndarray, indices: np.ndarray, *, pairs: bool) -> dict[str, Any]:
-        """Return the ``fields`` of the graph of the arcs ``indptr`` and ``indices``, with its weights.
-
-        ``pairs`` is that of :func:`with_weights`.
-        """
+        """Return the ``fields`` of the graph of the arcs ``indptr`` and ``indices``, with its weights."""
         if self._declared is None:
             return fields
         none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)

@@ -201,8 +201,11 @@ class _Costs:
         return log_answer_probability(self.peaks[part], self.mechanism.threshold, self.mechanism.threshold_stddev)
 
     def _answers(self, part: slice) -> Floats:
-        if isinstance(self.mechanism, LNMax):
-            scale = self.mechanism.scale
-            return laplace_renyi(laplace_log_q(self.votes[part], scale), 2 / scale, self.orders)
-        sigma = self.mechanism.noise_stddev
-        return gaussian_renyi(gaussian_log_q(self.votes[part], sigma), sigma, self.orders)
+        return answer_renyi(self.votes[part], self.mechanism, self.orders)
+
+
+def answer_renyi(votes: Votes, mechanism: Mechanism, orders: Floats) -> Floats:
+    """Bound the divergence of each answer, without that of a threshold: [queries, orders]."""
+    if isinstance(mechanism, LNMax):
+        return laplace_renyi(laplace_log_q(votes, mechanism.scale), 2 / mechanism.scale, orders)
+    return gaussian_renyi(gaussian_log_q(votes, mechanism.noise_stddev), mechanism.noise_stddev, orders)

@@ -35,39 +35,22 @@ def gaussian_log_q(votes: NDArray[np.integer], noise_stddev: float) -> Floats:
 
     A difference of two noises is Gaussian of deviation sqrt(2) sigma. Clipped at ln(1 - 1 / classes), which no data-dependent
     bound uses.
-
-    Shapes: [queries, classes] to [queries].
-
-    >>> gaussian_log_q(np.array([[250, 0, 0, 0, 0, 0, 0, 0, 0, 0]]), 40.0).round(5).tolist()
-    [-10.01923]
     """
     return _clip(logsumexp(gaussian_log_tail(_gaps(votes), noise_stddev), axis=1), votes.shape[1])
 
 
 def laplace_log_q(votes: NDArray[np.integer], scale: float) -> Floats:
-    """Bound ln Pr[another answer than the winner's] of LNMax, for each row of counts.
-
-    Shapes: [queries, classes] to [queries].
-
-    >>> laplace_log_q(np.array([[250, 0, 0, 0, 0, 0, 0, 0, 0, 0]]), 20.0).round(5).tolist()
-    [-9.01492]
-    """
+    """Bound ln Pr[another answer than the winner's] of LNMax, for each row of counts."""
     return _clip(logsumexp(laplace_log_tail(_gaps(votes), scale), axis=1), votes.shape[1])
 
 
 def gaussian_log_tail(gaps: Floats, noise_stddev: float) -> Floats:
-    """Compute ln Pr[a class ``gaps`` votes behind another exceeds it] under Gaussian noise on both.
-
-    >>> gaussian_log_tail(np.array([0.0, 250.0]), 40.0).round(5).tolist()
-    [-0.69315, -12.21645]
-    """
+    """Compute ln Pr[a class ``gaps`` votes behind another exceeds it] under Gaussian noise on both."""
     return np.asarray(log_ndtr(-gaps / (np.sqrt(2) * noise_stddev)))
 
 
 def laplace_log_tail(gaps: Floats, scale: float) -> Floats:
-    """Compute the same as :func:`gaussian_log_tail` under Laplace noise.
-
-    Gaps below 0 count as 0: q is 1/2 or more there, where no data-dependent bound applies.
+    """Compute the same under Laplace noise. Gaps below 0 count as 0: q is 1/2 or more there, where no data-dependent bound holds.
 
     >>> laplace_log_tail(np.array([-1.0, 0.0, 250.0, np.inf]), 20.0).round(5).tolist()
     [-0.69315, -0.69315, -11.21215, -inf]
@@ -100,15 +83,6 @@ def gaussian_renyi(log_q: Floats, noise_stddev: float, orders: Floats) -> Floats
 
     **Formal guarantee.** Holds for any mechanism that is :math:`(\alpha, \alpha / \sigma^2)` Renyi private for all alpha and
     gives one outcome with probability at least 1 - q on the data at hand. For sensitivity 1 pass sqrt(2) sigma.
-
-    Shapes: [queries] and [orders] to [queries, orders].
-
-    Args:
-        noise_stddev: sigma in votes.
-
-    >>> gaussian_renyi(np.array([-10.019228]), 40.0, np.array([2.0, 50.0])).round(8).tolist()
-    [[1.527e-05, 0.00208327]]
-
     Source: Papernot et al. (2018), Scalable Private Learning with PATE, theorem 6.
     """
     variance = noise_stddev**2
@@ -134,12 +108,6 @@ def laplace_renyi(log_q: Floats, epsilon: float, orders: Floats) -> Floats:
     .. math:: \frac1l \ln\left((1 - q) \left(\frac{1 - q}{1 - e^\epsilon q}\right)^l + q e^{\epsilon l}\right).
 
     **Formal guarantee.** Holds for any epsilon-private mechanism that gives one outcome with probability at least 1 - q.
-
-    Shapes: [queries] and [orders] to [queries, orders].
-
-    >>> laplace_renyi(np.array([-9.014921]), 0.1, np.array([2.0, 20.0])).round(10).tolist()
-    [[2.55736e-05, 4.91499e-05]]
-
     Source: Papernot et al. (2017), Semi-supervised Knowledge Transfer, theorems 2 and 3.
     """
     log_q, moments = np.asarray(log_q, float)[:, None], np.asarray(orders, float) - 1
@@ -169,11 +137,6 @@ def confident_renyi(
     p D, is no bound on a divergence: Jensen's inequality points the other way.
 
     **Formal guarantee.** The refusal, if it comes to that, is charged with the answer: nothing depends on what happened.
-
-    Shapes: ``answers`` [queries, orders], ``peaks`` [queries], to [queries, orders].
-
-    >>> float(confident_renyi(np.array([[0.1]]), np.array([200.0]), 200.0, 150.0, np.array([3.0]))[0, 0].round(5))
-    0.05307
     """
     costs = []
     logs = [side[:, None] for side in log_answer_probability(peaks, threshold, threshold_stddev)]
@@ -185,11 +148,7 @@ def confident_renyi(
 
 
 def log_tilted_weights(peaks: Floats, threshold: float, threshold_stddev: float, order: float) -> Floats:
-    """Compute ln Pr[answered] under the law that the divergence of order alpha integrates: the count is alpha - 1 higher.
-
-    >>> log_tilted_weights(np.array([200.0]), 200.0, 150.0, 14.0).round(4).tolist()
-    [-0.6264]
-    """
+    """Compute ln Pr[answered] under the law that the divergence of order alpha integrates: the count is alpha - 1 higher."""
     return np.asarray(log_ndtr((np.asarray(peaks) + order - 1 - threshold + GRID) / threshold_stddev))
 
 
@@ -199,9 +158,6 @@ def charged(answers: Floats, log_weights: Floats, order: float) -> Floats:
     For Gaussian noise and a count one off, :math:`p^\alpha p'^{1 - \alpha}` is :math:`e^{\alpha (\alpha - 1) / 2 \sigma_1^2}`
     times the density with the mean alpha - 1 higher: the threshold costs :math:`\alpha / 2 \sigma_1^2`, the answer this.
     ``log_weights`` is ln w: a weight below every float still counts where e^((alpha - 1) D) is above every float.
-
-    >>> charged(np.array([0.1, 1e4]), np.log([0.5, 0.5]), 3.0).round(4).tolist()
-    [0.0525, 9999.6534]
     """
     gains = (order - 1) * np.asarray(answers)
     with np.errstate(divide="ignore"):
@@ -214,9 +170,6 @@ def to_epsilon(divergences: Floats, orders: Floats, delta: float, conversion: st
     r"""Convert divergences to epsilon at every order: :math:`D + \ln(1 / \delta) / (\alpha - 1)`, where tight with a correction.
 
     Tight adds :math:`\ln(1 - 1 / \alpha) - \ln(\alpha) / (\alpha - 1)` (Canonne, Kamath and Steinke 2020, proposition 12).
-
-    >>> to_epsilon(np.array([1.1132]), np.array([14.0]), 1e-5, "classic").round(3).tolist()
-    [1.999]
     """
     delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
     classic = divergences - np.log(delta) / (orders - 1)

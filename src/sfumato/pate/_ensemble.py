@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import AT_LEAST_1, check_choice, check_fields, check_int, check_real, fail, integer, one_of
 from sfumato.bounded._engine import LOCAL, engine, training_threads
 from sfumato.nn._stacked import Generators, StackedCNN, StackedMLP, generators, take_member
 from sfumato.nn._training import Adam, Steps
@@ -80,9 +80,8 @@ class Ensemble:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        check_choice(NETWORKS, network=self.network)
-        for name, low in (("num_teachers", 1), ("num_classes", 2), ("steps", 1), ("batch_size", 1), ("seed", 0)):
-            check_int("", low=low, high=None, **{name: getattr(self, name)})
+        check_fields(self, network=one_of(*NETWORKS), num_teachers=AT_LEAST_1, num_classes=integer(2))
+        check_fields(self, steps=AT_LEAST_1, batch_size=AT_LEAST_1, seed=integer(0))
         for i, width in enumerate(self.widths):
             check_int("", low=1, high=None, **{f"widths[{i}]": width})
         if self.network == "cnn" and len(self.widths) != 2:
@@ -182,14 +181,7 @@ class Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class StackedTeachers(Teachers):
-    """Stacked teachers were trained together by :meth:`Ensemble.fit`.
-
-    A teacher without records votes for a class that its number decides.
-
-    Shapes: ``present`` bool [teachers].
-
-    ``stacks`` are the networks, ``num_classes`` is public, and ``device`` is where they run.
-    """
+    """Teachers that :meth:`Ensemble.fit` trained together; one without records votes for a class that its number decides."""
 
     stacks: tuple[Stack, ...]
     num_classes: int
@@ -197,7 +189,6 @@ class StackedTeachers(Teachers):
     device: str = "cpu"
 
     def predict(self, queries: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Predict classes [teachers, queries] for public rows of the shape of the records."""
         rows = torch.from_numpy(np.ascontiguousarray(queries, np.float32)).split(_QUERIES_AT_ONCE)
         with torch.no_grad():
             found = [
@@ -267,7 +258,6 @@ class _Rows:
         self.rows, self.generator, self.ahead = rows, generator, rows[:0]
 
     def take(self, count: int) -> NDArray[np.int64]:
-        """The next rows."""
         while len(self.ahead) < count:
             self.ahead = np.concatenate([self.ahead, self.generator.permutation(self.rows)])
         taken, self.ahead = self.ahead[:count], self.ahead[count:]
@@ -275,10 +265,7 @@ class _Rows:
 
 
 class _Batches:
-    """Minibatches [teachers, batch, ...]: each teacher's from its own rows, by its own generator.
-
-    A teacher without records is given a row of zeros, which its loss leaves out.
-    """
+    """Minibatches [teachers, batch, ...], each by its teacher's own generator: a row of zeros without a loss if it has none."""
 
     def __init__(
         self,
@@ -302,7 +289,6 @@ class _Batches:
         self.y = torch.from_numpy(np.append(y[own], 0)).to(settings.device)
 
     def next(self) -> tuple[Tensor, Tensor]:
-        """Rows and classes of one step for every teacher."""
         size = self.settings.batch_size
         chosen = self._to_device(np.stack([order.take(size) for order in self.orders]))
         batch = self._windows(chosen, size) if self.shift else self.x[chosen]

@@ -23,23 +23,9 @@ from sfumato._validate import check_real, fail
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, new_key, operand_mac
 from sfumato.pate._aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Mechanism
-from sfumato.pate._analysis import Analysis, analyze
-from sfumato.pate._data_dependent import (
-    Floats,
-    charged,
-    gaussian_log_q,
-    gaussian_renyi,
-    laplace_log_q,
-    laplace_renyi,
-    log_answer_probability,
-    log_tilted_weights,
-    to_epsilon,
-)
-from sfumato.pate._sensitivity import (
-    confident_local_sensitivities,
-    laplace_local_sensitivities,
-    local_sensitivities,
-)
+from sfumato.pate._analysis import Analysis, analyze, answer_renyi
+from sfumato.pate._data_dependent import Floats, charged, log_answer_probability, log_tilted_weights, to_epsilon
+from sfumato.pate._sensitivity import confident_local_sensitivities, laplace_local_sensitivities, local_sensitivities
 from sfumato.pate._smooth import Gnss, gnss_renyi, published_gnss, smooth_sensitivity
 from sfumato.pate._votes import Votes, check_votes
 
@@ -158,13 +144,10 @@ def _cost_and_sensitivities(votes: Votes, mechanism: Mechanism, order: float) ->
     if isinstance(mechanism, InteractiveGNMax):
         remedy = "Report the data-independent epsilon, or answer with one of these."
         raise fail("mechanism", mechanism.name, "to be lnmax, gnmax or confident-gnmax for a release", remedy)
-    at = np.array([order])
+    answers = answer_renyi(votes, mechanism, np.array([order]))[:, 0]
     if isinstance(mechanism, LNMax):
-        scale = mechanism.scale
-        answers = laplace_renyi(laplace_log_q(votes, scale), 2 / scale, at)[:, 0]
-        return answers, laplace_local_sensitivities(votes, scale, order).sum(axis=0)
+        return answers, laplace_local_sensitivities(votes, mechanism.scale, order).sum(axis=0)
     sigma = mechanism.noise_stddev
-    answers = gaussian_renyi(gaussian_log_q(votes, sigma), sigma, at)[:, 0]
     if not isinstance(mechanism, ConfidentGNMax):
         return answers, local_sensitivities(votes, sigma, order).sum(axis=0)
     given = mechanism.threshold, mechanism.threshold_stddev

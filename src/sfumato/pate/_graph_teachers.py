@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, integer, one_of
 from sfumato.bounded._engine import engine, training_threads
 from sfumato.errors import DroppedWarning
 from sfumato.graph._dropped import UNWEIGHTED
@@ -67,11 +67,9 @@ class GraphTeachers:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice(BACKBONES, backbone=self.backbone)
-        lows = {"num_teachers": 1, "num_features": 1, "num_classes": 2, "width": 1, "epochs": 1, "seed": 0}
-        for name, low in lows.items():
-            check_int(low=low, **{name: getattr(self, name)})
-        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_fields(self, backbone=one_of(*BACKBONES), num_teachers=AT_LEAST_1, num_features=AT_LEAST_1)
+        check_fields(self, num_classes=integer(2), width=AT_LEAST_1, epochs=AT_LEAST_1, seed=integer(0))
+        check_fields(self, learning_rate=ABOVE_0)
 
     def fit(self, graph: Graph, progress: Steps | None = None) -> TrainedGraphTeachers:
         """Train each teacher on its own nodes: the only call that touches private data.
@@ -127,10 +125,7 @@ class GraphTeachers:
 
 @dataclass(frozen=True, eq=False)
 class TrainedGraphTeachers(Teachers):
-    """Trained graph teachers come from :meth:`GraphTeachers.fit`.
-
-    ``models`` holds one network for each teacher; ``num_features`` and ``num_classes`` are public.
-    """
+    """Trained graph teachers come from :meth:`GraphTeachers.fit`."""
 
     models: tuple[GNN | int, ...]
     num_features: int

@@ -20,13 +20,9 @@ SVHN = "svhn"
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images hold private training images and public test images of one data set.
+    """Private training images and public test images: float32 [n, 1, 28, 28], of SVHN [n, 3, 32, 32], 0 to 1.
 
-    Shapes: ``train_x`` and ``test_x`` float32 [n, 1, 28, 28], of SVHN [n, 3, 32, 32], 0 to 1; ``train_y`` and ``test_y``
-    int64 [n], 0 to 9.
     Row i is image i of the published file, so that i serves as its id.
-
-    ``name`` is the name of the data set, and ``num_classes`` is public.
     """
 
     name: str

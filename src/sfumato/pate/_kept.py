@@ -52,14 +52,10 @@ _BEFORE_ANSWERS = {LOCK, PRIVATE, f"{PRIVATE}/{_RUN}"}
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The kept part of a run is what it knows once its teachers have answered.
+    """What a run knows once its teachers have answered.
 
-    Args:
-        answers: the answers to its queries.
-        privacy: what they cost, as its metrics say it; an epsilon told afterwards is told once.
-        scores: scores of answers and votes, against true labels.
-        seconds: that teachers took.
-        claim: its name in the ledger of the data set, and the mark of the answers there; empty without such a ledger.
+    ``privacy`` is what the answers cost, as its metrics say it; an epsilon told afterwards is told once. ``scores`` are those of
+    answers and votes against true labels. ``claim`` is its name in the ledger of the data set and the mark of the answers there.
     """
 
     answers: Answers
@@ -72,10 +68,7 @@ class Kept:
 def terms_of(
     settings: Settings, plan: VotePlan, images: Images, dataset_ledger: DatasetLedger | None
 ) -> dict[str, Any]:
-    """Gather what decides the answers and what they cost, JSON-ready: a run that goes on must have the same.
-
-    Students are post-processing: a run that goes on may choose another one.
-    """
+    """Gather what decides the answers and what they cost: a run that goes on must have the same. Students are post-processing."""
     given = asdict(settings)
     for name in ("mechanism", "student", "student_settings", "controls"):
         del given[name]
@@ -92,7 +85,6 @@ def terms_of(
 
 
 def holds_answers(run: Path) -> bool:
-    """Tell whether a run folder keeps the answers of a run that has not finished."""
     return (run / PRIVATE / _ANSWERS).exists()
 
 
@@ -199,7 +191,6 @@ def take_up(run: Path, terms: dict[str, Any]) -> Kept | None:
 
 
 def forget(run: Path) -> None:
-    """Remove what a run kept under its folder."""
     shutil.rmtree(run / PRIVATE, ignore_errors=True)
 
 
@@ -255,7 +246,6 @@ def _drawn(ledger: Path) -> bool:
 
 
 def _claimed(run: Path) -> str | None:
-    """Return the name of the claim that a stopped run keeps, or None."""
     for name in (_RUN, _ANSWERS):
         with suppress(OSError, ValueError, KeyError, TypeError):
             claim: str = json.loads((run / PRIVATE / name).read_bytes())["run"]
@@ -274,7 +264,6 @@ def _how_to_go_on(run: Path, *, lost: bool) -> str:
 
 
 def _compare(run: Path, stored: dict[str, Any], terms: dict[str, Any]) -> None:
-    """Refuse terms that are not those of the stopped run."""
     before = stored.get("terms")
     if not isinstance(before, dict) or before.keys() != terms.keys() or "run" not in stored:
         raise damaged(run / PRIVATE, "its terms are not those of a run")

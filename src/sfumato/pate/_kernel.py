@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, integer
 from sfumato.pate._teachers import Ids, SeparateTeachers, Teachers, assign, train_each
 from sfumato.students._histograms import SIDE, edge_histograms, upright
 
@@ -37,18 +37,12 @@ _MOST_RECORDS = 10_000  # the kernel of a teacher's records with themselves is h
 
 
 class KernelTeacher:
-    """A kernel teacher is kernel ridge regression on rows, with the median distance as its width.
-
-    >>> x = np.array([[0.0], [0.1], [1.0], [1.1]])
-    >>> KernelTeacher(2).fit(x, np.array([0, 0, 1, 1])).predict(np.array([[0.2], [0.9]])).tolist()
-    [0, 1]
-    """
+    """A kernel teacher is kernel ridge regression on rows, with the median distance as its width."""
 
     def __init__(self, num_classes: int, ridge: float = 0.01) -> None:
         self.num_classes, self.ridge = num_classes, ridge
 
     def fit(self, x: NDArray[np.floating], y: NDArray[np.integer]) -> KernelTeacher:
-        """Compute the weights of the records: rows ``x`` [n, d] and classes ``y`` [n]."""
         self.rows = np.asarray(x)
         distances = _distances(self.rows, self.rows)
         self.width = float(np.median(distances)) or 1.0
@@ -57,27 +51,13 @@ class KernelTeacher:
         return self
 
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Predict the classes [rows] of rows ``x``."""
         scores = np.exp(-_distances(np.asarray(x), self.rows) / self.width) @ self.weights
         return np.asarray(scores.argmax(1), np.int64)
 
 
 @dataclass(frozen=True)
 class KernelEnsemble:
-    """Kernel teachers regress on the edges of images; these are their public settings.
-
-    Args:
-        num_teachers: number of teachers; each takes a disjoint part of the records by a hash of the id.
-        num_classes: number of classes; public, not read off the labels.
-        ridge: lambda, the weight of the penalty.
-        slanted: set images upright first, as handwriting needs.
-        seed: decides the partition. Public.
-
-    >>> x = np.zeros((4, 1, 28, 28), np.float32)
-    >>> x[:2, :, :14], x[2:, :, :, :14] = 1, 1
-    >>> KernelEnsemble(1, 2).fit(x, np.array([0, 0, 1, 1]), range(4)).votes(x[1:3]).tolist()
-    [[1, 0], [0, 1]]
-    """
+    """Public settings of teachers that regress on the edges of images; ``ridge`` is lambda, ``slanted`` sets them upright."""
 
     num_teachers: int
     num_classes: int
@@ -86,20 +66,12 @@ class KernelEnsemble:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, low in (("num_teachers", 1), ("num_classes", 2), ("seed", 0)):
-            check_int("", low=low, high=None, **{name: getattr(self, name)})
-        check_real(low=0, open_low=True, ridge=self.ridge)
+        check_fields(self, num_teachers=AT_LEAST_1, num_classes=integer(2), seed=integer(0), ridge=ABOVE_0)
 
     def fit(
         self, x: NDArray[np.floating], y: NDArray[np.integer], ids: Ids, progress: Steps | None = None
     ) -> KernelTeachers:
-        """Train every teacher on its own records: the only call that touches private data.
-
-        Args:
-            x: images [n, channels, 28, 28] in 0 to 1.
-            y: classes [n], whole numbers.
-            ids: public ids [n], see :func:`sfumato.pate._teachers.assign`.
-        """
+        """Train every teacher on its own records, images [n, channels, 28, 28]: the only call that touches private data."""
         largest = int(np.bincount(assign(ids, self.num_teachers, self.seed), minlength=1).max())
         if largest > _MOST_RECORDS:
             raise fail(
@@ -129,18 +101,14 @@ class KernelEnsemble:
 
 @dataclass(frozen=True, eq=False)
 class KernelTeachers(Teachers):
-    """Trained kernel teachers come from :meth:`KernelEnsemble.fit`."""
-
     settings: KernelEnsemble
     trained: SeparateTeachers
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]
-        """Return the public number of classes."""
         return self.settings.num_classes
 
     def predict(self, queries: Any) -> NDArray[np.int64]:
-        """Predict classes [teachers, queries] for public images."""
         return self.trained.predict(self.settings.describe(queries))
 
 

@@ -116,12 +116,10 @@ class Settings:
 
     @property
     def mechanism_name(self) -> str:
-        """Return the mechanism's name on the command line."""
         return self.mechanism if isinstance(self.mechanism, str) else self.mechanism.name
 
     @property
     def answers(self) -> int:
-        """Return the cap on answers."""
         if self.mechanism_name != ConfidentGNMax.name:
             return self.num_queries
         return self.max_answers or math.ceil(_ANSWERED * self.num_queries)
@@ -129,12 +127,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class VotePlan(PlanEntry):
-    """A vote plan says what a run of PATE will charge, and holds the mechanism that answers.
-
-    Its ``epsilon`` is the data-independent cost of all answers at ``delta``, that of the noise sampler included.
-
-    ``mechanism`` answers the queries; the other fields are those of the entry.
-    """
+    """What a run of PATE will charge, and the mechanism that answers; ``epsilon`` is the data-independent cost at ``delta``."""
 
     epsilon: float
     delta: float
@@ -164,12 +157,6 @@ def make_plan(settings: Settings, num_classes: int = 10) -> VotePlan:
     With ``accounting="released"`` the plan holds the answers alone, and ``epsilon`` is theirs. Telling the epsilon afterwards is
     a release too, but no event of it can be charged beforehand: its cost is known at one order only, is added to the divergence
     of the answers there, and so is part of the number told (:func:`sfumato.pate._epsilon_release.release_epsilon`).
-
-    Warns of what is implausible about the plan.
-
-    >>> plan = make_plan(Settings(250, 2200, 5.04))
-    >>> round(plan.mechanism.threshold_stddev, 1), round(plan.mechanism.noise_stddev, 1), round(plan.epsilon, 3)
-    (131.4, 43.8, 5.04)
     """
     caps, epsilon, delta = (settings.num_queries, settings.answers), settings.epsilon, settings.delta
     draws = caps[0] * (settings.mechanism_name == ConfidentGNMax.name) + caps[1] * num_classes
@@ -230,7 +217,6 @@ def told(votes: Votes, mechanism: Mechanism, settings: Settings) -> Released:
 
 
 def student_class(name: str) -> Any:
-    """Import the class of a student of ``STUDENTS``."""
     module, kind = STUDENTS[name]
     return getattr(import_module(f"sfumato.students._{module}"), kind)
 

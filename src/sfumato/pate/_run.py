@@ -79,10 +79,6 @@ def run(
 
     In the folder of a run that was stopped after its teachers had answered, go on from their answers, perhaps with another
     student: nothing is charged, and ``resumed`` of the metrics says so. All other settings must be the same.
-
-    Args:
-        images: private training rows; test rows, of which the first 9000 are the public pool.
-        sign_key: PEM file of an Ed25519 private key that signs the release.
     """
     out, start = Path(out), time.perf_counter()
     if sign_key is not None:
@@ -139,7 +135,6 @@ def run(
 
 
 def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensemble | KernelEnsemble:
-    """Build the teachers that the settings name, suited to a named data set."""
     if settings.teacher == "kernel":
         slanted = STUDENT_SETTINGS.get(dataset, {}).get("slanted", False)
         return KernelEnsemble(settings.num_teachers, num_classes, slanted=slanted, seed=settings.seed)
@@ -193,11 +188,7 @@ def _ask(
 
 
 def answer(mechanism: Mechanism, votes: Votes, settings: Settings, key: Key | None = None) -> Answers:
-    """Aggregate votes within the cap on answers.
-
-    Args:
-        key: the key of the noise; a new one is drawn unless one is given.
-    """
+    """Aggregate votes within the cap on answers; a new key of the noise is drawn unless one is given."""
     if isinstance(mechanism, ConfidentGNMax):
         return mechanism.aggregate(votes, key, max_answers=settings.answers)
     return mechanism.aggregate(votes, key)
@@ -281,7 +272,6 @@ def _scores(
 
 
 def score(model: Any, images: Images) -> dict[str, float]:
-    """Compute accuracy and macro-F1 on the rows that measure, beyond the pool."""
     pool = pool_of(images.name)
     truth, found = images.test_y[pool:], model.predict(images.test_x[pool:])
     return {"accuracy": accuracy(truth, found), "macro_f1": macro_f1(truth, found, images.num_classes)}

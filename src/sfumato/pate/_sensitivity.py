@@ -53,21 +53,12 @@ _FAR, _POINTS = 1e4, 4000  # the grid of -ln q
 
 
 def local_sensitivities(votes: NDArray[np.integer], noise_stddev: float, order: float) -> Floats:
-    """Bound the local sensitivity of each query's GNMax divergence at every number of changed votes.
-
-    Args:
-        noise_stddev: sigma of GNMax.
-
-    Shapes: [queries, classes] to [queries, teachers]; column d is for d changed votes.
-
-    >>> local_sensitivities(np.array([[0, 10, 0]]), 0.5, 1.5)[0, [0, 1, 2, 3, 9]].round(5).tolist()
-    [0.0, 0.0, 0.00591, 5.99981, 5.99981]
-    """
+    """Bound the local sensitivity of each query's GNMax divergence: [queries, teachers], column d for d changed votes."""
     return _steps_and_ceilings(votes, _checked(votes, noise_stddev, order))[0]
 
 
 def laplace_local_sensitivities(votes: NDArray[np.integer], scale: float, order: float) -> Floats:
-    r"""Bound the local sensitivity of each query's LNMax divergence at every number of changed votes.
+    r"""Bound the local sensitivity of each query's LNMax divergence: [queries, teachers], column d for d changed votes.
 
     Holds at every scale and order: C5 and C6 need no check. *Proof.* Let b be the scale, n the number of teachers, l = alpha - 1,
     :math:`c = e^{2 / b}`, :math:`T(g) = (2 + g / b) / 4 e^{g / b}` for :math:`g \ge 0` and 1/2 below.
@@ -87,11 +78,6 @@ def laplace_local_sensitivities(votes: NDArray[np.integer], scale: float, order:
        meets the ceiling there or before. Hence C5; and C6, for a convex function's step of fixed length s rises.
 
     Attained by a unanimous vote on two classes, but for the grid.
-
-    Shapes: [queries, classes] to [queries, teachers]; column d is for d changed votes.
-
-    >>> laplace_local_sensitivities(np.array([[0, 250, 0]]), 20.0, 8.0)[0, [0, 60, 120, 249]].round(7).tolist()
-    [7e-07, 8.27e-05, 0.003279, 0.003279]
     """
     return _steps_and_ceilings(votes, _LaplaceLoss(scale, int(votes[0].sum()), order))[0]
 
@@ -111,15 +97,6 @@ def confident_local_sensitivities(
     :math:`\partial h / \partial w \le (e^x - 1) / (\alpha - 1)`, x = (alpha - 1) c; both rise in w and c, whose largest
     values within d + 1 changes stand in (a count is at most the number of teachers). One change moves w by at most
     :math:`1 / (\sqrt{2 \pi} \sigma_1)`, and however far w moves, h stays between 0 and c.
-
-    Args:
-        noise_stddev: sigma_2 in votes.
-
-    Shapes: as :func:`local_sensitivities`.
-
-    >>> rows, peaks = np.array([[200, 50]]), np.array([200.0])
-    >>> confident_local_sensitivities(rows, peaks, 200.0, 150.0, 40.0, 14.0)[0, [0, 80]].round(6).tolist()
-    [8.4e-05, 0.000372]
     """
     steps, answers = _steps_and_ceilings(votes, _checked(votes, noise_stddev, order))
     reached = np.minimum(peaks[:, None] + np.arange(1, steps.shape[1] + 1), steps.shape[1])
@@ -132,13 +109,7 @@ def confident_local_sensitivities(
 
 
 def check_conditions(noise_stddev: float, num_classes: int, order: float) -> None:
-    """Refuse parameters for which the bounds on the local sensitivity do not hold.
-
-    Args:
-        noise_stddev: sigma of GNMax, in votes.
-
-    >>> check_conditions(30.0, 10, 25.0)
-    """
+    """Refuse parameters for which the bounds on the local sensitivity do not hold."""
     if not all(conditions(noise_stddev, num_classes, order)):
         raise fail(
             "noise_stddev, order",
@@ -149,15 +120,7 @@ def check_conditions(noise_stddev: float, num_classes: int, order: float) -> Non
 
 
 def conditions(noise_stddev: float, num_classes: int, order: float) -> tuple[bool, bool]:
-    """Tell whether C5 (f rises up to q_0) and C6 (its step up rises up to q_1) hold, on a grid of ln q.
-
-    ``noise_stddev``, ``num_classes`` and ``order`` are those of :func:`check_conditions`.
-
-    Arguments are those of :func:`check_conditions`.
-
-    >>> conditions(20.0, 10, 25.0)
-    (True, False)
-    """
+    """Tell whether C5 (f rises up to q_0) and C6 (its step up rises up to q_1) hold, on a grid of ln q."""
     loss = _GaussianLoss(noise_stddev, num_classes, order)
     rises = []
     for end, values in ((loss.log_q0, loss), (loss.log_q1, loss.rise)):
@@ -240,7 +203,6 @@ class _Loss(ABC):
         """ln T."""
 
     def rise(self, log_q: Floats) -> Floats:
-        """Largest rise by one changed vote."""
         return self(self.moved(log_q, 1)) - self(log_q)
 
     def of_counts(self, ranked: NDArray[np.integer]) -> Floats:

@@ -40,14 +40,6 @@ def gnss_renyi(beta: float, noise: float, order: float) -> float:
     by a factor of at most e^beta: exact for the worst of them, N(0, sigma^2) against
     :math:`N(e^{-\beta}, e^{-2 \beta} \sigma^2)` in units of the larger. A nearer or less narrow second law has less
     divergence, and so does a wider one.
-
-    Args:
-        beta: smoothness of the sensitivity.
-        noise: sigma, in units of the smooth sensitivity.
-
-    >>> round(gnss_renyi(0.2 / 14, 6.0, 14.0), 4)
-    0.3159
-
     Source: divergence of two Gaussians, van Erven and Harremoes (2014), equation 10.
     """
     beta, noise = check_real(low=0, open_low=True, beta=beta), check_real(low=0, open_low=True, noise=noise)
@@ -61,18 +53,10 @@ def gnss_renyi(beta: float, noise: float, order: float) -> float:
 def published_gnss_renyi(beta: float, noise: float, order: float) -> float:
     r"""Compute the same as published, for tables only: it is *too small*.
 
-    ``beta``, ``noise`` and ``order`` are those of :func:`gnss_renyi`.
-
-    Arguments are those of :func:`gnss_renyi`.
-
     .. math:: \frac{\alpha e^{2 \beta}}{\sigma^2} + \frac{-\frac12 \ln(1 - 2 \alpha \beta) + \alpha \beta}{\alpha - 1}
 
     The closed form of two Gaussians divides the first term by v, about 1 - 2 alpha beta. The published parameters, alpha beta
     between 0.3 and 0.5, cost up to three times what this says.
-
-    >>> round(published_gnss_renyi(0.46 / 14, 6.233, 14.0), 4), round(gnss_renyi(0.46 / 14, 6.233, 14.0), 4)
-    (0.5174, 1.5894)
-
     Source: Papernot et al. (2018), theorem 23.
     """
     deviation = -math.log(1 - 2 * order * beta) / 2 + beta * order

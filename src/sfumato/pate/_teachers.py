@@ -113,13 +113,10 @@ class Model(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SeparateTeachers(Teachers):
-    """Separate teachers were trained each by itself, by :func:`train_each`."""
-
     models: tuple[Model, ...]
     num_classes: int
 
     def predict(self, queries: Any) -> NDArray[np.int64]:
-        """Predict classes [teachers, queries] for public rows."""
         found = [np.asarray(model.predict(queries)) for model in self.models]
         for i, one in enumerate(found):
             if one.shape != found[0].shape or one.ndim != 1 or one.dtype.kind not in "iu":
@@ -197,11 +194,7 @@ def _fitted(x: Any, y: NDArray[np.int64], model: Model, own: NDArray[np.int64]) 
 
 
 def check_records(x: Any, y: Any, ids: Ids, num_classes: int) -> NDArray[np.int64]:
-    """Return the classes of the records, or say what does not fit.
-
-    Args:
-        x: private records, one row each.
-    """
+    """Return the classes of the records, or say what does not fit."""
     num_classes = check_int("Classes are public: declare them.", low=2, num_classes=num_classes)
     y = np.asarray(y)
     if y.ndim != 1 or y.dtype.kind not in "iu":

@@ -22,15 +22,11 @@ if TYPE_CHECKING:
 def release_once(
     path: Path, mechanism: Mechanism, delta: float, *, queries: int | None, order: float, beta: float, noise: float
 ) -> Released:
-    r"""Release the epsilon of the votes in a file, or return what was released of them before.
+    """Release the epsilon of the votes in a file, or return what was released of them before.
 
     **Formal guarantee.** That of :func:`~sfumato.pate._epsilon_release.release_epsilon`, once: the number is in
     ``PATH.released.json`` before anybody sees it, the same question gets the same number for ever, and another question about the
     same votes is refused. It holds for this file: whoever copies the votes elsewhere, or removes what is kept, pays again.
-
-    Args:
-        mechanism: how votes are made private.
-        noise: noise on the sum, chosen likewise.
 
     >>> import tempfile
     >>> import numpy as np

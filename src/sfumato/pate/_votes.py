@@ -48,10 +48,7 @@ def read_votes(path: str | Path, num_queries: int | None = None) -> Votes:
 
 
 def check_votes(votes: NDArray[Any]) -> Votes:
-    """Return counts as whole numbers, or say why they are none.
-
-    Shapes: [queries, classes], every row with the same sum: each teacher votes on each query.
-    """
+    """Return counts [queries, classes] as integers, every row with the same sum: each teacher votes on each query."""
     votes = np.asarray(votes)
     if votes.ndim != 2 or votes.shape[0] < 1 or votes.shape[1] < 2:
         raise fail(

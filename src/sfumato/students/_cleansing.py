@@ -97,19 +97,7 @@ class CleansedStudent(TrainedStudent):
 
 
 class Disputes:
-    """The table T counts the epochs in which each labeled row was disputed; old counts decay.
-
-    Args:
-        decay: alpha, what one more epoch leaves of a count.
-
-    >>> import torch
-    >>> table = Disputes(2, decay=0.5)
-    >>> first, second = torch.tensor([[9.0, 0, 0], [9, 0, 0]]), torch.tensor([[0, 9.0, 0], [0, 9, 0]])
-    >>> table([first, second], Batch(torch.tensor([0, 1]), torch.tensor([2, 1]), epoch=1, step=0))
-    >>> table([first, second], Batch(torch.tensor([0, 1]), torch.tensor([2, 2]), epoch=2, step=0))
-    >>> table.close().tolist()
-    [1.5, 1.0]
-    """
+    """The table T counts the epochs in which each labeled row was disputed; old counts decay by alpha."""
 
     def __init__(self, rows: int, decay: float) -> None:
         self.table, self.current, self.decay, self.epoch = np.zeros(rows), np.zeros(rows), decay, 1
@@ -124,19 +112,13 @@ class Disputes:
         self.current[batch.rows[disputed].cpu().numpy()] = 1
 
     def close(self) -> NDArray[np.float64]:
-        """Close the epoch and return the table."""
         self.table = self.decay * self.table + self.current
         self.current = np.zeros_like(self.current)
         return self.table
 
 
 def most_disputed(table: NDArray[np.float64], share: float, groups: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Find the positions of the share of each group with the largest counts, in order; their number is rounded down.
-
-    >>> table = np.array([0.0, 2.0, 1.0, 3.0])
-    >>> most_disputed(table, 0.5, np.zeros(4, int)).tolist(), most_disputed(table, 0.5, np.array([0, 1, 0, 1])).tolist()
-    ([1, 3], [2, 3])
-    """
+    """Find the positions of the share of each group with the largest counts, in order; their number is rounded down."""
     order = np.argsort(-table, kind="stable")
     own = (order[groups[order] == group] for group in np.unique(groups))
     return np.sort(np.concatenate([rows[: math.floor(share * len(rows) + 1e-9)] for rows in own]))

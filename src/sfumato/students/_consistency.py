@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, integer, real
 from sfumato.nn._training import Adam, Steps
 from sfumato.students._histograms import EDGES, SIDE, edge_histograms, upright
 from sfumato.students._neighborhood import label_all
@@ -100,15 +100,11 @@ class ConsistencyStudent:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("num_classes", 2, None), ("steps", 1, None), ("batch_size", 1, None), ("neighbors", 1, None), ("width", 1, None),
-            ("max_shift", 0, SIDE // 2), ("cut_out", 0, SIDE), ("seed", 0, None),
-        ):  # fmt: skip
-            check_int("", low=low, high=high, **{name: getattr(self, name)})
-        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
-        for name in ("threshold", "average", "warm_up", "max_scale"):
-            check_real("", low=0, high=1, open_high=True, **{name: getattr(self, name)})
-        check_real(low=0, high=180, max_degrees=self.max_degrees)
+        share = real(0, 1, below=True)
+        check_fields(self, num_classes=integer(2), steps=AT_LEAST_1, batch_size=AT_LEAST_1, neighbors=AT_LEAST_1)
+        check_fields(self, width=AT_LEAST_1, max_shift=integer(0, SIDE // 2), cut_out=integer(0, SIDE), seed=integer(0))
+        check_fields(self, learning_rate=ABOVE_0, threshold=share, average=share, warm_up=share, max_scale=share)
+        check_fields(self, max_degrees=real(0, 180))
 
     def fit(
         self,
@@ -207,16 +203,11 @@ class NetworkStudent:
             return np.concatenate([self.network(_described(part)).softmax(1).numpy() for part in seen])
 
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Predict the classes [images] of images ``x``."""
         return np.asarray(self.predict_proba(x).argmax(1), np.int64)
 
 
 def edge_network(width: int, num_classes: int) -> nn.Sequential:
-    """Build a network of one hidden layer, from histograms of edges to scores.
-
-    >>> sum(weight.numel() for weight in edge_network(512, 10).parameters())
-    306698
-    """
+    """Build a network of one hidden layer, from histograms of edges to scores."""
     return nn.Sequential(nn.Linear(EDGES, width), nn.ReLU(), nn.Linear(width, num_classes))
 
 

@@ -101,37 +101,17 @@ class PATEPlus(CoTeaching):
 
 
 def keep_rate(epoch: int, noise_rate: float, ramp: int = 15) -> float:
-    """Compute R(e), the share of candidates kept in an epoch.
-
-    Args:
-        noise_rate: beta, the guess of the share of wrong labels.
-
-    >>> keep_rate(3, 0.2), keep_rate(15, 0.2), keep_rate(400, 0.2)
-    (0.96, 0.8, 0.8)
-    """
+    """Compute R(e), the share of candidates kept in an epoch; ``noise_rate`` is beta."""
     return 1 - noise_rate * min(epoch / ramp, 1)
 
 
 def disagreeing(first: Tensor, second: Tensor) -> Tensor:
-    """Find the positions of the rows to which two networks give different classes, from their scores [batch, classes].
-
-    >>> import torch
-    >>> disagreeing(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[2.0, 1.0], [0.0, 1.0]])).tolist()
-    [1]
-    """
+    """Find the positions of the rows to which two networks give different classes, from their scores [batch, classes]."""
     return (first.argmax(1) != second.argmax(1)).nonzero()[:, 0]
 
 
 def small_loss(scores: Tensor, labels: Tensor, rate: float, *, as_published: bool = False) -> Tensor:
-    """Find the positions of the rows with the smallest cross-entropy, at least the share ``rate`` of them.
-
-    >>> import torch
-    >>> scores = torch.tensor([[0.0, 3.0], [0.0, 1.0], [0.0, 2.0]])
-    >>> small_loss(scores, torch.tensor([1, 1, 1]), 0.5).tolist()
-    [0, 2]
-    >>> small_loss(scores, torch.tensor([1, 1, 1]), 0.5, as_published=True).tolist()
-    [0]
-    """
+    """Find the positions of the rows with the smallest cross-entropy, at least the share ``rate`` of them."""
     losses = functional.cross_entropy(scores.detach(), labels, reduction="none")
     share = rate * len(labels)
     count = int(share) or len(labels) if as_published else math.ceil(share - 1e-9)
@@ -139,14 +119,7 @@ def small_loss(scores: Tensor, labels: Tensor, rate: float, *, as_published: boo
 
 
 def peer_losses(scores: list[Tensor], labels: Tensor, rate: float, *, as_published: bool = False) -> list[Tensor]:
-    """Compute the mean cross-entropy of each of two networks on the rows its peer finds easy; 0 without rows.
-
-    >>> import torch
-    >>> confident = torch.tensor([[9.0, 0.0], [0.0, 9.0]])  # the first label fits, the second does not
-    >>> first, second = peer_losses([confident, torch.zeros(2, 2)], torch.tensor([0, 0]), 0.5)
-    >>> round(second.item(), 4)  # ln 2, of the first row
-    0.6931
-    """
+    """Compute the mean cross-entropy of each of two networks on the rows its peer finds easy; 0 without rows."""
     if not len(labels):
         return [own.sum() for own in scores]
     chosen = [small_loss(own, labels, rate, as_published=as_published) for own in scores]

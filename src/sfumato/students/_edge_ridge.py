@@ -22,18 +22,7 @@ _AT_ONCE = 1000
 
 
 class EdgeRidge:
-    """Edge ridge is the floor: it sees images as the students do, but none of the pool and no augmented view.
-
-    Args:
-        x: answered images [n, channels, side, side].
-        y: their answers [n].
-        slanted: set images upright first, as the students do with handwriting.
-
-    >>> x = np.zeros((4, 1, 28, 28), np.float32)
-    >>> x[::2, :, :, :14] = x[1::2, :, :14] = 1
-    >>> EdgeRidge(x, np.array([0, 1, 0, 1]), 2).predict(x[:2]).tolist()
-    [0, 1]
-    """
+    """The floor: it sees images as the students do, but none of the pool and no augmented view."""
 
     def __init__(
         self, x: NDArray[np.float32], y: NDArray[np.int64], num_classes: int, *, slanted: bool = False
@@ -51,7 +40,6 @@ class EdgeRidge:
                 most, self.weights = right, weights
 
     def predict(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Predict the classes [images] of images ``x``."""
         parts = (x[start : start + _AT_ONCE] for start in range(0, len(x), _AT_ONCE))
         return np.concatenate([(self._kernel(self._described(part)) @ self.weights).argmax(1) for part in parts])
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, check_int, fail, integer, one_of
 from sfumato.nn._gan import LEAST_WIDTHS, NETWORKS, Discriminator, Generator, matching_loss, unlabeled_loss
 from sfumato.nn._training import Adam, Steps
 from sfumato.students._histograms import SIDE, edge_histograms
@@ -40,11 +40,7 @@ _LEAST_SIDE = 5  # of an image: that of the first convolution
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A batch names the labeled rows of one step.
-
-    ``rows`` are positions in the labeled set, ``labels`` are noisy, ``epoch`` counts from 1, and ``step`` counts from 0
-    in it.
-    """
+    """The labeled rows of one step: their positions and noisy labels; ``epoch`` counts from 1, and ``step`` from 0 in it."""
 
     rows: Tensor
     labels: Tensor
@@ -92,16 +88,15 @@ class GANStudent:
     discriminators: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_choice(NETWORKS, network=self.network)
-        for name, low in (("num_classes", 2), ("epochs", 1), ("batch_size", 2), ("seed", 0)):
-            check_int("", low=low, high=None, **{name: getattr(self, name)})
+        check_fields(self, network=one_of(*NETWORKS), num_classes=integer(2), epochs=AT_LEAST_1)
+        check_fields(self, batch_size=integer(2), seed=integer(0))
         for i, width in enumerate(self.widths):
             check_int("", low=1, high=None, **{f"widths[{i}]": width})
         least = LEAST_WIDTHS[self.network]
         if len(self.widths) < least:
             expected = f"to be at least {least} for network={self.network!r}"
             raise fail("widths", self.widths, expected, "Give one width a layer.")
-        check_real(low=0, open_low=True, learning_rate=self.learning_rate)
+        check_fields(self, learning_rate=ABOVE_0)
 
     def fit(
         self,
@@ -142,8 +137,6 @@ class TrainedStudent:
     """A trained student is as private as the labels it saw; two discriminators predict by the mean of their probabilities.
 
     ``generator`` is None in a student that was loaded: predicting needs none.
-
-    ``discriminators`` are the networks, and ``device`` is where they run.
     """
 
     discriminators: tuple[Discriminator, ...]
@@ -163,7 +156,6 @@ class TrainedStudent:
         return np.asarray((torch.cat(parts) / len(self.discriminators)).cpu().numpy())
 
     def predict(self, x: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Predict the classes [rows] of rows ``x``."""
         return self.predict_proba(x).argmax(1)
 
 
@@ -200,8 +192,6 @@ def train(
 
 
 class _Networks:
-    """The generator, the discriminators and their optimizers."""
-
     def __init__(self, settings: GANStudent, shape: tuple[int, ...]) -> None:
         self.settings = settings
         self.discriminators = tuple(
@@ -216,7 +206,6 @@ class _Networks:
         self.means = [optimizer.flat.clone() for optimizer in self.optimizers]
 
     def step(self, labeled: Tensor, unlabeled: Tensor, batch: Batch, watch: Watch | None) -> None:
-        """Update the discriminators, then the generator."""
         generated = self.generator(self.settings.batch_size)
         sizes = [len(labeled), len(unlabeled), len(generated)]
         joint = torch.cat([labeled, unlabeled, generated.detach()])

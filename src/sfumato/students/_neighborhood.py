@@ -47,14 +47,7 @@ _POWER = 4  # of similarities
 
 
 def label_all(rows: Tensor, y: Tensor, num_classes: int, *, neighbors: int = 5, seed: int = 0) -> Tensor:
-    """Give every image a class, answered or not.
-
-    Shapes: [n, d] and [answered] to [n].
-
-    >>> rows = torch.eye(2).repeat(6, 1)  # two kinds of images, in turn; the answer to row 2 is wrong
-    >>> label_all(rows, torch.tensor([0, 1, 1, 1, 0, 1]), 2).tolist()
-    [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
-    """
+    """Give every image a class, answered or not, from unit rows [n, d] and the answers to the first of them."""
     graph = similarities(rows, neighbors)
     kernel = torch.exp(2 * (rows @ rows[: len(y)].T - 1)).numpy()
     answers = np.eye(num_classes, dtype=np.float32)[y.numpy()]
@@ -72,13 +65,7 @@ def label_all(rows: Tensor, y: Tensor, num_classes: int, *, neighbors: int = 5, 
 
 
 def similarities(rows: Tensor, neighbors: int) -> sparse.csr_matrix:
-    """Join every row to its nearest ones: symmetrically normalized fourth powers of cosines.
-
-    Shapes: unit rows [n, d] to [n, n].
-
-    >>> similarities(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), 1).toarray().round(3).tolist()
-    [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    """
+    """Join every unit row to its nearest ones: symmetrically normalized fourth powers of cosines, [n, n]."""
     count = len(rows)
     neighbors = min(neighbors, count - 1)
     cosines, nearest = np.empty((count, neighbors)), np.empty((count, neighbors), np.int64)

@@ -21,11 +21,7 @@ def check_public(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]:
     """Return labeled rows, labels and unlabeled rows as arrays that training reads, or say what does not fit.
 
-    Args:
-        x_labeled: public rows [n, ...] in 0 to 1, at least one.
-        y_noisy: their labels [n], whole numbers.
-        x_unlabeled: further public rows [m, ...] of the same shape.
-        sides: least and most pixels of a side, of images [n, channels, height, width]; None for rows of any shape.
+    Rows are from 0 to 1; ``sides`` are the least and most pixels of a side of images, None for rows of any shape.
 
     >>> x, y, pool = check_public(np.zeros((2, 1, 28, 28)), [0, 1], np.zeros((3, 1, 28, 28)), 2, sides=(28, 28))
     >>> x.shape, y.tolist(), pool.shape

@@ -24,19 +24,16 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Say whether a type is text."""
     return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Say whether a type is bytes."""
     return bool(
         pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_binary_view(kind) or pt.is_fixed_size_binary(kind)
     )
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Say whether a type is a number."""
     kind = plain(kind)
     return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
 

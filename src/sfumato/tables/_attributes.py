@@ -131,13 +131,7 @@ def _plain(node: Any) -> Any:
         return str(node)
     if isinstance(node, tuple):
         return tuple(_plain(part) for part in node)
-    kind = (
-        "a boolean"
-        if isinstance(node, bool | np.bool_)
-        else "bytes"
-        if isinstance(node, bytes)
-        else type(node).__name__
-    )
+    kind = "a boolean" if isinstance(node, bool | np.bool_) else type(node).__name__
     raise DataError(
         f"Expected nodes of g to be numbers, text or tuples of these, got {kind}. Relabel them: networkx.relabel_nodes."
     )

@@ -70,12 +70,8 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     by_place = not (how.id_column or schema.id or usual_id([id_column]))
     for name in passed(names, how) if by_place else ():
         if _numbers_nodes(nodes.column(name)):
-            needed(
-                name,
-                how,
-                place,
-                "id, since it stands first and has another value in every row (if others are the ids, call them id)",
-            )
+            since = "it stands first and has another value in every row (if others are the ids, call them id)"
+            needed(name, how, place, f"id, since {since}")
     _check_unique(ids, id_column, place, number, by_place=by_place)
     id_array = ids.to_numpy(zero_copy_only=False)
     id_array = id_array.astype(str) if id_array.dtype == object else id_array

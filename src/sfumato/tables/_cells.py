@@ -37,15 +37,10 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|in
 
 @dataclass(frozen=True)
 class ReadColumn:
-    """A read column is what a reader took a column for; it says nothing of values but how many are missing.
+    """What a reader took a column for; of values it says only how many are missing.
 
-    Args:
-        name: of the column, empty where it has none.
-        use: ``id``, ``label``, ``role``, ``feature``, ``text``, ``bound`` (of degrees), ``end``, ``weight`` or ``left out``.
-        kind: ``integer``, ``number``, ``category``, ``boolean`` or ``text``; empty for a column that is left out.
-        count: the number of categories or classes; None for other kinds.
-        missing: the number of cells without a value.
-        declared: whether a schema declares what it may hold.
+    ``use`` is ``id``, ``label``, ``role``, ``feature``, ``text``, ``bound`` (of degrees), ``end``, ``weight`` or ``left out``;
+    ``count`` is the number of categories or classes, and ``declared`` whether a schema says what the column may hold.
     """
 
     name: str
@@ -150,9 +145,7 @@ def _strange(values: pa.Array) -> pa.Array:
 
 
 def integers(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
-    """Return whole numbers as int64, with nothing where missing, however they are written; None if a cell is none.
-
-    A float of 2^53 and more is none, in a file as in a frame: others have been rounded to it.
+    """Return integers as int64, with nothing where missing, however they are written; None if a cell is none.
 
     >>> integers(pa.array(["1.0", "", "3e0"])).to_pylist(), integers(pa.array([2.0**53])), integers(pa.array([f"{2**53}.0"]))
     ([1, None, 3], None, None)
@@ -188,10 +181,7 @@ def without_point(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
 
 
 def check_kind(name: str, kind: pa.DataType) -> None:
-    """Refuse a column whose cells are neither text nor numbers nor booleans, such as lists, bytes, dates and durations.
-
-    >>> check_kind("age", pa.int8())
-    """
+    """Refuse a column whose cells are neither text nor numbers nor booleans, such as lists, bytes, dates and durations."""
     kind = plain(kind)
     if not (is_text(kind) or is_number(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
         raise DataError(
@@ -210,14 +200,7 @@ def words(name: str, column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = (
 
 
 def coded(values: pa.Array, known: Sequence[str]) -> np.ndarray:
-    """Find where each cell stands among declared words, int64, -1 for none.
-
-    A cell that is none of them, but a whole number as one of them is, stands for that one: ``+1``, ``01``, ``1.0``, ``1e0``
-    for ``1``.
-
-    >>> coded(pa.array(["1.0", None, "+3", "x"]), ["1", "2", "03"]).tolist()
-    [0, -1, 2, -1]
-    """
+    """Find where each cell stands among declared words, int64, -1 for none; ``+1``, ``01`` and ``1.0`` stand for ``1``."""
     words = pa.array(known, pa.large_string())
     codes = positions(values, words)
     if {word.lower() for word in known} == {*BOOLEAN}:
@@ -229,7 +212,7 @@ def coded(values: pa.Array, known: Sequence[str]) -> np.ndarray:
 
 
 def _numbered(known: Sequence[str]) -> list[str | None]:
-    """Declared words as whole numbers are printed; none of several that are one number, but for the one that is printed so."""
+    """Declared words as integers are written; none of several that are one number, but for the one that is written so."""
     numbers = folded(pa.array(known, pa.large_string())).to_pylist()
     return [one if one == word or numbers.count(one) == 1 else None for one, word in zip(numbers, known, strict=True)]
 

@@ -41,18 +41,15 @@ def has_name(names: Sequence[str], place: int) -> bool:
 
 
 def named(names: Sequence[str]) -> list[str]:
-    """Return the names of the columns that have one."""
     return [name for place, name in enumerate(names) if has_name(names, place)]
 
 
 def left(names: Sequence[str], how: Reading) -> list[str]:
-    """Return the columns that are not left out on purpose."""
     without = how.left_out
     return [name for name in names if name not in without]
 
 
 def needed(name: str, how: Reading, place: str, use: str) -> str:
-    """Return the name of a column that a table is read by, if it is not left out."""
     if name in how.left_out:
         raise DataError(
             f"Expected drop to leave out columns that nothing needs, but {name!r} of {place} is read as {use}. Drop another; a "
@@ -62,7 +59,6 @@ def needed(name: str, how: Reading, place: str, use: str) -> str:
 
 
 def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
-    """Return the column that holds the ids; ``place`` names the table in errors."""
     said = known(names, how.id_column or schema.id, place)
     if said is None:
         other = meant(how, schema)
@@ -77,17 +73,14 @@ def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
 
 
 def usual_id(names: Sequence[str]) -> str | None:
-    """Return the column that is called as ids usually are, if there is one."""
     return next(iter(usual_ids(names)), None)
 
 
 def usual_ids(names: Sequence[str]) -> list[str]:
-    """Return all columns that are called as ids usually are."""
     return [name for name in names if name.lower() in _ID_NAMES]
 
 
 def check_one(usual: Sequence[str], place: str) -> None:
-    """Refuse two columns of usual names of ids, ``usual``; ``place`` names their table."""
     if len(usual) > 1:
         raise DataError(
             f"Expected one column of {place} to be called as ids usually are, got {usual[0]!r} and {usual[1]!r}. Name the column "
@@ -102,7 +95,6 @@ def meant(how: Reading, schema: Schema) -> set[str | None]:
 
 
 def edge_names(names: list[str], how: Reading, place: str) -> tuple[str, str]:
-    """Return the columns that hold the two ends of an edge."""
     found = [known(names, name, place) for name in (how.source, how.target)]
     if None in found:
         usual = usual_ends(left(names, how)) or usual_ends(names) or _by_place(names, how, place)
@@ -147,7 +139,6 @@ def row_number(name: str, place: str) -> DataError:
 
 
 def usual_ends(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the columns that are called as the ends of edges usually are, if there are such."""
     lower = [name.lower() for name in names]
     for source, target in zip(_SOURCE_NAMES, _TARGET_NAMES, strict=True):
         if source in lower and target in lower:
@@ -170,7 +161,6 @@ def _check_header(own: Sequence[str], least: int, place: str, example: str, hint
 
 
 def weight_name(names: list[str], ends: tuple[str, str], how: Reading, place: str) -> str | None:
-    """Return the column that holds the weights of edges; None where none are declared."""
     weight = known(names, how.weight and how.weight[0], place)
     if weight in ends:
         raise DataError(
@@ -248,5 +238,4 @@ def feature_names(
 
 
 def unread(names: Sequence[str], used: Sequence[Any]) -> list[str]:
-    """Return the columns with a name that are not used."""
     return [name for name in named(names) if name not in used]

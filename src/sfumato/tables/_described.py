@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def node_columns(nodes: Any, how: Reading, place: str, found: Nodes) -> tuple[ReadColumn, ...]:
-    """Return what each column of a node table was taken for."""
     columns, words = zip(*_node_columns(nodes, how, place, found), strict=True)
     missing = _missing(nodes, {one.name: keep for one, keep in zip(columns, words, strict=True) if keep is not None})
     return tuple(replace(one, missing=missing.get(one.name, one.missing)) for one in columns)

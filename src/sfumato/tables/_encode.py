@@ -49,12 +49,9 @@ _TRUE, _FALSE = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 
 @dataclass(frozen=True)
 class Labels:
-    """Encoded labels are class numbers int64 [num_nodes], -1 for missing, with class names.
+    """Class numbers int64 [num_nodes], -1 for missing, with class names; ``outside`` counts values beyond the schema.
 
-    ``outside`` counts values beyond the schema, as in :class:`Features`.
-
-    ``y`` holds the class numbers, ``classes`` their names, and ``assumed`` names what was read off the data, ``undeclared`` what
-    of it nobody declared or marked.
+    ``assumed`` names what was read off the data, ``undeclared`` what of it nobody declared or marked.
     """
 
     y: np.ndarray
@@ -176,7 +173,6 @@ def encode_roles(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndar
 
 
 def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
-    """Encode a column of texts as strings, empty where missing; ``name`` is the name of the column."""
     kind = plain(column.type)
     if not (is_text(kind) or pt.is_null(kind)):
         raise DataError(f"Expected column {name!r} to hold texts, got {spelled(kind)}. Name another column.")
@@ -185,7 +181,6 @@ def encode_texts(name: str, column: pa.ChunkedArray) -> list[str]:
 
 
 def encode_weights(name: str, column: pa.ChunkedArray, place: str, number: Callable[[int], int]) -> np.ndarray:
-    """Encode a column of weights of edges as float64 [num_rows], and refuse a row without one."""
     kind = plain(column.type)
     if not (is_number(kind) or is_text(kind) or pt.is_null(kind)):
         raise DataError(
@@ -201,7 +196,6 @@ def encode_weights(name: str, column: pa.ChunkedArray, place: str, number: Calla
 
 
 def encode_bounds(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:
-    """Encode a column of public bounds of degrees as int64 [num_nodes]."""
     found = numbers(column)
     return bounds_in(name, np.full(len(ids), np.nan) if found is None else found, ids)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +34,6 @@ class Places:
                 self._table[numbers - low] = np.arange(len(numbers), dtype=np.int32)
 
     def holds(self, name: str) -> bool:
-        """Say whether a text is the id of a node."""
         import pyarrow as pa
 
         from sfumato.tables._arrow import positions
@@ -43,11 +41,7 @@ class Places:
         return bool(positions(pa.array([name], pa.large_string()), self.ids)[0] >= 0)
 
     def find(self, values: Any) -> np.ndarray:
-        """Return the number of the node that each of an Arrow array of ids names, -1 for none.
-
-        An end is the id as it is written, else as an integer is printed, on either side: ``7.0`` and ``7e0`` are ``7`` in any
-        table.
-        """
+        """Return the number of the node that each id names, -1 for none: as it is written, else ``7.0`` and ``7e0`` as ``7``."""
         if self._table is None or values.type != self.ids.type or values.null_count:
             return self._as_text(values)
         numbers = values.to_numpy()
@@ -90,6 +84,10 @@ def edge_batches(
     out, more = _Others(passed(edges.column_names, how) if found else [], nodes), _Others(found[2:], nodes)
     read = list(dict.fromkeys(filter(None, (*names, weight, *out.names, *more.names))))
     parts = edges.batches(read, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
+
+    def here(row: int) -> int:
+        return number(skip + row)
+
     for part in parts:
         ends = []
         out.see(part)
@@ -101,14 +99,13 @@ def edge_batches(
                 row = int(np.argmin(codes))
                 problem = "an unknown node" if values[row].is_valid else "no node"
                 raise DataError(
-                    f"Expected every edge to link nodes of {places[0]}, but row {number(row + skip)} of {places[1]} has "
+                    f"Expected every edge to link nodes of {places[0]}, but row {here(row)} of {places[1]} has "
                     f"{problem} in column {column!r}. Add the node or remove the edge. Ends are read from "
                     f"the columns {' and '.join(map(repr, names))}: if others are meant, put them first."
                 )
             ends.append(codes)
         if numbered.some():
             more.see(part)
-        here = partial(_shifted, number, skip)
         yield ends[0], ends[1], encode.encode_weights(weight, part.column(weight), places[1], here) if weight else None
         skip += part.num_rows
     if (odd := numbered.still()) is not None and more.names:
@@ -165,20 +162,7 @@ class Numbered:
         return self._rows[name] if name in self._next else 0
 
     def some(self) -> bool:
-        """Say whether a column may number the rows yet."""
         return bool(self._next)
 
     def still(self) -> str | None:
-        """Return the first column that numbers the rows."""
         return next((name for name in self._next if self.rows(name) > 2), None)
-
-
-def endpoints(
-    edges: Any, ids: Any, how: Reading, places: tuple[str, str], number: Numbers
-) -> tuple[np.ndarray, np.ndarray]:
-    """Find the numbers of both ends of every edge of an Arrow table."""
-    return next(edge_batches(edges, Places(ids), how, places, number))[:2]
-
-
-def _shifted(number: Numbers, first: int, row: int) -> int:
-    return number(first + row)

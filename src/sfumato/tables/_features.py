@@ -18,7 +18,7 @@ from sfumato.graph._declared import RANGE_OF
 from sfumato.graph._packed import PackedRows, Widths, code_type
 from sfumato.graph._schema import CATEGORIES, Column, Schema, contradiction
 from sfumato.graph._unique import RARE, TEXTS, WRITTEN, leave_out, standing, written_numbers
-from sfumato.tables._arrow import counted, is_number, plain, unlisted
+from sfumato.tables._arrow import is_number, plain, unlisted
 from sfumato.tables._cells import (
     BOOLEAN,
     MISSING,
@@ -42,23 +42,8 @@ SPARSE_DENSITY = 0.25
 
 
 @dataclass(frozen=True)
-class Features:
-    """Encoded features are ``x`` float32 [num_nodes, num_features], the names of its columns, and what was read off the data.
-
-    ``outside`` counts, by column, the values beyond the schema: clipped numbers, and categories that it does not list.
-
-    ``assumed`` names what was read off the data.
-    """
-
-    x: np.ndarray | sp.csr_matrix | None
-    names: tuple[str, ...]
-    assumed: tuple[str, ...]
-    outside: dict[str, int]
-
-
-@dataclass(frozen=True)
 class Layout:
-    """A layout says what each column of a table becomes: a number, or one column for each category.
+    """What each column of a table becomes: a number, or one column for each category.
 
     ``parts`` holds for each column its name, what declares it, and its categories, which are None for a number. ``assumed``
     names what was read off the data, ``undeclared`` what of it nobody marked so, and numbers without both ends of a range.
@@ -70,7 +55,6 @@ class Layout:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the encoded columns."""
         return tuple(
             one
             for name, _, values in self.parts
@@ -79,7 +63,6 @@ class Layout:
 
     @property
     def ranges(self) -> Ranges:
-        """Return the declared ends of each column of numbers that has one, by name."""
         return tuple(
             (name, declared.min, declared.max)
             for name, declared, values in self.parts
@@ -128,14 +111,10 @@ class Layout:
 
     @property
     def widths(self) -> Widths:
-        """Return what each column of the table becomes, as :class:`~sfumato.graph._packed.PackedRows` takes it."""
         return tuple(None if values is None else len(values) for _, _, values in self.parts)
 
     def packed(self, columns: Mapping[str, pa.ChunkedArray], ids: np.ndarray) -> tuple[PackedRows, dict[str, int]]:
-        """Encode rows that are not sparse as numbers and codes; what they give and what is refused are those of :meth:`rows`.
-
-        ``columns`` and ``ids`` are those of :meth:`rows`.
-        """
+        """Encode rows that are not sparse as numbers and codes; what they give and what is refused are those of :meth:`rows`."""
         numbers, codes, outside, empty = [], [], {}, np.ones(len(ids), bool)
         for part in self.parts:
             found, missing, outside[part[0]] = _encoded(part, columns, ids)
@@ -164,18 +143,6 @@ def _encoded(
     found = words(name, columns[name], categories if declared else ())
     codes = coded(found, categories)
     return codes, codes < 0, unlisted(found, codes)
-
-
-def encode_features(columns: dict[str, pa.ChunkedArray], schema: Schema, ids: np.ndarray) -> Features:
-    """Encode text and boolean columns as one-hot columns, and numbers clipped to a declared range.
-
-    A one-hot row is all zero where the value is missing or not declared; a missing number becomes ``Column.default``.
-
-    The result is CSR when it has more than 64 columns and fewer than a quarter of its entries differ from zero.
-    """
-    layout = lay_out({name: column.type for name, column in columns.items()}, columns.__getitem__, schema, ids)
-    x, outside = layout.rows(columns, ids) if layout.parts else (None, {})
-    return Features(x if layout.names else None, layout.names, layout.assumed, counted(outside))
 
 
 def lay_out(
@@ -278,7 +245,6 @@ def _scaled(values: np.ndarray, declared: Column | None) -> np.ndarray:
 
 
 def check_num_features(names: Sequence[str], schema: Schema) -> None:
-    """Refuse a table that encodes to another number of columns than the schema promised."""
     if schema.num_features is not None and len(names) != schema.num_features:
         raise SchemaError(
             f"Expected num_features={schema.num_features} columns after encoding, got another number. Declare the "

@@ -25,7 +25,7 @@ _SPACED = 1 << 16
 _MARKS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 _SPREADSHEET = re.compile(r'"?sep=(.?)"?', re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_KNOWN = (
+_KNOWN = [
     "id",
     "node_id",
     "node",
@@ -38,14 +38,14 @@ _KNOWN = (
     "node1",
     "source_id",
     "from_id",
-)
+]
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a CSV file: the ``names`` of its columns, empty where there is none, and how its rows are written.
+    """The ``names`` of the columns, and how the rows are written: ``skip`` lines stand before the first row of values.
 
-    ``skip`` lines stand before the first row of values. ``plain`` says whether DuckDB may try to read it.
+    ``plain`` says whether DuckDB may try to read it.
     """
 
     file: TextFile
@@ -74,7 +74,6 @@ def looks_like_number(name: str) -> bool:
 
 
 def form_of(path: Path) -> Form:
-    """Find out the form of a CSV file."""
     file = TextFile.of(path)
     text = file.head()
     skip, comments, line, said = _top(text)

@@ -59,19 +59,14 @@ def check_counts(nodes: Any, ids: Any, column: str, how: Reading, place: str) ->
 
 
 def _unique(column: Any) -> bool:
-    """Whether a column holds whole numbers or words, another in every row."""
+    """Whether a column holds integers or words, another in every row."""
     import pyarrow.compute as pc
 
-    from sfumato.tables._arrow import is_text, plain
+    from sfumato.tables._arrow import is_number, is_text, plain
     from sfumato.tables._cells import CATEGORY, cells, integers, kind_of
 
-    values = integers(column) if _readable(column) else None
-    if values is None and is_text(plain(column.type)) and kind_of(column) == CATEGORY:
+    kind = plain(column.type)
+    values = integers(column) if is_number(kind) or is_text(kind) else None
+    if values is None and is_text(kind) and kind_of(column) == CATEGORY:
         values = cells(column)
     return values is not None and not values.null_count and int(pc.count_distinct(values).as_py()) == len(values)
-
-
-def _readable(column: Any) -> bool:
-    from sfumato.tables._arrow import is_number, is_text, plain
-
-    return bool(is_number(plain(column.type)) or is_text(plain(column.type)))

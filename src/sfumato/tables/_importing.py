@@ -102,11 +102,7 @@ def import_tables(
 
 
 def memory_bytes(text: str) -> int:
-    """Return a size such as ``2GB`` or ``500MiB`` as a number of bytes, at least 500 MB.
-
-    >>> memory_bytes("2GB"), memory_bytes("512MiB")
-    (2000000000, 536870912)
-    """
+    """Return a size such as ``2GB`` or ``500MiB`` as a number of bytes, at least 500 MB."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", text, re.IGNORECASE)
     size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
     if size < _LEAST:
@@ -134,7 +130,6 @@ class _Import:
         return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in (self.nodes, *self.edges)]
 
     def run(self) -> None:
-        """Do what is not done yet."""
         if self.record.exists():
             kept = json.loads(self.record.read_text())
             if kept["asked"] != self.asked:
@@ -173,7 +168,6 @@ class _Import:
         tell_texts(found.fields["assumed_public"], found.fields["feature_names"], str(self.nodes), 4)
 
     def _tell(self, table: FileTable, found: Nodes) -> None:
-        """Tell what the columns of all tables were taken for."""
         assert self.how.told is not None
         self.how.told(str(self.nodes), node_columns(table, self.how, str(self.nodes), found))
         for path in self.edges:
@@ -207,7 +201,6 @@ class _Import:
         return FileTable(path, self.config, cells.column_names)
 
     def _features(self, table: FileTable, found: Nodes) -> dict[str, Any]:
-        """Write the features row after row, and return what the files hold."""
         layout, outside, done = found.layout, Counter[str](), 0
         if not layout.names:
             return {"outside": {}, "arrays": {}, "widths": None}
@@ -262,7 +255,6 @@ class _Import:
         self._finish("runs", dict(state))
 
     def _merge(self, num_nodes: int) -> dict[str, Any]:
-        """Merge the runs into the arrays of arcs, and return what was merged and what the files hold."""
         state, directed = self.done["runs"], direction(self.how)
         runs = [self.work / f"run-{number}" for number in range(state["runs"])]
         packing, file = Packing(num_nodes, directed=directed), ArrayFile(self.graph / "indices.npy", np.int32)

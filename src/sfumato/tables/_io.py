@@ -28,6 +28,7 @@ from sfumato.tables._tables import (
     file_table,
     guarded,
     known,
+    no_edges,
     numbering,
     table,
 )
@@ -116,7 +117,7 @@ def read_csv(
         text_features, report, edge_weight, max_weight, told, drop,
     )  # fmt: skip
     numbers = numbering(nodes), numbering(edges)
-    return read_tables(read_nodes(nodes), read_edges(edges), how, (str(nodes), str(edges)), numbers)
+    return read_tables(file_table(nodes), file_table(edges), how, (str(nodes), str(edges)), numbers)
 
 
 def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
@@ -130,11 +131,7 @@ def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
 def read_tables(
     nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
 ) -> Graph:
-    """Build a graph from two tables, ``nodes`` and ``edges``, and name the columns of edges that are not read.
-
-    ``how`` says what their columns mean, ``places`` names the tables in messages, and ``numbers`` give the
-    numbers of their rows there.
-    """
+    """Build a graph from two tables, and name the columns of edges that are not read; ``numbers`` give the rows in errors."""
     check_drop(how.left_out, nodes.column_names, edges.column_names, places)
     graph = build_graph(nodes, edges, how, places, numbers)
     ends = edge_names(edges.column_names, how, places[1])
@@ -166,10 +163,7 @@ def describe_tables(
 
 
 def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[str, str, str]:
-    """Return the names of the column of ids of a node file, and of both ends of an edge file.
-
-    ``how`` says what the columns mean, as for :func:`read_csv`; ``nodes`` and ``edges`` are the paths of the two files.
-    """
+    """Return the names of the column of ids of a node file, and of both ends of an edge file."""
     reading = Reading(**how)
     names, links = FileTable(nodes).column_names, FileTable(edges).column_names
     reading = named_by_ends(reading, names, links, str(edges))
@@ -177,13 +171,7 @@ def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[s
     return own, *edge_names(links, reading, str(edges))
 
 
-def read_nodes(path: str | Path) -> Any:
-    """Read a node file, CSV or Parquet, as an Arrow table."""
-    return file_table(path)
-
-
 def read_column(path: str | Path, name: str) -> Any:
-    """Read one column of a node file, CSV or Parquet, as an Arrow array; ``name`` is its name."""
     file = FileTable(path)
     known(file.column_names, name, file.place)
     return file.column(name)
@@ -198,17 +186,9 @@ def read_texts(
     report: Report | None = None,
 ) -> Graph:
     """Read the texts of a node file as features; no other column is read, and there are no edges."""
-    import pyarrow as pa
-
     declared = Schema(id=Schema.read(schema).id)
     how = Reading(schema=declared, features=(), text=text, text_features=text_features, report=report)
-    none = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    return read_tables(read_nodes(nodes), none, how, (str(nodes), "no edges"), (numbering(nodes), counted))
-
-
-def read_edges(path: str | Path) -> Any:
-    """Read an edge file, CSV or Parquet, as an Arrow table."""
-    return file_table(path)
+    return read_tables(file_table(nodes), no_edges(), how, (str(nodes), "no edges"), (numbering(nodes), counted))
 
 
 def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:

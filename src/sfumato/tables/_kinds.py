@@ -7,8 +7,6 @@ text, booleans of a byte are booleans, and what no rule here knows keeps its nam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
@@ -27,19 +25,10 @@ def plain_table(table: pa.Table) -> pa.Table:
     {'seen': [False, True]}
     """
     columns = [plain_column(column, field) for column, field in zip(table.columns, table.schema, strict=True)]
-    names = trimmed_names(table.column_names)
+    names = [name.strip() for name in table.column_names]
     if names == table.column_names and all(one is other for one, other in zip(columns, table.columns, strict=True)):
         return table
     return pa.table(columns, names=names)
-
-
-def trimmed_names(names: Sequence[str]) -> list[str]:
-    """Return names of columns without white space at their ends, as every table of any source has them.
-
-    >>> trimmed_names([" id", "two words "])
-    ['id', 'two words']
-    """
-    return [name.strip() for name in names]
 
 
 def is_foreign(field: pa.Field) -> bool:
@@ -52,7 +41,6 @@ def is_foreign(field: pa.Field) -> bool:
 
 
 def plain_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Return a column of a table as readers take it."""
     if not is_foreign(field):
         return column
     name = _extension(field) or str(field.type)

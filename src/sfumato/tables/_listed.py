@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.errors import DataError
 from sfumato.graph._schema import Schema
 from sfumato.tables import _build as build
 from sfumato.tables import _columns as columns
-from sfumato.tables import _io as io
 from sfumato.tables._ends import Numbered
-from sfumato.tables._tables import counted, numbering
+from sfumato.tables._tables import counted, file_table, no_edges, numbering
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -30,7 +29,7 @@ def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
     from sfumato.tables import _encode as encode
 
     how = build.Reading()
-    table = io.read_edges(edges)
+    table = file_table(edges)
     ends, names = [], columns.edge_names(table.column_names, how, str(edges))
     numbered = Numbered(names if len(columns.by_place(table.column_names, how)) > 2 else ())
     for column in names:
@@ -48,12 +47,9 @@ def read_alone(
     nodes: str | Path, *, label: str | None = None, schema: str | None = None, features: bool = True
 ) -> Graph:
     """Read a node file as a graph without edges; its ids are texts."""
-    import pyarrow as pa
-
     declared = Schema.read(schema)
     declared = declared if features else replace(declared, columns={}, num_features=None)
     how = build.Reading(label=label, schema=declared, features=None if features else ())
-    none: Any = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    graph = build.build_graph(io.read_nodes(nodes), none, how, (str(nodes), "no edges"), (numbering(nodes), counted))
+    graph = build.build_graph(file_table(nodes), no_edges(), how, (str(nodes), "no edges"), (numbering(nodes), counted))
     ids = graph.node_ids
     return replace(graph, node_ids=None if ids is None else ids.astype(str))

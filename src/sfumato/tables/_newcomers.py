@@ -171,18 +171,13 @@ def read_new_nodes(
         DataError: the table cannot be read, or lacks a column.
         SchemaError: a number of the trained graph is none here.
     """
-    import pyarrow as pa
-
     from sfumato.tables._build import Reading, build_graph
-    from sfumato.tables._tables import documents_of
+    from sfumato.tables._tables import documents_of, no_edges
 
     declared, label, text, drop = Schema.read(schema), trimmed(label), trimmed(text), trimmed(drop)
     texts = {name for name in trained.feature_names if text and of_texts(name, tuple(text))}
-    whole, place, number = table_of(nodes, "the new nodes")
-    table, unread = (
-        whole,
-        {*label_columns(label or declared.label), declared.role, declared.degree_column, *drop, *declared.drop},
-    )
+    table, place, number = table_of(nodes, "the new nodes")
+    unread = {*label_columns(label or declared.label), declared.role, declared.degree_column, *drop, *declared.drop}
     seen = columns_of([name for name in trained.feature_names if name not in texts], table.column_names)
     lacking = next((name for name in seen if name not in table.column_names), None)
     if lacking is not None:
@@ -202,8 +197,7 @@ def read_new_nodes(
     public = Schema(columns={**known, **declared.columns}, id=ids, num_features=num_features)
     chosen = [*seen] if seen or not num_features else None
     how = Reading(schema=public, directed=trained.directed, features=chosen, text=text, text_features=text_features)
-    no_edges = pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
-    graph = build_graph(table, no_edges, how, (place, "no edges"), (number, number))
+    graph = build_graph(table, no_edges(), how, (place, "no edges"), (number, number))
     if text_features is None:
         return graph
     return with_texts(graph, documents_of(table, text, place), text_features, trained=trained.feature_names)
@@ -226,7 +220,7 @@ def read_newcomers(
     import pyarrow as pa
 
     from sfumato.tables._build import Reading
-    from sfumato.tables._ends import endpoints
+    from sfumato.tables._ends import Places, edge_batches
 
     check_first(nodes, known)
     table, place, number = table_of(edges, "the new edges")
@@ -234,4 +228,5 @@ def read_newcomers(
     check_named(table.column_names, how, place, directed=nodes.directed)
     names = pa.array([name for graph in (nodes, *known) for name in node_names(graph)], pa.large_string())
     places = ("the new nodes, or those that were there before", place)
-    return Newcomers.join(nodes, known, *endpoints(table, names, how, places, number), number)
+    source, target, _ = next(edge_batches(table, Places(names), how, places, number))
+    return Newcomers.join(nodes, known, source, target, number)

@@ -39,23 +39,16 @@ _FROM_DATA = (
 
 @dataclass(frozen=True)
 class Outline:
-    """An outline is what a node table and edge tables were read as.
-
-    Args:
-        tables: the place of each table, the node table first, and its columns in order, as readers tell them.
-        graph: what was built of them.
-    """
+    """What a node table and edge tables were read as: the place and the columns of each, the node table first."""
 
     tables: Sequence[tuple[str, Sequence[ReadColumn]]]
     graph: Graph
 
     @property
     def nodes(self) -> Sequence[ReadColumn]:
-        """The columns of the node table."""
         return self.tables[0][1]
 
     def lines(self, public: Iterable[str] | None = None) -> Iterator[str]:
-        """Yield a line for each table and each of its columns."""
         known = None if public is None else {*public}
         edges = "" if known is not None and "arcs" not in known else f": {self.graph.num_edges:,} edges"
         rows = [f": {self.graph.num_nodes:,} nodes", edges if len(self.tables) == 2 else ""]
@@ -75,7 +68,6 @@ class Outline:
         return why(self.graph.assumed_public, self.graph.feature_names, named)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form of JSON."""
         return {
             "tables": [{"file": place, "columns": [vars(one) for one in columns]} for place, columns in self.tables]
         }
@@ -120,10 +112,7 @@ def schema_text(
     from_data: bool = False,
     numbers: Callable[[str], np.ndarray | None] | None = None,
 ) -> str:
-    """Return a schema to start from: names and kinds of columns, what a schema declared already, and no value of the data.
-
-    The text is one that :meth:`Schema.read` takes, and that the same tables fit.
-    """
+    """Return a schema to start from, which :meth:`Schema.read` takes and the same tables fit: no value of the data is in it."""
     by_use = {use: [column.name for column in outline.nodes if column.use == use] for use in PARTS}
     lines = [*_HEAD, *(_FROM_DATA if from_data else ()), "", f"directed = {json.dumps(outline.graph.directed)}"]
     lines += [f"id = {_string(name)}" for name in by_use["id"]]

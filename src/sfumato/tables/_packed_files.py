@@ -15,12 +15,7 @@ _WHOLE, _HALF = "x.npy", "x_half.npy"
 
 
 class PackedFiles:
-    """Numbers are written as float16 until one needs float32, and categories as codes.
-
-    Args:
-        folder: of the graph.
-        widths: those of the rows.
-    """
+    """Numbers are written as float16 until one needs float32, and categories as codes."""
 
     def __init__(self, folder: Path, widths: Widths) -> None:
         self.folder, self.widths = folder, widths
@@ -31,7 +26,6 @@ class PackedFiles:
         self.codes = ArrayFile(folder / "x_codes.npy", code_type(widths), (num_codes,)) if num_codes else None
 
     def append(self, block: PackedRows) -> None:
-        """Write a block of rows."""
         if self.numbers is not None and block.numbers is not None:
             if self.half and not is_half(block.numbers):
                 self.numbers, self.half = self._widened(self.numbers), False
@@ -60,12 +54,7 @@ class PackedFiles:
 
 
 class SparseFiles:
-    """Sparse rows are written without their values where all of these are 1.
-
-    Args:
-        folder: of the graph.
-        widths: not read: sparse rows have no codes.
-    """
+    """Sparse rows are written without their values where all of these are 1; they have no codes, so ``widths`` are not read."""
 
     def __init__(self, folder: Path, widths: Widths) -> None:
         self.folder, self.entries, self.ones = folder, 0, True
@@ -74,7 +63,6 @@ class SparseFiles:
         self.files["x_indptr"].append(np.zeros(1, np.int64))
 
     def append(self, block: Any) -> None:
-        """Write a block of rows, a CSR matrix."""
         self.ones = self.ones and bool((block.data == 1).all())
         self.files["x_data"].append(block.data)
         self.files["x_indices"].append(block.indices)
@@ -82,7 +70,6 @@ class SparseFiles:
         self.entries += block.nnz
 
     def close(self) -> dict[str, Any]:
-        """Return what the files hold."""
         arrays = {name: file.close() for name, file in self.files.items()}
         if self.ones:
             del arrays["x_data"]

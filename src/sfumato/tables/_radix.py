@@ -12,12 +12,7 @@ _BITS = 12  # the counts of all digits fit the fastest cache
 
 @njit(cache=True, nogil=True)
 def radix_sort(keys: Any, spare: Any, bits: int) -> Any:  # pragma: no cover
-    """Sort keys below ``2 ** bits``, from 0 on; the answer is one of the two arrays.
-
-    Args:
-        keys: int64, overwritten.
-        spare: int64 of the same length, overwritten.
-    """
+    """Sort int64 keys from 0 to ``2 ** bits - 1``; both arrays are overwritten, and the answer is one of them."""
     passes = (bits + _BITS - 1) // _BITS
     width = (bits + passes - 1) // passes
     mask = (1 << width) - 1

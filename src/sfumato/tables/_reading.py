@@ -23,12 +23,7 @@ _SEVERAL = ("label", "features", "text", "drop")
 
 @dataclass(frozen=True)
 class Reading:
-    """A reading says how two tables become a graph: the keyword arguments that all readers share (see :func:`read_csv`).
-
-    ``label``, ``schema``, ``directed``, ``id_column``, ``role``, ``features``, ``source``, ``target``, ``self_loops``,
-    ``name``, ``text``, ``text_features``, ``edge_weight``, ``max_weight`` and ``drop`` are explained there. ``report`` is told of
-    texts, and ``told`` what each column of a table was taken for.
-    """
+    """How two tables become a graph: the keyword arguments that all readers share, which :func:`read_csv` explains."""
 
     label: str | Sequence[str] | None = None
     schema: Schema | Mapping[str, Any] | str | Path | None = None
@@ -69,7 +64,6 @@ class Reading:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The columns that the reading or its schema leaves out."""
         return frozenset((*self.drop, *Schema.read(self.schema).drop))
 
     @property
@@ -80,29 +74,20 @@ class Reading:
 
 def _named(argument: str, given: Any) -> Any:
     """Names of columns without white space at their ends."""
-    names = (
-        (given,)
-        if isinstance(given, str)
-        else tuple(given)
-        if isinstance(given, list | tuple | Mapping | Set)
-        else None
-    )
-    if given is None and argument in ("text", "drop"):
-        return ()
-    texts = names is not None and all(isinstance(name, str) for name in names)
-    if given is None or (texts and (argument in ("label", *_ONE) if isinstance(given, str) else argument in _SEVERAL)):
-        return trimmed(given if isinstance(given, str) or names is None else names)
+    if given is None:
+        return () if argument in ("text", "drop") else None
+    if isinstance(given, str) and argument in ("label", *_ONE):
+        return given.strip()
+    several = isinstance(given, list | tuple | Mapping | Set) and argument in _SEVERAL
+    if several and all(isinstance(name, str) for name in given):
+        return trimmed(tuple(given))
     wanted = "the name of a column" if argument in _ONE else "names of columns"
     raise fail(argument, given, f"to be {wanted}", "Name columns by text." if argument in _ONE else "Such as ['age'].")
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """A read node table: everything but the values of features.
-
-    ``ids`` is an Arrow array in the order of the nodes, ``layout`` says what the columns of features become (see
-    :class:`sfumato.tables._features.Layout`), and ``fields`` are those of :class:`Graph`.
-    """
+    """A node table that was read, all but the values of features; ``layout`` is a :class:`~sfumato.tables._features.Layout`."""
 
     ids: Any
     layout: Any

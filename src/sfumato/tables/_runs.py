@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.errors import DataError
+from sfumato.graph._arcs import distinct, self_loop
 
 _MANY = 1 << 20
 Run = np.ndarray | Path
@@ -23,21 +23,13 @@ def arc_keys(
 ) -> np.ndarray:
     """Return the keys of rows, int64 [num_rows or 2 * num_rows], without those of self-loops that are removed.
 
-    Args:
-        source: node numbers in [0, num_nodes), [num_rows].
-        target: node numbers in [0, num_nodes), [num_rows].
-
     >>> arc_keys(np.array([0, 1]), np.array([1, 1]), 3, directed=False, self_loops="remove", first=0).tolist()
     [2, 7]
     """
     if self_loops != "keep":
         loops = source == target
         if self_loops == "error" and loops.any():
-            row = int(np.argmax(loops)) + first
-            raise DataError(
-                f"Expected no self-loops, but source[{row}] and target[{row}] are one node. "
-                "Remove it, or pass self_loops='remove' or 'keep'."
-            )
+            raise self_loop(int(np.argmax(loops)) + first)
         if loops.any():
             source, target = source[~loops], target[~loops]
     keys = np.empty(len(source) * (1 if directed else 2), dtype=np.int64)
@@ -63,7 +55,7 @@ def sort_keys(keys: np.ndarray, num_nodes: int) -> np.ndarray:
         from sfumato.tables._radix import radix_sort
 
         keys = radix_sort(keys, np.empty_like(keys), (2 * num_nodes * num_nodes - 1).bit_length())
-    return _distinct(keys)
+    return distinct(keys)
 
 
 def merge_runs(runs: Sequence[Run], most: int) -> Iterator[np.ndarray]:
@@ -85,15 +77,11 @@ def merge_runs(runs: Sequence[Run], most: int) -> Iterator[np.ndarray]:
         keys = np.concatenate(parts or [np.empty(0, np.int64)])
         del parts
         keys.sort(kind="stable")  # parts are sorted: this merges them
-        yield _distinct(keys)
+        yield distinct(keys)
 
 
 class Packing:
     """Sorted keys become the targets of arcs, and what was merged is counted.
-
-    Args:
-        num_nodes: number of nodes.
-        directed: whether a row is one arc.
 
     >>> packing = Packing(3, directed=False)
     >>> packing.targets(np.array([2, 3, 7, 10, 15])).tolist(), packing.indptr().tolist()
@@ -108,7 +96,7 @@ class Packing:
     def targets(self, keys: np.ndarray) -> np.ndarray:
         """Return the targets of the next arcs, int32; every key is above those that came before."""
         self._rows += int(np.count_nonzero(keys & 1 == 0))
-        arcs = _distinct(keys >> 1)
+        arcs = distinct(keys >> 1)
         rows = arcs // self.num_nodes
         arcs -= rows * self.num_nodes
         self._loops += int(np.count_nonzero(rows == arcs))
@@ -119,7 +107,6 @@ class Packing:
         return arcs.astype(np.int32)
 
     def indptr(self) -> np.ndarray:
-        """Return the row pointers of all arcs, int64 [num_nodes + 1]."""
         return np.concatenate([[0], np.cumsum(self.degrees)])
 
     def merged(self, rows: int, self_loops: int) -> dict[str, int]:
@@ -137,12 +124,3 @@ def _keys(run: Run) -> np.ndarray:
     if isinstance(run, Path):
         return np.memmap(run, dtype=np.int64, mode="r") if run.stat().st_size else np.empty(0, np.int64)
     return run
-
-
-def _distinct(keys: np.ndarray) -> np.ndarray:
-    if len(keys) < 2:
-        return keys
-    first = np.empty(len(keys), dtype=bool)
-    first[0] = True
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    return keys if first.all() else keys[first]

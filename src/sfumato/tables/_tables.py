@@ -36,6 +36,12 @@ def file_table(path: str | Path) -> Any:
     return FileTable(path).whole()
 
 
+def no_edges() -> Any:
+    import pyarrow as pa
+
+    return pa.table({name: pa.array([], pa.large_string()) for name in ("source", "target")})
+
+
 def counted(row: int) -> int:
     """Return the number of a row in errors, where rows are counted from 1 on.
 
@@ -47,20 +53,16 @@ def counted(row: int) -> int:
 
 def numbering(path: str | Path) -> Callable[[int], int]:
     """Return what gives the number of a row of values in errors: in a CSV file that of its line, as an editor counts."""
-    return counted if is_parquet(path) else partial(_line, existing(path))
-
-
-def _line(path: Path, row: int) -> int:
-    return form_of(path).number(row)
+    if is_parquet(path):
+        return counted
+    file = existing(path)
+    return lambda row: form_of(file).number(row)
 
 
 class FileTable:
     """A CSV or Parquet file that is read by column or in batches of rows. Every cell of a CSV file is text.
 
-    Args:
-        path: the file.
-        config: settings of DuckDB.
-        names: of the columns, where the file itself has others.
+    ``config`` are settings of DuckDB, ``names`` those of the columns where the file itself has others.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class FileTable:
     ) -> None:
         import pyarrow as pa
 
-        from sfumato.tables._kinds import is_foreign, plain_column, trimmed_names
+        from sfumato.tables._kinds import is_foreign, plain_column
 
         self.path, self._config = path, dict(config or {})
         self.place = str(existing(path))
@@ -86,7 +88,7 @@ class FileTable:
             inner, kinds = head.column_names, head.schema.types
             fields = _own_fields(path, inner)
             names = names or [one.name for one in fields] or inner
-        self.column_names: list[str] = trimmed_names(names)
+        self.column_names: list[str] = [name.strip() for name in names]
         check_names(self.column_names, self.place)
         self.types = dict(zip(self.column_names, kinds, strict=True))
         self._foreign = {name: one for name, one in zip(self.column_names, fields, strict=False) if is_foreign(one)}
@@ -96,7 +98,6 @@ class FileTable:
         self.number = counted if self._form is None else self._form.number
 
     def whole(self) -> Any:
-        """Return all columns as an Arrow table."""
         return self._read(self.column_names)
 
     def column(self, name: str) -> Any:
@@ -203,7 +204,6 @@ def _quoted(name: str) -> str:
 
 
 def existing(path: str | Path) -> Path:
-    """Return the path of a file that is there."""
     if not isinstance(path, str | Path):
         raise fail("a table", type(path).__name__, "to be the path of a file", "Data frames are read by from_frames.")
     if not Path(path).is_file():
@@ -217,10 +217,7 @@ def _literal(path: str | Path) -> str:
 
 
 def guarded(read: Callable[[], Any], place: str, form: Form | None = None) -> Any:
-    """Run a reader; what DuckDB says of files and columns becomes an error about ``place``.
-
-    ``form`` is that of a CSV file, whose rows are read in another way if DuckDB refuses them.
-    """
+    """Run a reader; what DuckDB says of files and columns becomes an error about ``place``, but for rows of a ``form``."""
     duckdb = require("duckdb")
     try:
         return read()
@@ -251,7 +248,6 @@ def _reason(kind: str, text: str) -> str:
 
 
 def table(read: Callable[[], Any], place: str) -> Any:
-    """Return what a reader reads as an Arrow table; ``place`` names it in errors."""
     from sfumato.tables._kinds import plain_table
 
     relation = guarded(read, place)
@@ -284,7 +280,6 @@ def check_names(names: Sequence[str], place: str) -> None:
 
 
 def documents_of(nodes: Any, columns: Sequence[str], place: str) -> Documents:
-    """Return the texts of a node table."""
     from sfumato.tables import _encode as encode
 
     texts = [encode.encode_texts(name, nodes.column(known(nodes.column_names, name, place))) for name in columns]

@@ -28,22 +28,18 @@ def cells_of(lines: Iterable[str], mark: str) -> Any:
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text file has a ``path``, an ``encoding`` and a ``compression``."""
-
     path: Path
     encoding: str
     compression: str
 
     @classmethod
     def of(cls, path: Path) -> TextFile:
-        """Look at the beginning of a file."""
         with path.open("rb") as raw:
             start = raw.read(4)
         compression = next((name for sign, name in _ZIPPED if start.startswith(sign)), "none")
         return cls(path, encoding_of(cls(path, "", compression)._head(4)), compression)
 
     def head(self) -> str:
-        """Return the first text of the file."""
         data = self._head(_HEAD)
         if self.encoding in ("utf-8", "utf-8-sig") and b"\0" in data[:4096]:
             raise DataError(f"Expected {self.path} to be text, got bytes that are none. Save it as CSV in UTF-8.")
@@ -53,10 +49,7 @@ class TextFile:
             raise self._not_text() from None
 
     def records(self, mark: str, skip: int) -> Iterator[tuple[int, list[str]]]:
-        """Yield the rows after the first ``skip`` lines: the number of the line in which each begins, and its cells.
-
-        Lines without any character are no rows.
-        """
+        """Yield the rows after the first ``skip`` lines, without empty ones: the line number where each begins, and its cells."""
         line = skip
         with self._bytes() as raw:
             file = io.TextIOWrapper(raw, self.encoding, newline="")
@@ -98,7 +91,6 @@ class TextFile:
         return skip + 1 + row
 
     def open_quote(self, row: int) -> DataError:
-        """Return the error about a quote in a row that is not closed, or not where it may be."""
         return DataError(
             f"Expected the quotes of {self.path} to be closed, but row {row} has one that opens or ends within a cell. "
             'Write a quote inside of a quoted cell twice ("").'

@@ -1,7 +1,7 @@
-"""Whole numbers in the writings that tables have: with a point, with an exponent, with a sign.
+"""Integers in the writings that tables have: with a point, with an exponent, with a sign.
 
 What is written with a point or an exponent is a float, in a file as in a frame: ``7.0``, ``7.`` and ``7e0`` are 7, and ``-0.0``
-is 0. From 2^53 on a float is no whole number here, since others may have been rounded to it.
+is 0. From 2^53 on a float is no integer here, since others may have been rounded to it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def unpointed(texts: pa.Array) -> pa.Array:
 
 
 def folded(texts: pa.Array) -> pa.Array:
-    """Return whole numbers as they are printed, and other texts as they are: how codes are compared.
+    """Return integers in their plain writing, and other texts as they are: how codes are compared.
 
     >>> folded(pa.array(["+1", "01", "1.0", "1e0", "-0", "1.5", "x1"])).to_pylist()
     ['1', '1', '1', '1', '0', '1.5', 'x1']
@@ -46,7 +46,7 @@ def folded(texts: pa.Array) -> pa.Array:
 
 
 def _printed(texts: pa.Array, form: str) -> pa.Array:
-    """Texts with whole floats of a form as integers are printed."""
+    """Texts with whole floats of a form written as integers."""
     floats = pc.and_(pc.match_substring_regex(texts, _FLOAT), pc.match_substring_regex(texts, form)).fill_null(False)
     if not pc.any(floats).as_py():
         return texts

@@ -30,13 +30,6 @@ class Hashing:
     A row is then divided by its Euclidean norm. Two words in one bucket cannot be told apart: with n columns and the
     signs, the product of two rows of counts is exact on average, with an error that falls like 1 / sqrt(n).
 
-    Args:
-        num_columns: the number of buckets.
-
-    >>> found = Hashing(16).encode(Documents(("text",), [("a graph of graph nodes",), ("",)]))
-    >>> found.x.shape, np.asarray(found.x.power(2).sum(axis=1)).ravel().round(3).tolist()
-    ((2, 16), [1.0, 0.0])
-
     Source: Weinberger, Dasgupta, Langford, Smola and Attenberg, Feature Hashing for Large Scale Multitask Learning, ICML 2009.
     """
 
@@ -47,7 +40,6 @@ class Hashing:
         check_int(low=1, high=_MOST_COLUMNS, num_columns=self.num_columns)
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Hash the words of every row."""
         text = require("sklearn.feature_extraction.text")
         hashing = text.HashingVectorizer(analyzer=words, n_features=self.num_columns, dtype=np.float32)
         names = numbered(documents.name, "hashing", self.num_columns)
@@ -62,9 +54,6 @@ class BagOfWords:
     alphabetic order. Then ``Graph.assumed_public`` lists the column as one whose categories were read off the data, and a
     certificate under a unit that protects features says so.
 
-    Args:
-        vocabulary: public words, a column each; None reads them off the documents.
-
     >>> found = BagOfWords(("edge", "graph")).encode(Documents(("text",), [("Graph after graph",), ("nodes",)]))
     >>> found.names, found.x.toarray().tolist()
     (('text=edge', 'text=graph'), [[0.0, 1.0], [0.0, 0.0]])
@@ -74,11 +63,9 @@ class BagOfWords:
 
     @property
     def learned(self) -> bool:
-        """Whether the words are read off the documents."""
         return self.vocabulary is None
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Mark the words of every row."""
         text, texts = require("sklearn.feature_extraction.text"), documents.joined()
         if self.vocabulary is not None:
             return Encoded(_counts(texts, self.vocabulary, binary=True), _names(documents, self.vocabulary))
@@ -100,14 +87,6 @@ class TfIdf:
 
     The weight of a word is its inverse document frequency in a *public* corpus. It is never read off the documents: then
     one document would change the rows of all others.
-
-    Args:
-        vocabulary: public words, a column each.
-        weights: the weight of each word.
-
-    >>> rare = TfIdf(("the", "graph"), (1.0, 2.0))
-    >>> rare.encode(Documents(("text",), [("the graph the",)])).x.toarray().round(3).tolist()
-    [[0.7070000171661377, 0.7070000171661377]]
     """
 
     vocabulary: tuple[str, ...]
@@ -121,7 +100,6 @@ class TfIdf:
             )
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Count and weigh the words of every row."""
         counts = _counts(documents.joined(), self.vocabulary, binary=False)
         x = require("sklearn.preprocessing").normalize(counts @ sp.diags(np.array(self.weights, np.float32)))
         return Encoded(sp.csr_matrix(x, dtype=np.float32), _names(documents, self.vocabulary))
@@ -157,11 +135,7 @@ def read_vocabulary(path: str | Path) -> tuple[tuple[str, ...], tuple[float, ...
 
 
 def inverse_frequencies(corpus: list[str]) -> dict[str, float]:
-    """Compute the inverse document frequency of each word of a *public* corpus: 1 + ln((1 + N) / (1 + documents with it)).
-
-    >>> inverse_frequencies(["the graph", "the edge"])["the"]
-    1.0
-    """
+    """Compute the inverse document frequency of each word of a *public* corpus: 1 + ln((1 + N) / (1 + documents with it))."""
     text = require("sklearn.feature_extraction.text").TfidfVectorizer(analyzer=words)
     text.fit(corpus)
     return dict(zip(text.get_feature_names_out().tolist(), text.idf_.tolist(), strict=True))

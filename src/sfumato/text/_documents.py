@@ -19,9 +19,7 @@ _WORD = re.compile(r"\w{2,100}")
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents are one row of texts for each node: one text a column, which may be empty.
-
-    ``columns`` names the columns, and ``rows`` holds the texts.
+    """One row of texts for each node: one text a column, which may be empty.
 
     >>> Documents(("title", "abstract"), [("Graphs", ""), ("", "A graph of words")]).joined()
     ['Graphs', 'A graph of words']
@@ -36,20 +34,15 @@ class Documents:
         return "+".join(self.columns)
 
     def of(self, nodes: NDArray[np.int64]) -> Documents:
-        """Return the texts of these nodes alone."""
         return Documents(self.columns, [self.rows[node] for node in nodes])
 
     def joined(self) -> list[str]:
-        """Join the texts of each node, with a space between columns."""
         return [" ".join(filter(None, row)) for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Encoded documents are features: ``x`` float32 [num_nodes, num_columns], dense or CSR, with the names of its columns.
-
-    ``assumed`` names what was read off the documents, in the form of ``Graph.assumed_public``.
-    """
+    """The features of documents, float32 [num_nodes, num_columns], dense or CSR; ``assumed`` names what was read off them."""
 
     x: np.ndarray | sp.csr_matrix
     names: tuple[str, ...]
@@ -71,13 +64,7 @@ class Encoder(Protocol):
 
 
 def words(text: str) -> list[str]:
-    """Split a text into its words, in lower case: runs of two or more letters, digits and underscores.
-
-    A run of more than 100 is cut into pieces, since a release may name words.
-
-    >>> words("A Graph of 20,000 nodes")
-    ['graph', 'of', '20', '000', 'nodes']
-    """
+    """Split a text into words, in lower case: runs of 2 to 100 letters, digits and underscores (a release may name words)."""
     return _WORD.findall(text.lower())
 
 

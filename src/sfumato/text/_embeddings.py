@@ -28,9 +28,6 @@ class WordVectors:
     that stand in some document are kept. If a word stands twice in the file, its first line counts. A line whose numbers cannot
     be read is passed over, since an error would tell that its word stands in a document.
 
-    Args:
-        path: the file, as text or gzip.
-
     Source: Joulin, Grave, Bojanowski and Mikolov, Bag of Tricks for Efficient Text Classification, EACL 2017; Pennington,
     Socher and Manning, GloVe, EMNLP 2014.
     """
@@ -39,7 +36,6 @@ class WordVectors:
     learned: ClassVar[bool] = False
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Compute the mean of the word vectors of every row."""
         rows = [words(text) for text in documents.joined()]
         vectors, width = self._read({word for row in rows for word in row}, report)
         x = np.zeros((len(rows), width), np.float32)
@@ -106,9 +102,6 @@ class Transformer:
     **Formal guarantee.** Each text is encoded by itself, never in a batch with others, whose length would change its
     rounding: the row of a node depends on its own texts alone, to the last bit. Equal texts are encoded once.
 
-    Args:
-        model: folder or hub name of the network, with its tokenizer.
-
     Source: Devlin, Chang, Lee and Toutanova, BERT, NAACL 2019.
     """
 
@@ -116,7 +109,6 @@ class Transformer:
     learned: ClassVar[bool] = False
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Compute the mean of the token vectors of every text."""
         torch, transformers = require("torch"), require("transformers")
         tokenizer, network = _loaded(self.model, transformers.AutoTokenizer, transformers.AutoModel)
         network.eval()
@@ -134,12 +126,7 @@ class Transformer:
 
 @dataclass(frozen=True)
 class SentenceTransformer:
-    """Vector of a public pretrained sentence encoder for each text, then the mean over the columns that have text.
-
-    Texts are encoded one by one, as by :class:`Transformer`.
-
-    Args:
-        model: folder or hub name of the encoder.
+    """Vector of a public pretrained sentence encoder for each text by itself, then the mean over the columns that have text.
 
     Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019.
     """
@@ -148,7 +135,6 @@ class SentenceTransformer:
     learned: ClassVar[bool] = False
 
     def encode(self, documents: Documents, report: Report | None = None) -> Encoded:
-        """Encode every text by itself."""
         package = require("sentence_transformers")
         (network,) = _loaded(self.model, package.SentenceTransformer)
 

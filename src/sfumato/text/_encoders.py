@@ -42,18 +42,12 @@ _SAVED = ".npz"
 
 @dataclass(frozen=True)
 class SavedFeatures:
-    """Features that were made before and are kept in a file, found by the id of the node.
-
-    Args:
-        path: the file that :func:`save_features` wrote.
-        learned: whether columns were read off the documents.
-    """
+    """Features that :func:`save_features` wrote, found by the id of the node; ``learned`` if they were read off the documents."""
 
     path: str
     learned: bool = False
 
     def rows(self, ids: Sequence[Any]) -> Encoded:
-        """Read the rows of these nodes, in the order of ``ids``."""
         members = read_npz(self.path, "about", "ids", "x", "data", "indices", "indptr", "shape")
         try:
             about = json.loads(str(members["about"]))
@@ -109,11 +103,7 @@ def encoder_named(text_features: str) -> Encoder | SavedFeatures:
 
 
 def absolute(text_features: str) -> str:
-    """Return the same name with the whole path of its file or folder, so that it means the same elsewhere.
-
-    >>> absolute("hashing:64")
-    'hashing:64'
-    """
+    """Return the same name with the whole path of its file or folder, so that it means the same elsewhere."""
     kind, _, what = ("", "", text_features) if text_features.endswith(_SAVED) else text_features.partition(":")
     path = str(Path(what).resolve()) if what and Path(what).exists() else what
     return ":".join(filter(None, (kind, path)))
