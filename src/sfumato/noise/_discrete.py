@@ -27,17 +27,7 @@ def discrete_laplace(key: Key, scale: Fraction | int, start: int, stop: int) -> 
     :math:`\epsilon = \Delta / b`, since P(x) / P(x + d) is at most :math:`e^{|d| / b}`. The sampler is exact given the bits:
     no total variation enters delta; computational, as all keyed noise.
 
-    Args:
-        key: the release's own key (see :func:`sfumato.noise.keys.derive_key`).
-        scale: b > 0, an int or a fraction.
-        start: absolute position of the first coordinate.
-        stop: one past the last position.
-
-    Returns:
-        stop - start Python integers, of any size.
-
-    Raises:
-        InputError: ``scale`` is a float or not positive, or the positions are out of range.
+    ``scale`` is b, an int or a fraction. The integers may be of any size.
 
     Source: Ghosh, Roughgarden and Sundararajan (2009), definition 2.2; Canonne, Kamath and Steinke (2020), algorithm 2.
 
@@ -59,17 +49,7 @@ def discrete_gaussian(key: Key, variance: Fraction | int, start: int, stop: int)
     the formula of the continuous Gaussian does not hold. The sampler is exact given the bits: no total variation enters
     delta; computational, as all keyed noise.
 
-    Args:
-        key: the release's own key (see :func:`sfumato.noise.keys.derive_key`).
-        variance: the parameter sigma^2 > 0, an int or a fraction (the variance itself is never above it).
-        start: absolute position of the first coordinate.
-        stop: one past the last position.
-
-    Returns:
-        stop - start Python integers, of any size.
-
-    Raises:
-        InputError: ``variance`` is a float or not positive, or the positions are out of range.
+    ``variance`` is sigma^2, an int or a fraction; the variance itself is never above it.
 
     Source: Canonne, Kamath and Steinke (2020), theorem 4 and algorithm 3.
 

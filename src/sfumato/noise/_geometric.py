@@ -40,8 +40,7 @@ _WIDEST = Fraction(1 << 50)
 class Rate:
     """A rate is a positive real number that can be computed to any precision.
 
-    Args:
-        value: gives the rate in the precision of a context, off by at most ten units in the last place.
+    ``value`` gives the rate in the precision of a context, off by at most ten units in the last place.
 
     >>> Rate.of(Fraction(1, 4)).near, round(Rate.of_chance(Fraction(1, 3)).near, 6)
     (0.25, 0.405465)
@@ -73,12 +72,7 @@ class Rate:
 def geometric(rate: Rate, words: Words, extend: Extend) -> NDArray[np.int64]:
     r"""Draw exact integers G with :math:`P(G \ge g) = e^{-\lambda g}`, one for each word; 2^62 stands for all from there on.
 
-    Args:
-        rate: the rate :math:`\lambda` of the law.
-        words: independent uniform words of 64 bits, [n].
-        extend: gives further words of a draw.
-
-    Shapes: int64 [n].
+    ``extend`` gives further words of a draw.
 
     >>> from sfumato.noise.coins import SecretWords
     >>> drawn = geometric(Rate.of(Fraction(1, 10)), SecretWords(bytes(32)).words((20000,)), lambda _: iter(()))
@@ -119,12 +113,8 @@ def _decided(rate: Rate, word: int, more: Iterator[int]) -> int:
 def successes(rate: Rate, source: SecretWords, trials: int) -> NDArray[np.int64]:
     """Return which of many independent trials succeed; the cost grows with the successes, not with the trials.
 
-    Args:
-        rate: that of the failures before a success (:meth:`Rate.of_chance`).
-        source: gives the secret coins.
-        trials: the number of trials, below 2^42.
-
-    Shapes: ascending int64 numbers from 0 to ``trials`` - 1, as many as succeed.
+    ``rate`` is that of the failures before a success (:meth:`Rate.of_chance`). The numbers ascend, and there are fewer than
+    2^42 ``trials``.
 
     >>> from sfumato.noise.coins import SecretWords
     >>> found = successes(Rate.of_chance(Fraction(1, 1000)), SecretWords(bytes(32)), 10**9)
@@ -162,13 +152,7 @@ def discrete_laplace(source: SecretWords, scale: Fraction, size: int) -> NDArray
 
     **Formal guarantee.** Added to integers of L1 sensitivity :math:`\Delta` (an integer): pure :math:`\epsilon = \Delta / b`.
 
-    Args:
-        source: gives the secret coins.
-        scale: b, above 0 and at most 2^50.
-        size: number of values to draw.
-
-    Raises:
-        InputError: the scale is out of range.
+    ``scale`` is b, at most 2^50.
 
     Source: Ghosh, Roughgarden and Sundararajan (2009), definition 2.2; Inusah and Kozubowski (2006), proposition 3.1.
 
@@ -187,17 +171,6 @@ def keyed_discrete_laplace(key: Key, scale: Fraction, start: int, stop: int) -> 
     A value depends on nothing but key, scale and position, so blocks can be drawn in any order.
 
     **Formal guarantee.** As for :func:`discrete_laplace`.
-
-    Args:
-        key: the release's own key (see :func:`sfumato.noise.keys.derive_key`).
-        scale: b, above 0 and at most 2^50.
-        start: absolute position of the first value.
-        stop: one past the last position.
-
-    Shapes: int64 [stop - start].
-
-    Raises:
-        InputError: scale or positions are out of range.
 
     >>> keyed_discrete_laplace(bytes(32), Fraction(9), 2, 6)[1:].tolist() == keyed_discrete_laplace(
     ...     bytes(32), Fraction(9), 3, 6).tolist()

@@ -28,16 +28,7 @@ def rounded_laplace(key: Key, scale: float, start: int, stop: int) -> NDArray[np
     :math:`b / \Delta`, that is :math:`\epsilon = \Delta / b`, plus total variation ``SAMPLER_TAU`` = 2^-100 for each affected
     coordinate, proved in ``_rectangles.py``; computational, as all keyed noise.
 
-    Args:
-        key: the release's own key (see :func:`sfumato.noise.keys.derive_key`).
-        scale: scale b in grid steps (standard deviation / sqrt 2), in [2^-20, 2^36).
-        start: absolute position of the first value.
-        stop: one past the last position.
-
-    Shapes: the result is int64 [stop - start].
-
-    Raises:
-        InputError: ``scale`` or the positions are out of range.
+    ``scale`` is b in grid steps (standard deviation / sqrt 2).
 
     Source: Dwork, McSherry, Nissim and Smith (2006), proposition 1; post-processing, Dwork and Roth (2014), proposition 2.1.
 

@@ -92,12 +92,8 @@ LAPLACE = Law("rounded-laplace", False, 76.0, 0.0009805972)
 class Layers:
     """The rectangles of a law, from the bottom up.
 
-    Args:
-        half_width: half-width x_j of each rectangle.
-        limit: a word without its sign bit that is below this limit is kept at any height.
-        bottom: the lower height y_j of each rectangle.
-        rise: the difference of heights y_{j+1} - y_j.
-        levels: bottom and rise in double precision, shape [2, 1024].
+    ``half_width`` holds x_j, ``bottom`` y_j and ``rise`` y_{j+1} - y_j; ``levels`` are bottom and rise in double precision,
+    [2, 1024]. A word without its sign bit that is below ``limit`` is kept at any height.
 
     >>> layers(GAUSSIAN).levels.shape
     (2, 1024)
@@ -132,13 +128,8 @@ def layers(law: Law) -> Layers:
 def exact(law: Law, scale: float, word: int, height: int, further_u: int, further_y: int) -> tuple[int, bool]:
     """Decide a candidate by the reference: return its value and whether it is kept, from 10 + 182 + 192 random bits.
 
-    Args:
-        law: the law to draw from.
-        scale: the scale s in grid steps.
-        word: the candidate: 10 bits of the rectangle, the sign and 53 bits of U.
-        height: the 64 leading bits of Y.
-        further_u: 128 further bits of U.
-        further_y: 128 further bits of Y.
+    ``word`` holds 10 bits of the rectangle, the sign and 53 bits of U, ``height`` the 64 leading bits of Y. The others are
+    128 further bits of each.
 
     >>> exact(GAUSSIAN, 1000.0, word=2**62 + 512, height=0, further_u=0, further_y=0)
     (769, True)
@@ -158,13 +149,6 @@ def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntAr
     """Draw values ``start`` to ``stop`` of a release.
 
     Candidate i is word i mod 2 of block (0, i // 2); its retries read blocks (t, i).
-
-    Args:
-        law: the law to draw from.
-        scale: the scale s in grid steps.
-        stream: the keyed stream of the release.
-        start: absolute position of the first value.
-        stop: one past the last position.
 
     >>> from sfumato.noise.keys import Stream
     >>> draw(GAUSSIAN, 2.0, Stream(bytes(32)), 0, 5).tolist()

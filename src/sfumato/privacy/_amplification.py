@@ -32,13 +32,6 @@ def sampled_epsilon(epsilon: float, rate: float) -> float:
 
     **Formal guarantee.** That of the module: records become empty, add-remove, and the sample stays secret.
 
-    Args:
-        epsilon: what the plan costs on the sample, >= 0.
-        rate: the probability q with which a record stays, in (0, 1].
-
-    Raises:
-        InputError: a value is outside its range.
-
     >>> round(sampled_epsilon(1.0, 0.09), 3), round(sampled_epsilon(89.0, 0.09), 1)
     (0.144, 86.6)
     """
@@ -51,13 +44,6 @@ def sampled_epsilon(epsilon: float, rate: float) -> float:
 
 def inner_epsilon(epsilon: float, rate: float) -> float:
     r"""Return :math:`\log(1 + (e^\epsilon - 1) / q)`, what a plan may cost on the sample; the inverse of :func:`sampled_epsilon`.
-
-    Args:
-        epsilon: what sampling and plan may cost together, >= 0.
-        rate: the probability q with which a record stays, in (0, 1].
-
-    Raises:
-        InputError: a value is outside its range.
 
     >>> round(inner_epsilon(8.0, 0.09), 2)
     10.41

@@ -35,15 +35,7 @@ def theorem_5_epsilon(
 ) -> float:
     """Return the epsilon that Theorem 5 states, or Remark 1 for ``add-remove``. It is *not* an upper bound (top of this file).
 
-    Args:
-        sampling_prob: q, the probability that a cell is drawn, in (0, 1].
-        noise_multiplier: sigma, the standard deviation of the noise over S.
-        steps: T, the number of steps.
-        delta: failure probability, in (0, 1).
-        relation: ``replace`` or ``add-remove``.
-
-    Raises:
-        InputError: a value is out of range.
+    ``sampling_prob`` is q, ``noise_multiplier`` sigma, the standard deviation of the noise over S, and ``steps`` T.
 
     >>> round(theorem_5_epsilon(0.2, 1.6, steps=200, delta=1e-3), 1)
     18.6
@@ -64,16 +56,6 @@ def theorem_5_applies(
     They are :math:`q < 1 / (16 \sigma)`, :math:`\kappa \le \sigma^2 \ln(1 / (q \sigma))` with the order
     :math:`\kappa = 2 \ln(1 / \delta) / \epsilon` that its proof takes, and
     :math:`q < \sqrt{\epsilon / (64 \sqrt{T \ln(1 / \delta)})}` (Remark 1: 32).
-
-    Args:
-        sampling_prob: q, the probability that a cell is drawn, in (0, 1].
-        noise_multiplier: sigma, the standard deviation of the noise over S.
-        steps: T, the number of steps.
-        delta: failure probability, in (0, 1).
-        relation: ``replace`` or ``add-remove``.
-
-    Raises:
-        InputError: a value is out of range.
 
     >>> theorem_5_applies(0.2, 1.6, steps=200, delta=1e-3), theorem_5_applies(0.05, 1.0, steps=10000, delta=1e-3)
     (False, True)

@@ -42,14 +42,8 @@ Prices = dict[str, Fraction]
 class Charge:
     """What a plan costs: the claim that it makes, and what a Gaussian filter needs besides.
 
-    Args:
-        epsilon: the claimed epsilon, >= 0.
-        delta: the claimed delta, in [0, 1), with the share of the noise sampler.
-        mu: Gaussian parameter of all its events together; None unless all are Gaussian. See :func:`gaussian_mu`.
-        draws: noise draws that a record can touch, each within ``SAMPLER_TAU`` of its exact law.
-
-    Raises:
-        InputError: a value is outside its range.
+    ``delta`` holds the share of the noise sampler. ``mu`` is that of all events together (:func:`gaussian_mu`), None unless
+    all are Gaussian; ``draws`` are the noise draws that a record can touch, each within ``SAMPLER_TAU`` of its exact law.
 
     >>> Charge(epsilon=1.0, delta=1e-7).mu is None
     True
@@ -93,9 +87,7 @@ def gaussian_mu(events: Sequence[Event]) -> float | None:
 class Filter(ABC):
     """What the filters share: totals fixed at construction, prices that add up, refusal before overspending.
 
-    Args:
-        totals: the limit of each sum that the filter keeps.
-        spent: items counted already; they count even where they exceed the totals.
+    Charges ``spent`` already count even where they exceed the ``totals``.
 
     >>> issubclass(BasicFilter, Filter)
     True
@@ -121,12 +113,7 @@ class Filter(ABC):
         return bool(self._shortfalls(self.price(item)))
 
     def charge(self, item: Charge) -> None:
-        """Count an item before it is released, or raise and count nothing.
-
-        Raises:
-            BudgetExceededError: the item costs more than is left; the message names the shortfall.
-            InputError: the filter cannot price the item.
-        """
+        """Count an item before it is released, or raise and count nothing."""
         price = self.price(item)
         short = self._shortfalls(price)
         if short:
@@ -157,14 +144,6 @@ class BasicFilter(Filter):
     **Formal guarantee.** However charges are chosen from earlier answers, all releases together are
     (epsilon, delta)-DP, if each is what its charge claims, given all answers before it, under one relation.
 
-    Args:
-        epsilon: total, > 0.
-        delta: total, in [0, 1).
-        spent: charges made already; they count even where they exceed the totals.
-
-    Raises:
-        InputError: a value is outside its range.
-
     >>> budget = BasicFilter(epsilon=1.0, delta=1e-6, spent=[Charge(0.7, 1e-7)])
     >>> budget.remaining
     {'epsilon': 0.3, 'delta': 9e-07}
@@ -194,14 +173,6 @@ class GaussianFilter(Filter):
 
     **Formal guarantee.** However charges are chosen from earlier answers, all releases together are (epsilon, delta)-DP,
     if each is mu-GDP, given all answers before it, under one relation.
-
-    Args:
-        epsilon: total, > 0 and at most 700.
-        delta: total, in (0, 1).
-        spent: charges made already; they count even where they exceed the totals.
-
-    Raises:
-        InputError: a value is outside its range; a charge has no mu.
 
     >>> budget = GaussianFilter(epsilon=1.0, delta=1e-6)
     >>> plan = Charge(epsilon=0.5, delta=1e-6, mu=gaussian_mu([GaussianEvent(noise_multiplier=8.5)]))

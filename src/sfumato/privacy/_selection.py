@@ -65,15 +65,7 @@ def negative_binomial_renyi(
     so c'^(a - 1) c^(-a) <= gamma^(-1 - (a - 1)/b) e^((a - 1)(1 - 1/b) D_b). Every b is valid, so the least over a finite grid
     is valid too.
 
-    Args:
-        rule: ``geometric`` or ``logarithmic``.
-        mean_trials: the mean number of trials, E[K].
-        orders: Renyi orders a, above 1.
-        base: divergences of one trial at ``orders``.
-        free_orders: the orders b to try, above 1; order 1 is always tried.
-        free_base: divergences of one trial at ``free_orders``.
-
-    Shapes: the result is that of ``orders``.
+    ``mean_trials`` is E[K], and ``free_orders`` are the orders b to try; order 1 is always tried.
 
     >>> a = np.array([2.0, 8.0])
     >>> negative_binomial_renyi("geometric", 10, a, a / 50, a, a / 50).round(3).tolist()
@@ -97,13 +89,7 @@ def poisson_renyi(mean_trials: float, orders: Array, base: Array, deltas: Array)
     f'(x) = m e^(m (x - 1)), and f'(G)^a f'(G')^(1 - a) = m exp(m (a - 1) ((1 - G') - a / (a - 1) (1 - G))), where the
     inner difference is at most delta. (The other direction of every inequality is the same statement about Q' and Q.)
 
-    Args:
-        mean_trials: the mean number of trials, m.
-        orders: Renyi orders a, above 1.
-        base: divergences of one trial at ``orders``.
-        deltas: delta of one trial at epsilon = log(1 + 1 / (order - 1)).
-
-    Shapes: the result is that of ``orders``.
+    ``mean_trials`` is m.
 
     >>> poisson_renyi(10, np.array([8.0]), np.array([0.16]), np.array([0.01])).round(4).tolist()
     [0.5889]
@@ -120,14 +106,6 @@ def draw_trials(rule: str, mean_trials: float, key: Key) -> int:
 
     **Formal guarantee.** The total variation to the exact law is below 2^-128. Proof: probabilities are summed with 100
     digits, what lies beyond 1e-80 is cut, and the bits move each of fewer than 2^60 boundaries by 2^-256 at most.
-
-    Args:
-        rule: ``logarithmic``, ``geometric`` or ``poisson``.
-        mean_trials: the mean of K, in (1, 10000].
-        key: the key of this draw, from which the secret bits are derived.
-
-    Raises:
-        InputError: the rule is not known, or the mean is outside its range.
 
     >>> counts = [draw_trials("geometric", 4, bytes([i]) * 32) for i in range(200)]
     >>> min(counts), round(sum(counts) / 200, 1)

@@ -33,13 +33,6 @@ _RANGE = (1e-6, 1e12)
 class Part:
     """A part of a plan: an event (the split replaces its noise multiplier) and a weight.
 
-    Args:
-        event: what this part releases, at any noise multiplier.
-        weight: what more noise in this part costs in utility, > 0.
-
-    Raises:
-        InputError: the event is not Gaussian, or the weight is not positive.
-
     >>> Part(GaussianEvent(1.0, count=2)).weight
     1.0
     """
@@ -69,13 +62,6 @@ class Part:
 def balance(parts: Sequence[Part], noise_multiplier: float) -> tuple[float, ...]:
     """Return the noise multipliers of all parts that are optimal when the first part has ``noise_multiplier``.
 
-    Args:
-        parts: at least one part.
-        noise_multiplier: noise multiplier of the first part, > 0.
-
-    Raises:
-        InputError: no part, or a value is outside its range.
-
     >>> sgd = Part(PoissonGaussianEvent(256 / 19800, 1.0, 773), SGD_WEIGHT)
     >>> [round(z, 3) for z in balance([Part(GaussianEvent(1.0, 2)), sgd, sgd], 0.88)]
     [0.88, 1.328, 1.328]
@@ -94,14 +80,6 @@ def split_noise(
 
     **Formal guarantee.** The events of the result together cost at most ``epsilon`` at ``delta``, and at least
     0.999 of it.
-
-    Args:
-        parts: at least one part; the noise multipliers of their events are replaced.
-        epsilon: the most the plan may cost, > 0.
-        delta: failure probability, in (0, 1).
-
-    Raises:
-        InputError: no part, or a value is outside its range.
 
     >>> sgd = Part(PoissonGaussianEvent(256 / 19800, 1.0, 773), SGD_WEIGHT)
     >>> [round(event.noise_multiplier, 1) for event in split_noise([Part(GaussianEvent(1.0, 2)), sgd], 8.0, 1e-5)]
