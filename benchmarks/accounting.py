@@ -16,7 +16,7 @@ import study
 from sfumato.privacy import accounting
 from sfumato.privacy._splitting import SGD_WEIGHT, Part, split_noise
 from sfumato.privacy.calibration import calibrate, gaussian_noise_multiplier
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to_dict
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.verify._epsilon import epsilon_bracket
 
 # sampling probability, noise multiplier, steps, delta, relation, reference
@@ -61,7 +61,7 @@ def main() -> None:
         value = accounting.epsilon([event], delta)
         told = (f"{value:.6f}", f"{100 * (value / reference - 1):.3f}", f"{time.perf_counter() - start:.2f}")
         start = time.perf_counter()
-        high = epsilon_bracket([event_to_dict(event)], delta)[1] if q < RARE else None
+        high = epsilon_bracket([event.to_dict()], delta)[1] if q < RARE else None
         verified = ("-", "-") if high is None else (f"{high:.6f}", f"{time.perf_counter() - start:.2f}")
         rows.append((q, sigma, steps, delta, relation, reference, *told, *verified))
     for sigma, count, reference in GAUSSIAN:

@@ -37,7 +37,7 @@ from sfumato.bounded.aggregation import (
 from sfumato.nn._models import MLP
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.calibration import calibrate
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to_dict
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.randomizers import MultiBit
 from sfumato.verify._epsilon import epsilon_bracket
 
@@ -241,7 +241,7 @@ def calibration(short: bool) -> tuple[Call, Call]:
 
 def verification(_: bool) -> tuple[Call, Call]:
     """The verifier's bounds on epsilon of 1,000 steps of DP-SGD."""
-    event = event_to_dict(PoissonGaussianEvent(0.01, 1.0, 1000))
+    event = PoissonGaussianEvent(0.01, 1.0, 1000).to_dict()
 
     def theirs() -> float:
         step = privacy_loss_distribution.from_gaussian_mechanism(1.0, sampling_prob=0.01, use_connect_dots=True)
@@ -252,7 +252,7 @@ def verification(_: bool) -> tuple[Call, Call]:
 
 def closed_form(_: bool) -> tuple[Call, Call]:
     """The verifier's bounds on epsilon of two Gaussian hops."""
-    event = event_to_dict(GaussianEvent(4.0, 2))
+    event = GaussianEvent(4.0, 2).to_dict()
 
     def theirs() -> float:
         hop = privacy_loss_distribution.from_gaussian_mechanism(4.0, use_connect_dots=True)

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sfumato.privacy.accounting import epsilon
-from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, event_to_dict
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.verify._claim import TOLERANCE
 from sfumato.verify._epsilon import epsilon_bracket
 
@@ -98,7 +98,7 @@ def test_no_grid_of_an_independent_accountant_is_tighter(event):
 def test_the_verifier_counts_the_rounding_of_every_step():
     """A transform to the power of 3.8 million is wrong by 4e-10, which a small tilt multiplies by a million."""
     event, delta = PoissonGaussianEvent(4e-6, 0.5, 3_814_697), 1e-9
-    _, high = epsilon_bracket([event_to_dict(event)], delta)
+    _, high = epsilon_bracket([event.to_dict()], delta)
     assert exact_delta(event, high) <= delta
     assert high <= 1.0005 * epsilon([event], delta)
 
@@ -106,7 +106,7 @@ def test_the_verifier_counts_the_rounding_of_every_step():
 def test_the_verifier_searches_among_fine_tilts():
     """Heavy tails and tiny steps: tilts that halve leave its bound 7 % above the claim, and honest runs refused."""
     event, delta = PoissonGaussianEvent(4e-6, 0.75, 3_814_697), 1e-9
-    _, high = epsilon_bracket([event_to_dict(event)], delta)
+    _, high = epsilon_bracket([event.to_dict()], delta)
     assert high <= 1.02 * epsilon([event], delta)
 
 
@@ -124,7 +124,7 @@ def test_random_rare_sampling(q, noise, bulk, delta, relation):
     event = PoissonGaussianEvent(q, noise, int((bulk / q) ** 2), relation)
     assume(event.steps * 2.0**-51 < delta / 50)  # else the rounding of the steps is what the verifier's bound shows
     value = epsilon([event], delta)
-    low, high = epsilon_bracket([event_to_dict(event)], delta)
+    low, high = epsilon_bracket([event.to_dict()], delta)
     assert low <= value
     assert high <= TOLERANCE * value
     assert (exact_delta(event, value, high) <= delta).all()

@@ -24,8 +24,6 @@ from sfumato.privacy.events import (
     RepeatedGaussianEvent,
     SelectionEvent,
     event_from_dict,
-    event_to_dict,
-    repeats,
 )
 from sfumato.verify._epsilon import epsilon_bracket
 
@@ -219,7 +217,7 @@ def test_the_verifier_derives_the_same_bound(rule, events):
     for mean, delta_ in ((2.5, 1e-9), (200, 1e-5)):
         event = selected(rule, mean, *events)
         claimed = epsilon([event], delta_)
-        low, high = epsilon_bracket([event_to_dict(event)], delta_)
+        low, high = epsilon_bracket([event.to_dict()], delta_)
         assert low == 0
         assert 0.95 * claimed < high <= 1.0005 * claimed
 
@@ -233,8 +231,8 @@ def test_the_verifier_counts_few_weak_trials_and_the_dearest_candidate(rule):
         (GaussianEvent(3.0), PureEvent(0.1)),
     )
     claimed = epsilon([few], 0.01)
-    assert 0.995 * claimed < epsilon_bracket([event_to_dict(few)], 0.01)[1] <= 1.0005 * claimed
-    alone, both = (event_to_dict(SelectionEvent(one, rule, 10)) for one in ((dear,), (cheap, dear, cheap)))
+    assert 0.995 * claimed < epsilon_bracket([few.to_dict()], 0.01)[1] <= 1.0005 * claimed
+    alone, both = (SelectionEvent(one, rule, 10).to_dict() for one in ((dear,), (cheap, dear, cheap)))
     assert epsilon_bracket([alone], 1e-6) == epsilon_bracket([both], 1e-6)
 
 
@@ -255,31 +253,31 @@ def test_the_best_of_randomized_responses_costs_no_more_than_is_claimed_and_conf
         exact = cost_at(selection_law(rule, mean, law), selection_law(rule, mean, law[::-1]), delta_)
         event = selected(rule, mean, PureEvent(bound))
         assert exact <= epsilon([event], delta_)
-        assert exact <= epsilon_bracket([event_to_dict(event)], delta_)[1]
+        assert exact <= epsilon_bracket([event.to_dict()], delta_)[1]
 
 
 @pytest.mark.parametrize(("rule", "times"), [("geometric", 3), ("logarithmic", 2)])
 def test_pure_trials_cost_a_multiple_of_one_at_most(rule, times):
     """At large orders: 2 + eta, where eta is 1 or 0."""
     for noise in (0.3, 4.0, 50.0):
-        event = event_to_dict(selected(rule, 10, LaplaceEvent(noise)))
+        event = selected(rule, 10, LaplaceEvent(noise)).to_dict()
         assert epsilon_bracket([event], 1e-6)[1] <= times / noise * 1.00001
-    both = [event_to_dict(one) for one in (selected(rule, 10, LaplaceEvent(4.0)), PureEvent(0.5))]
+    both = [one.to_dict() for one in (selected(rule, 10, LaplaceEvent(4.0)), PureEvent(0.5))]
     assert epsilon_bracket(both, 1e-6)[1] == pytest.approx(times / 4 + 0.5, rel=1e-5)
 
 
 def test_the_verifier_has_no_bound_for_other_bases():
-    event = event_to_dict(selected("geometric", 10, LaplaceEvent(4.0)))
+    event = selected("geometric", 10, LaplaceEvent(4.0)).to_dict()
     inside = ComposedEvent((selected("geometric", 10, GaussianEvent(4.0)),))
-    assert epsilon_bracket([event_to_dict(inside)], 1e-6) == (0.0, math.inf)
+    assert epsilon_bracket([inside.to_dict()], 1e-6) == (0.0, math.inf)
     assert epsilon_bracket([{**event, "candidates": []}], 1e-6) == (0.0, math.inf)
 
 
 def test_events_keep_their_form():
     event = SelectionEvent([[GaussianEvent(2.0)], [selected("poisson", 2.5, LaplaceEvent(1.0))]], "geometric", 10.5)
-    assert event_from_dict(event_to_dict(event)) == event
-    assert repeats(event) == 11
-    assert hash(event) == hash(event_from_dict(event_to_dict(event)))
+    assert event_from_dict(event.to_dict()) == event
+    assert event.repeats() == 11
+    assert hash(event) == hash(event_from_dict(event.to_dict()))
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_the_schema_asks_a_deployment_record_for_what_the_library_asks():
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)
 def test_every_event_of_the_library_has_a_form(event):
     assert faults(written(UNITS_OF_THE_LIBRARY[1], event)) == []
-    values = events.event_to_dict(event)
+    values = event.to_dict()
     for key in values.keys() - {"type"}:
         assert faults({**values, key: "x"}, "event")
         assert faults({k: v for k, v in values.items() if k != key}, "event") == [f"{key}: is missing"]

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
-from sfumato.privacy.events import GaussianEvent, event_to_dict
+from sfumato.privacy.events import GaussianEvent
 from sfumato.record._certificate import Statement, certify
 from sfumato.record._deployment import ASKED
 from sfumato.record.ledger import Ledger, Release
@@ -39,7 +39,7 @@ def certificate(unit="edge", epsilon=1.0, events=GAUSSIAN, own=()):
         "trust_model": "trusted curator",
         "claim": {"epsilon": epsilon, "delta": None if epsilon is None else 1e-6},
         "releases": [
-            {"name": f"aggregate/{i}", "event": event_to_dict(event), "shape": [60, 4], "visible_to": "anyone"}
+            {"name": f"aggregate/{i}", "event": event.to_dict(), "shape": [60, 4], "visible_to": "anyone"}
             for i, event in enumerate(events, 1)
         ],
         "accounting": {"method": "gaussian" if epsilon else "none", "delta_sampler": 1e-28},

@@ -19,7 +19,6 @@ from sfumato.privacy.events import (
     RepeatedGaussianEvent,
     SelectionEvent,
     ZCDPEvent,
-    event_to_dict,
 )
 from sfumato.report import run_page
 from sfumato.report._detail_figures import degree_figure, wilson
@@ -230,7 +229,7 @@ def test_large_tables_are_sampled(monkeypatch):
     ],
 )
 def test_every_event_has_words(event):
-    words = event_words(event_to_dict(event))
+    words = event_words(event.to_dict())
     assert "type" not in words
     assert any(character.isdigit() for character in words)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import epsilon as epsilon_of
-from sfumato.privacy.events import Event, GaussianEvent, repeats
+from sfumato.privacy.events import Event, GaussianEvent
 
 if TYPE_CHECKING:
     from sfumato.record.ledger import Release
@@ -72,7 +72,7 @@ def _price(releases: tuple[Release, ...], arcs: int, delta: float) -> float | No
 
 def _drawn(release: Release) -> int:
     """How many draws of noise the arcs may touch: all of the release, or none."""
-    return math.prod(size or 0 for size in release.shape) * repeats(release.event) if release.arc_change else 0
+    return math.prod(size or 0 for size in release.shape) * release.event.repeats() if release.arc_change else 0
 
 
 def with_arcs(release: Release, arcs: int) -> Event:

@@ -17,7 +17,7 @@ from typing import Any
 
 from sfumato._files import append_line, cut_file, make_folders, remove_empty, sync_folder
 from sfumato.errors import BudgetExceededError, LedgerError
-from sfumato.privacy.events import Event, event_from_dict, event_to_dict, repeats
+from sfumato.privacy.events import Event, event_from_dict
 
 GENESIS = "0" * 64
 ANYONE, OWN = "anyone", "the node itself"
@@ -53,13 +53,13 @@ class Release:
     @property
     def draws(self) -> int:
         """Noise draws that a record can touch over all steps of the event."""
-        return self.affected_coordinates * repeats(self.event)
+        return self.affected_coordinates * self.event.repeats()
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values, the form that ledger and certificate hold."""
         return {
             "name": self.name,
-            "event": event_to_dict(self.event),
+            "event": self.event.to_dict(),
             "shape": list(self.shape),
             "affected_coordinates": self.affected_coordinates,
             "visible_to": self.visible_to,

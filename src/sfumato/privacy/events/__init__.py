@@ -11,7 +11,7 @@ from __future__ import annotations
 from sfumato.privacy.events._composed import ComposedEvent
 from sfumato.privacy.events._event import KINDS as KINDS
 from sfumato.privacy.events._event import MOST as MOST
-from sfumato.privacy.events._event import Event, event_from_dict, event_to_dict, flatten, leaves, repeats
+from sfumato.privacy.events._event import Event, event_from_dict, flatten, leaves
 from sfumato.privacy.events._exponential import ExponentialEvent
 from sfumato.privacy.events._gaussian import GaussianEvent
 from sfumato.privacy.events._laplace import LaplaceEvent
@@ -38,8 +38,6 @@ __all__ = [
     "ZCDPEvent",
     "check_rule",
     "event_from_dict",
-    "event_to_dict",
     "flatten",
     "leaves",
-    "repeats",
 ]

@@ -145,28 +145,8 @@ def leaves(events: Sequence[Event]) -> Iterator[Event]:
         yield from event.leaves()
 
 
-def repeats(event: Event) -> int:
-    """Return how many releases an event stands for; for a selection, the mean number of trials, rounded up.
-
-    >>> from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
-    >>> repeats(PoissonGaussianEvent(0.01, 4.0, steps=100)), repeats(GaussianEvent(2.0, count=3))
-    (100, 3)
-    """
-    return event.repeats()
-
-
-def event_to_dict(event: Event) -> dict[str, Any]:
-    """Write an event as JSON-ready values.
-
-    >>> from sfumato.privacy.events import GaussianEvent
-    >>> event_to_dict(GaussianEvent(2.0))
-    {'type': 'gaussian', 'noise_multiplier': 2.0, 'count': 1}
-    """
-    return event.to_dict()
-
-
 def event_from_dict(values: Mapping[str, Any]) -> Event:
-    """Read back what :func:`event_to_dict` wrote.
+    """Read back what :meth:`Event.to_dict` wrote.
 
     Raises:
         InputError: the type of an event is not known, or a value is outside its range.

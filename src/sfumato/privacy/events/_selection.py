@@ -28,9 +28,9 @@ class SelectionEvent(Event):
     Raises:
         InputError: there is no candidate, a candidate holds something else than events, or the rule is not valid.
 
-    >>> from sfumato.privacy.events import GaussianEvent, event_to_dict, repeats
+    >>> from sfumato.privacy.events import GaussianEvent
     >>> event = SelectionEvent(((GaussianEvent(5.0),), (GaussianEvent(7.1, 2),)), "logarithmic", 10)
-    >>> repeats(event), event_from_dict(event_to_dict(event)) == event
+    >>> event.repeats(), event_from_dict(event.to_dict()) == event
     (10, True)
     """
 
