@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 class EdgeRand(PerturbedTopology):
     """EdgeRand trains on an adjacency that randomized response has perturbed: pure epsilon at edge level, as the module proves.
 
-    The release ``edges`` is int64 [number that came out, 2]: arcs, or undirected edges with the smaller end first. With
-    ``asymmetric`` only a share of what comes out is kept, so that about as many pairs are released as have an edge.
+    The release ``edges`` is int64 [number that came out, 2]: arcs, or undirected edges with the smaller end first.
+
+    Args:
+        asymmetric: whether only a share of what comes out is kept, so that about as many pairs are released as have an edge.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -74,7 +76,6 @@ class EdgeRand(PerturbedTopology):
         return self.asymmetric and super().counts_edges
 
     def pairs_release(self, noise_multiplier: float) -> Release:
-        """Describe randomized response of every pair; ``noise_multiplier`` is 1 / epsilon."""
         return Release(EDGES, RandomizedResponseEvent(1 / noise_multiplier), (None, 2), 0)
 
     def drawn(

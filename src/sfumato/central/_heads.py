@@ -47,12 +47,10 @@ def zero_head(num_inputs: int, num_classes: int) -> nn.Linear:
 
 
 def head_size(num_inputs: int, num_classes: int) -> int:
-    """Count the numbers of a head."""
     return (num_inputs + 1) * num_classes
 
 
 def apply(head: nn.Module, inputs: Matrix) -> NDArray[np.float32]:
-    """Apply a head to a matrix of rows, and return scores float32 [num_nodes, num_classes]."""
     return apply_rows(head, torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else SparseRows(inputs))
 
 

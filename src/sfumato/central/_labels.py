@@ -301,7 +301,6 @@ class LabelMessages(CuratorMethod):
 
 
 def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], weights: Arrays) -> NDArray[np.float32]:
-    """What the head reads, by the weight and the shares among the ``weights``."""
     return count_inputs(plan, counts, own, stored_weight(weights), stored_shares(weights))
 
 
@@ -311,7 +310,6 @@ def _posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.f
 
 
 def _prior(weights: Arrays) -> Arrays:
-    """Weights of the graph-free model."""
     return {name.removeprefix("prior."): part for name, part in weights.items() if name.startswith("prior.")}
 
 

@@ -61,7 +61,6 @@ class LapGraph(PerturbedTopology):
     )
 
     def pairs_release(self, noise_multiplier: float) -> Release:
-        """Describe the noisy bits of all pairs; ``noise_multiplier`` is 1 / epsilon."""
         return Release(EDGES, PureEvent(1 / noise_multiplier), (None, 2), 0)
 
     def check_noise(self, events: Sequence[Event], unit: Unit) -> None:

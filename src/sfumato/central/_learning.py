@@ -58,10 +58,13 @@ class TrainSettings(Protocol):
 class NetworkMethod(CuratorMethod):
     """A network method trains networks: full-batch where labels are public, by DP-SGD where they are not.
 
-    ``epochs`` are passes of each network over the training nodes; None takes the default of the method and unit. Where labels
-    are public, a pass reads at most :data:`MOST_IN_STEP` nodes: of more, it takes the next part of a random division.
-    ``batch_size`` is the expected number of nodes in a Poisson sample, and ``l2_clip_norm`` clips one example's gradient
-    (private labels only).
+    Args:
+        width: number of units in each hidden layer.
+        epochs: passes of each network over the training nodes; None takes the default of the method and unit. Where labels are
+            public, a pass reads at most :data:`MOST_IN_STEP` nodes: of more, it takes the next part of a random division.
+        learning_rate: step size of Adam, in (0, 10].
+        batch_size: expected number of nodes in a Poisson sample (private labels only).
+        l2_clip_norm: largest L2 norm of one example's gradient (private labels only).
     """
 
     width: int = 16

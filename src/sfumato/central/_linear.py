@@ -53,6 +53,11 @@ class Linear(CuratorMethod):
     of :func:`~sfumato.bounded._grouping.noisy_group_sums` (the center and the scale) with 2 and 3 % of :math:`\mu^2`, and one
     DP-SGD run over all training nodes (:mod:`~sfumato.bounded._gradients`), for any number of arcs.
 
+    Args:
+        epochs: number of full-batch steps.
+        learning_rate: step size of Adam.
+        l2_clip_norm: clip of an example's gradient (private labels only).
+
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import NodeLevel
@@ -95,7 +100,6 @@ class Linear(CuratorMethod):
         )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Find the center, then train the head."""
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         center = find_center(plan, graph, session)
         inputs = centered_rows(graph, center)
@@ -113,7 +117,6 @@ class Linear(CuratorMethod):
         return Outcome({**weights, "scale": scale}, {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the head to the nodes' own features."""
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         load_weights(head, weights, "head")
         scores = apply(head, centered_rows(graph, weights))

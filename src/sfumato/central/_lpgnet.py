@@ -48,9 +48,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LPGNet(NetworkMethod):
-    """LPGNet reads counts of the neighbors' predicted classes, released once in each of K stages, ``num_hops``.
+    """LPGNet reads counts of the neighbors' predicted classes, released once a stage.
 
     Each release is int64 [num_nodes, num_classes]; one neighbor is :data:`~sfumato.bounded.kernels.INT16_ONE` in these steps.
+
+    Args:
+        num_hops: K, how many stages follow the network on features.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -78,13 +81,11 @@ class LPGNet(NetworkMethod):
         check_int(low=1, high=1000, num_hops=self.num_hops)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the counts of each stage."""
         unrouted_sensitivity(unit)
         event, shape = PureEvent(1 / (self.num_hops * noise_multiplier)), (public.num_nodes, public.num_classes)
         return tuple(Release(f"aggregate/{k}", event, shape, 0) for k in range(1, self.num_hops + 1))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train a network, release counts of what it predicts, and go on with the next."""
         arcs, weights, released = Arcs(*graph.transpose()), {}, {}
 
         def stage(k: int, network: MLP, inputs: Tensor) -> None:
@@ -102,7 +103,6 @@ class LPGNet(NetworkMethod):
         return Outcome(weights, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply all networks to public features and released counts."""
         return self.replay(plan, weights, graph, lambda k, _: released[f"aggregate/{k}"])
 
     def replay(

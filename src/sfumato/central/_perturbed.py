@@ -43,10 +43,17 @@ COUNT, EDGES = "edge-count", "edges"
 class PerturbedTopology(CuratorMethod):
     """A perturbed topology is released once, and a network is trained on it.
 
-    The backbone "sage" sums over the released neighbors (:class:`~sfumato.nn._sage.SumSAGE`) in at most 8 layers, since batch
-    norm multiplies gradients where rows are alike; if ``jumping``, the last layer reads all of them. "mlp" reads the node's own
-    features beside the number of released neighbors with each known label. The number of released edges follows from
-    ``mean_degree``, a public number; None asks for it with ``count_share`` of epsilon.
+    Args:
+        backbone: "sage", sums over the released neighbors (:class:`~sfumato.nn._sage.SumSAGE`); or "mlp", the node's own features
+            beside the number of released neighbors with each known label.
+        num_layers: message-passing layers of "sage", at most 8: batch norm multiplies gradients where rows are alike.
+        jumping: whether the last layer of "sage" reads all of them.
+        mean_degree: public average number of arcs at a node, from which the number of released edges follows; None asks for it
+            with ``count_share`` of epsilon.
+        count_share: the part of epsilon that is spent on the number of edges.
+        width: units of the hidden layers.
+        epochs: full-batch steps.
+        learning_rate: step size of Adam, in (0, 10].
     """
 
     backbone: str = "sage"
@@ -87,7 +94,6 @@ class PerturbedTopology(CuratorMethod):
         return count, self.pairs_release(noise_multiplier / (1 - self.count_share))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Release the topology and train on it."""
         released = self._released(plan, graph, session)
         with seeded(session.seed):
             network = self._network(plan.public)
@@ -100,7 +106,6 @@ class PerturbedTopology(CuratorMethod):
         return Outcome(network_arrays("network", network), released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to the released topology and public features."""
         network = self._network(plan.public)
         load_weights(network, weights, "network")
         with torch.no_grad():

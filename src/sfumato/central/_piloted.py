@@ -150,7 +150,6 @@ class PilotedMessages(LabelMessages):
         return full_batch(plan.unit, 1.0, self.epochs, multiplier_of(plan, "aggregate/2"))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Run features, pilot, test and the rest; without privacy run label messages."""
         if not plan.unit.private:
             return super().run(plan, graph, session)
         center = find_center(plan, graph, session)
@@ -202,7 +201,6 @@ class PilotedMessages(LabelMessages):
         return "last.weight" in weights and not weights["last.weight"][1:].any()
 
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
-        """Say where the charged test chose features."""
         if not plan.unit.private or "aggregate/2" not in released:
             return super().unused(plan, weights, released)
         return () if released["aggregate/2"].any() else (FEATURES_CHOSEN,)
@@ -271,7 +269,6 @@ def _weights(classes: int) -> NDArray[np.float64]:
 
 
 def _test_noise(plan: Planned) -> float:
-    """Standard deviation of an entry of the test."""
     return multiplier_of(plan, "test") * group_sensitivity(plan.unit)
 
 

@@ -91,7 +91,12 @@ class PromisedMessages(CuratorMethod):
     predictions are for their own node alone.
 
     The rows are int64 [num_nodes, num_classes], the pairs int64 [num_classes, num_classes], in steps of 1 /
-    :data:`~sfumato.bounded._promise.GRID`. ``epochs`` are steps of the head, and again where the rest goes to it.
+    :data:`~sfumato.bounded._promise.GRID`.
+
+    Args:
+        epochs: full-batch steps of the head, and again where the rest goes to it.
+        learning_rate: step size of Adam.
+        l2_clip_norm: clip of an example's gradient.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -151,7 +156,6 @@ class PromisedMessages(CuratorMethod):
             rounding_slack(bounds_of(graph))
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train on features, release pairs, and spend the rest on the hop or on features."""
         head, center = zero_head(plan.public.num_features, plan.public.num_classes), find_center(plan, graph, session)
         inputs = centered_rows(graph, center)
         bounds = bounds_of(graph) if plan.unit.private else most_arcs(graph.indptr, graph.indices)

@@ -50,6 +50,12 @@ class Scattering(CuratorMethod):
     **Formal guarantee.** s reads one record, and arcs are never read. So at node and record level there is one DP-SGD run
     (:mod:`~sfumato.bounded._gradients`) on rows s(x), which is a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
 
+    Args:
+        epochs: passes over the training images.
+        learning_rate: step size of Adam, in (0, 10].
+        batch_size: expected number of images in a Poisson sample.
+        l2_clip_norm: largest L2 norm of one example's gradient.
+
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import RecordLevel
@@ -83,7 +89,6 @@ class Scattering(CuratorMethod):
         check_fields(self, epochs=AT_LEAST_1, learning_rate=STEP_SIZE, batch_size=AT_LEAST_1, l2_clip_norm=ABOVE_0)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List one DP-SGD run."""
         event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
         size = head_size(num_coefficients(public.image_shape), public.num_classes)
         return (Release("head", event, (size,), size, arc_change=unit.no_arc_change),)
@@ -95,7 +100,6 @@ class Scattering(CuratorMethod):
             raise InputError(f"Expected the pixels of {graph.name!r} as a dense array, got a sparse one. Convert them.")
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Compute the coefficients, then train the head."""
         head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
         found = coefficients(graph, session.watch.stage("coefficients"))
         rows = found.plain if "labels" in plan.unit.public else found.whole
@@ -103,7 +107,6 @@ class Scattering(CuratorMethod):
         return Outcome(network_arrays("head", head), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the head to the coefficients of each image."""
         head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
         load_weights(head, weights, "head")
         found, nodes = coefficients(graph), np.arange(graph.num_nodes)

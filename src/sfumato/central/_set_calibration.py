@@ -62,7 +62,6 @@ class SetCalibration(CuratorMethod):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the number of bins."""
         return {"bins": BINS}
 
     @property
@@ -79,7 +78,6 @@ class SetCalibration(CuratorMethod):
         return by_ids(graph, graph.roles, facts.split or self.trained.plan.unit.split or DEFAULT_FRACTIONS)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the histogram, the only release."""
         if any(one.visible_to == OWN for one in self.trained.plan.releases) or self.trained.plan.method.limits:
             raise UnsupportedUnitError(
                 f"Prediction sets of a run of {self.trained.plan.method.name!r} have no proof under unit {unit.name}: its "
@@ -101,7 +99,6 @@ class SetCalibration(CuratorMethod):
             )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Charge the histogram, then count and add noise."""
         scale, key = l1_sensitivity(plan.unit) / Fraction(plan.event_of(PureEvent, NAME).epsilon), session.charge(NAME)
         counts = self.counted(graph)
         session.bind(NAME, counts)

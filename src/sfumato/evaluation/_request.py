@@ -60,7 +60,6 @@ class Request:
     assume_public: bool = False  # what nobody declared is taken for public
 
     def unit_on(self, graph: Graph) -> Unit:
-        """Return the privacy unit on this graph."""
         max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
         declared = Declared(graph.directed, max_degree)
         if self.subclasses is not None:
@@ -90,7 +89,6 @@ class Prepared:
     load_seconds: float
 
     def split(self, seed: int) -> Graph:
-        """Return the graph with the roles of a seed."""
         return self.request.source.with_roles(self.graph, seed)
 
     @property

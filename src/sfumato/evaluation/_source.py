@@ -49,7 +49,6 @@ class Source:
 
     @property
     def named(self) -> bool:
-        """Whether this is a named data set."""
         return self.dataset is not None
 
     @property
@@ -256,7 +255,6 @@ class Source:
 
     @classmethod
     def of_run(cls, run: Path) -> Source:
-        """Return the source that a run was trained on."""
         path = run / "evaluation" / "source.json"
         try:
             values = json.loads(path.read_text())

@@ -41,7 +41,6 @@ class Ended:
 
     @property
     def why(self) -> str:
-        """The error, or why cells were skipped."""
         return self.problem or " ".join(self.outcome.reasons if self.outcome else ())
 
 

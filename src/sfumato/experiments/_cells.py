@@ -190,5 +190,4 @@ def empty_row(status: str) -> Row:
 
 
 def skipped_row(reason: str) -> Row:
-    """Return the fields of a cell that cannot be run."""
     return {**empty_row("skipped"), "reason": reason}

@@ -44,7 +44,6 @@ _COLUMNS = ("number", "what", "state", "seeds", "what is missing, and why", "run
 
 
 def index_page(documents: Sequence[Document], pages: dict[str, Recorded]) -> str:
-    """Write the page as Markdown."""
     sections = [_section(document, pages) for document in documents]
     summary = ["## Tables and figures of the sources", "", *_summary(documents, pages)]
     return "\n".join([_HEAD, *_questions(pages), "", *summary, "", _STATES, *sections, _beside(documents, pages)])
@@ -118,7 +117,6 @@ def _rows_of(name: str) -> int:
 
 
 def _fits_of(name: str) -> int:
-    """How many fits the full profile of a specification has."""
     return len(_cells_of(name))
 
 
@@ -152,7 +150,6 @@ def _section(document: Document, pages: dict[str, Recorded]) -> str:
 
 
 def _when(found: Iterable[Recorded]) -> tuple[str, str]:
-    """Dates and seeds of pages."""
     pages = list(found)
     days = [page.date for page in pages if page.date]
     counts = [count for page in pages if page.seeds for count in page.seeds]

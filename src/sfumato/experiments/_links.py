@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def check_links(run: Run, _dataset: str) -> None:
-    """Check that every cell of a run can be run on any data set."""
     from sfumato.local._link_prediction import LinkPrediction
 
     if run.preset is not None:

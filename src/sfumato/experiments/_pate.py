@@ -39,7 +39,6 @@ _TOLERANCE = 1.005
 
 
 def check_pate(run: Run, dataset: str) -> None:
-    """Check that every cell of a run can be run on a data set."""
     from sfumato.pate._plan import make_plan
     from sfumato.pate._run import make_student
 

@@ -59,7 +59,6 @@ class PateCell:
         seed: int = 0,
         device: str = "cpu",
     ) -> PateCell:
-        """Read the flat settings of a specification, for one budget, seed and device."""
         from sfumato.pate._plan import QUICK_QUERIES, Settings
         from sfumato.pate._run import QUICK
 

@@ -96,7 +96,6 @@ def split_torn(content: bytes) -> tuple[bytes, bytes]:
 
 
 def parse(content: bytes, path: str | Path) -> list[Row]:
-    """Parse whole lines into rows."""
     rows: list[Row] = []
     seen: set[str] = set()
     for number, line in enumerate(content.splitlines(), 1):

@@ -203,7 +203,6 @@ def _by_epsilon(where: str, table: dict[str, Any]) -> tuple[tuple[float, Any], .
 
 
 def check_unique(what: str, values: Sequence[Any]) -> None:
-    """Refuse a value that appears twice."""
     for value in values:
         if values.count(value) > 1:
             raise fail(what, value, "to appear once")

@@ -97,12 +97,10 @@ class Spec:
 
     @property
     def images(self) -> bool:
-        """Whether its runs are of method "pate"."""
         return any(run.method == PATE for run in self.runs)
 
     @property
     def links(self) -> bool:
-        """Whether its runs are of method "link-prediction"."""
         return any(run.method == LINKS for run in self.runs)
 
     @property

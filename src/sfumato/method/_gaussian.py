@@ -18,5 +18,4 @@ def part_of(part: float, noise_multiplier: float) -> GaussianEvent:
 
 
 def multiplier_of(plan: Planned, name: str) -> float:
-    """Return the noise multiplier of a planned Gaussian release."""
     return plan.event_of(GaussianEvent, name).noise_multiplier

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 def statement(
     plan: Planned, outcome: Outcome, ledger: Ledger, collected: Collected | None, deployment: Deployment | None
 ) -> Statement:
-    """Return what is certified of a fit."""
     ran, origin = outcome.chosen or plan, plan.method.origin
     return Statement(
         ledger,

@@ -111,5 +111,4 @@ def answers_of(fitted: Predictor, graph: Graph, among: NDArray[np.bool_] | None 
 
 
 def _surprise(chances: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Minus the logarithm of probabilities."""
     return -np.log(np.maximum(chances.astype(np.float64), LEAST_CHANCE))

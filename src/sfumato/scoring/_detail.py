@@ -99,7 +99,6 @@ def _group_parts(found: Mapping[str, Sequence[Answers]], inside: Mask) -> Test |
 
 
 def _class_scores(first: Mapping[str, Answers], label: int, name: str) -> dict[str, Any]:
-    """How many test nodes a class has, and how well each model finds them."""
     there = first[RUN].truth == label
     scores = {}
     for model, one in first.items():
@@ -187,7 +186,6 @@ def _lift(first: Mapping[str, Answers], classes: Sequence[str]) -> dict[str, Any
 
 
 def _part_scores(first: Mapping[str, Answers], at: Mask) -> dict[str, Any]:
-    """Accuracy and log-loss of each model on some of the test nodes."""
     scores = {}
     for name, one in first.items():
         scores[name] = {key: round(float(values[at].mean()), _DIGITS) for key, values in one.each.items()}

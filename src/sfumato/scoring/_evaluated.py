@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def evaluated(models: Mapping[str, Predictor], graph: Graph, groups: Groups | None = None) -> dict[str, Any]:
-    """Score models on the test nodes of a graph."""
     check_scorable(graph)
     if groups is not None and len(groups.codes) != graph.num_nodes:
         raise fail("by", len(groups.codes), f"to hold one value for each of {graph.num_nodes} nodes", "Pass as many.")
