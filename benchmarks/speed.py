@@ -68,7 +68,7 @@ def hop(given: Any) -> None:
 
         compiled = _native.load()
         ours = {loops.NAME: summed(loops) for loops in ([compiled] if compiled else []) + [_numba]}
-        print(f"hop, {law}, {given.nodes:,} nodes, {given.arcs:,} arcs; in use: {kernels.language()}")
+        print(f"hop, {law}, {given.nodes:,} nodes, {given.arcs:,} arcs; in use: {kernels.loops().NAME}")
         peers = {"SciPy float32": lambda m=matrix, r=rows: m @ r, "torch CSR float32": lambda t=tensor, d=dense: t @ d}
         study.compared(ours | peers, given.rounds)
         sums, releases = [(call(), out.copy())[1] for call in ours.values()], []

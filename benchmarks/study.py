@@ -180,7 +180,7 @@ def machine() -> dict[str, str]:
 
     import torch
 
-    from sfumato.bounded.kernels import language
+    from sfumato.bounded.kernels import loops
 
     models = [
         line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
@@ -190,6 +190,6 @@ def machine() -> dict[str, str]:
         "processor": f"{models[0] if models else platform.processor()}, {os.cpu_count()} cores",
         "memory": f"{memory:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"torch {torch.__version__}, sums in {language()}",
+        f"torch {torch.__version__}, sums in {loops().NAME}",
         "load": f"{os.getloadavg()[0]:.1f}",
     }

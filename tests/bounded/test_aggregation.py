@@ -54,7 +54,6 @@ def test_sums_equal_scipy(width, seed):
     total = neighborhood_sum(arcs, steps)
     assert total.dtype == np.int64
     assert np.array_equal(total, expected_sum(arcs, steps))
-    assert np.array_equal(neighborhood_sum(arcs, steps, 17, 230), total[17:230])
 
 
 @pytest.mark.parametrize("extreme", [INT16_ONE, -INT16_ONE, -INT16_ONE - 1])

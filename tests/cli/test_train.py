@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.bounded.kernels import language
+from sfumato.bounded.kernels import loops
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-5")
 RELEASE = {
@@ -255,7 +255,7 @@ def test_neither_messages_nor_certificate_depend_on_private_data(tables, sfumato
         public = [(out / "release" / file).read_bytes() for file in ("certificate.json", "ledger.jsonl")]
         seen.append((result.err.replace(str(Path(tables[name][1]).parent), ""), *public))
     assert seen[0] == seen[1]
-    assert f"Neighborhoods are summed in {language()}.\n" in seen[0][0]
+    assert f"Neighborhoods are summed in {loops().NAME}.\n" in seen[0][0]
     assert "\nfitting a network on features ...\nfitting the classifier ...\n" in seen[0][0]
 
 

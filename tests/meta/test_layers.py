@@ -196,7 +196,7 @@ def test_planted_circles_are_found(tmp_path, files):
     ("file", "source"),
     [
         ("bounded/good.py", "from sfumato.graph._graph import Graph\nfrom sfumato.privacy.units import Unit"),
-        ("bounded/good.py", "from sfumato.bounded.kernels import pack"),
+        ("bounded/good.py", "from sfumato.bounded.kernels import loops"),
         ("cli/good.py", "from sfumato.verify import verify"),
         ("verify/good.py", "import json\nimport numpy as np\nfrom .epsilon import draws\nfrom . import claim"),
         ("verify/events/good.py", "from .._losses import lattice\nfrom ._kind import Kind"),

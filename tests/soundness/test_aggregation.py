@@ -31,7 +31,7 @@ from soundness_neighbors import (
 from sfumato.bounded import _degree as degree
 from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, neighborhood_sum, to_steps
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.bounded.kernels import INT16_ONE, loops
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
 
@@ -150,7 +150,7 @@ def test_planted_fault_the_last_owner_is_dropped(monkeypatch, case):
 @pytest.mark.parametrize("fault", faults.ROUNDINGS, ids=lambda fault: fault.__name__)
 def test_planted_faults_of_rounding_are_caught(monkeypatch, fault):
     """Messages rounded up or to nearest, or too long ones left so: by the check of rounding, and by that of hops."""
-    monkeypatch.setattr(aggregation, "quantize", fault)
+    monkeypatch.setattr(loops(), "quantize", fault)
     for relation, claim in (("remove", 1.0), ("replace", 2.0)):
         with pytest.raises(AssertionError, match=TOO_SMALL):
             assert_sound(measure_rounding(relation), claim, WIDTH)

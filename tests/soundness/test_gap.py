@@ -11,7 +11,7 @@ from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, messages, node_uni
 
 from sfumato.bounded import _degree as degree
 from sfumato.bounded import aggregation
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.bounded.kernels import INT16_ONE, loops
 from sfumato.central._gap import GAP
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph, PublicFacts
@@ -218,7 +218,7 @@ def test_planted_fault_a_hop_without_noise(monkeypatch):
 
 @pytest.mark.parametrize("fault", faults.ROUNDINGS[:2])
 def test_planted_fault_messages_not_rounded_toward_zero(monkeypatch, fault):
-    monkeypatch.setattr(aggregation, "quantize", fault)
+    monkeypatch.setattr(loops(), "quantize", fault)
     with pytest.raises(AssertionError, match="a message is longer than 1"):
         assert_noise_is_there(ARC)
 

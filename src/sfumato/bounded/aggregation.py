@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sfumato._validate import check_real, fail
 from sfumato.bounded._engine import cut, engine
 from sfumato.bounded._native import aligned
-from sfumato.bounded.kernels import INT16_ONE, language, pack, quantize, sum_rows
+from sfumato.bounded.kernels import INT16_ONE, loops
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._weights import check_steps
 from sfumato.noise.gaussian import rounded_gaussian
@@ -213,33 +213,24 @@ def _on_grid(rows: NDArray[np.float32]) -> tuple[NDArray[np.int16], float]:
     longest = math.inf
     if rows.ndim == 2:
         steps, squares = aligned(*rows.shape), np.empty(len(rows))
-        quantize(rows, steps, squares)
+        loops().quantize(rows, steps, squares)
         longest = math.sqrt(squares.max(initial=0.0))
     if not math.isfinite(longest):
         raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
     return steps, longest
 
 
-def neighborhood_sum(
-    arcs: Arcs, steps: NDArray[np.int16], first: int = 0, last: int | None = None
-) -> NDArray[np.int64]:
-    """Sum the messages that reach nodes ``first`` to ``last``, exactly. Not private: the caller must add noise.
+def neighborhood_sum(arcs: Arcs, steps: NDArray[np.int16]) -> NDArray[np.int64]:
+    """Sum the messages that reach each node, exactly, int64 [num_nodes, width]. Not private: the caller must add noise.
 
-    Args:
-        arcs: the arcs, grouped by destination.
-        steps: messages in steps of 1 / 32767, int16 [num_nodes, width].
-        first: the first node whose sum is wanted.
-        last: one past the last such node; None for all.
-
-    Shapes: int64 [last - first, width].
+    ``steps`` are messages in steps of 1 / 32767, int16 [num_nodes, width].
 
     >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
     >>> neighborhood_sum(both, np.array([[5, 0], [0, 7]], np.int16)).tolist()
     [[0, 7], [5, 0]]
     """
-    last = arcs.num_nodes if last is None else last
-    out = np.empty((last - first, steps.shape[1]), np.int64)
-    sum_rows(arcs.offsets, arcs.sources, pack(steps), first, out, arcs.weights)
+    out = np.empty((arcs.num_nodes, steps.shape[1]), np.int64)
+    loops().sum_rows(arcs.offsets, arcs.sources, loops().pack(steps), 0, out, arcs.weights)
     return out
 
 
@@ -311,7 +302,7 @@ def sum_in_blocks(
     width, blocks = steps.shape[1], cut(arcs.num_nodes, block)
     released = np.empty((arcs.num_nodes, width), np.int64)
     parts = (_incoming(arcs, *rows) for rows in blocks)
-    for number, sums in engine().run(_block_sums, (pack(steps), width, language()), parts):
+    for number, sums in engine().run(_block_sums, (loops().pack(steps), width, loops().NAME), parts):
         first, last = blocks[number]
         released[first:last] = sums
         if noise is not None:
@@ -333,15 +324,15 @@ def _block_sums(
     sources: NDArray[np.int32],
     weights: NDArray[np.uint16] | None = None,
 ) -> NDArray[np.int64]:
-    if language() != packed_for:
+    if packed_for != loops().NAME:
         raise fail(
             "the loops of a worker",
-            language(),
+            loops().NAME,
             f"to be in {packed_for}, as here",
             "Install one build of sfumato everywhere.",
         )
     sums = np.empty((len(offsets) - 1, width), np.int64)
-    sum_rows(offsets, sources, packed, 0, sums, weights)
+    loops().sum_rows(offsets, sources, packed, 0, sums, weights)
     return sums
 
 

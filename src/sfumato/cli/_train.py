@@ -83,7 +83,7 @@ def _train(
 def _planned(job: Job, resumed: bool, quiet: bool, verbose: bool, found: Planned) -> None:
     """Say what will run, and what is implausible about it."""
     from sfumato.bounded._promise import protects_every_arc
-    from sfumato.bounded.kernels import language
+    from sfumato.bounded.kernels import loops
     from sfumato.central._auto import can_promise
 
     plan, graph = found.prepared.plan, found.prepared.graph
@@ -94,7 +94,7 @@ def _planned(job: Job, resumed: bool, quiet: bool, verbose: bool, found: Planned
     describe.tell_columns([] if quiet else found.columns, graph, plan.unit.public)
     tell((*plan.caveats, *data.unscaled(graph, plan.unit)))
     if verbose:
-        print(plan, f"Neighborhoods are summed in {language()}.", sep="\n", file=sys.stderr)
+        print(plan, f"Neighborhoods are summed in {loops().NAME}.", sep="\n", file=sys.stderr)
     note_uncharged(job)
     if job.stored is not None and not resumed:
         print(
