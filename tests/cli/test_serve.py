@@ -41,7 +41,7 @@ def taken():
 
 def test_a_server_makes_sets_and_chooses(trained, refused, tables, tmp_path):
     from sfumato.cli._serve import _read
-    from sfumato.method.decisions import Decision
+    from sfumato.method._decisions import Decision
 
     found = _read(trained["edge"], Decision(coverage=0.8, positive="2005", threshold="cost=1:1"))
     told = found.tell(next(iter(found.rows)))

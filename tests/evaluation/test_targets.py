@@ -13,7 +13,7 @@ from sfumato.evaluation._source import Source
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.graph._targets import Targets
-from sfumato.method.answers import predictions_of
+from sfumato.method._answers import predictions_of
 from sfumato.nn._metrics import label_scores, number_scores
 from sfumato.scoring._scores import Summary, check_scorable, without_information
 

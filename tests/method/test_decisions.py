@@ -10,10 +10,10 @@ import sfumato as sf
 from sfumato.errors import InputError, NotFittedError
 from sfumato.graph._rare_outcomes import outcomes
 from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.method._answers import predictions_of
 from sfumato.method._choosing import covered_between
 from sfumato.method._deciding import decide
-from sfumato.method.answers import predictions_of
-from sfumato.method.decisions import Decision
+from sfumato.method._decisions import Decision
 from sfumato.method.predictions import Predictions, joined
 
 GRAPH = outcomes(600, 1, positive=0.3, mean_degree=12, unlabeled=0.4)

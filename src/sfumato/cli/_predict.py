@@ -21,7 +21,7 @@ from sfumato.cli._predictions import Writer
 from sfumato.cli._table import takes
 from sfumato.errors import InputError
 from sfumato.evaluation._source import Source
-from sfumato.method.decisions import Decision
+from sfumato.method._decisions import Decision
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from sfumato.graph._graph import Graph
     from sfumato.method._choosing import NoisyCounts
+    from sfumato.method._decisions import Decision
     from sfumato.method._plan import Fitted
-    from sfumato.method.decisions import Decision
 
 
 class Writer:
@@ -43,7 +43,7 @@ class Writer:
 
     def __call__(self, out: Path, graph: Graph, fitted: Fitted, table: NDArray[np.float32] | None = None) -> None:
         """Write predictions of a ``graph`` by a ``fitted`` model to ``out``; ``table`` has probabilities of another predictor."""
-        from sfumato.method.answers import predictions_of
+        from sfumato.method._answers import predictions_of
         from sfumato.scoring._answers import alike_words
 
         found = predictions_of(fitted, graph, table, self.decision, self.calibration)

@@ -21,7 +21,7 @@ from sfumato.cli._calibrating import stored_counts
 from sfumato.cli._options import of
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
-from sfumato.method.decisions import Decision
+from sfumato.method._decisions import Decision
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -121,7 +121,7 @@ def _read(run: Path, decision: Decision) -> Served:
     from sfumato.cli._arrivals import check_trained
     from sfumato.cli._collected import graph_of_run
     from sfumato.evaluation._source import Source
-    from sfumato.method.answers import predictions_of
+    from sfumato.method._answers import predictions_of
     from sfumato.serving._served import Served
 
     verified(run)

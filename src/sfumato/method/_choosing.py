@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError
-from sfumato.method.decisions import parsed
+from sfumato.method._decisions import parsed
 
 BINS = 32
 """Of log-odds from -8 to 8; the first and the last hold what is beyond."""

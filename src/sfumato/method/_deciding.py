@@ -22,11 +22,11 @@ from sfumato.method._choosing import (
     public_numbers,
     sets_from_counts,
 )
-from sfumato.method.decisions import parsed
+from sfumato.method._decisions import parsed
 from sfumato.method.predictions import joined
 
 if TYPE_CHECKING:
-    from sfumato.method.decisions import Decision
+    from sfumato.method._decisions import Decision
     from sfumato.method.predictions import Predictions
 
 _ALL = (

@@ -22,6 +22,7 @@ from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.graph._splits import DEFAULT_FRACTIONS
 from sfumato.graph._targets import answers, probabilities
 from sfumato.method import _checks as checks
+from sfumato.method._answers import Answers
 from sfumato.method._derived import check_derived
 from sfumato.method._engine import PlanEntry
 from sfumato.method._graph_key import GraphKey, id_lines
@@ -31,7 +32,6 @@ from sfumato.method._repeated import warn_of_repeated
 from sfumato.method._rows import ALONE
 from sfumato.method._stated import statement
 from sfumato.method._summaries import ShownFit, ShownPlan
-from sfumato.method.answers import Answers
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
 from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget

@@ -15,8 +15,8 @@ from sfumato.graph._graph import Graph
 from sfumato.graph._splits import DEFAULT_FRACTIONS
 from sfumato.graph._targets import MULTILABEL, NUMBER
 from sfumato.method._deciding import decide
+from sfumato.method._decisions import Decision
 from sfumato.method._rows import ReleasedRows
-from sfumato.method.decisions import Decision
 from sfumato.method.predictions import Predictions, joined
 from sfumato.scoring._detail import RUN
 from sfumato.scoring._evaluated import evaluated
@@ -65,7 +65,7 @@ class Answers(ReleasedRows):
         """Return what is predicted for every node, with ids and labels; this spends nothing.
 
         The audience of answers is in the certificate: where features are protected, each is for its own node alone. ``asked``
-        are fields of :class:`~sfumato.method.decisions.Decision`, which say what else is decided: ``coverage``, ``each_class``,
+        are fields of :class:`~sfumato.method._decisions.Decision`, which say what else is decided: ``coverage``, ``each_class``,
         ``positive``, ``threshold``, ``top_share``, ``top_count``, ``class_weight``.
 
         ``graph`` is the one that was fitted, with its roles; without any it is split as ``fit`` does. ``calibration`` is
