@@ -279,7 +279,7 @@ def test_settings_become_those_of_the_plan():
         ("queries = 20\nmechanism", "querys = 20\nmechanism", "Did you mean 'queries'"),
         ('student = "edge-ridge"', 'student = "edge-rid"', "Did you mean 'edge-ridge'"),
         ('"edge-ridge"', '"gan", student_noise_rate = 0.2', "setting of pate to be one of .*'student_noise_rate'"),
-        ('student = "edge-ridge"', 'student = "gan", student_widths = "4;4"', "student_widths to be whole numbers with commas"),
+        ('student = "edge-ridge"', 'student = "gan", student_widths = "4;4"', "student_widths to be integers with commas"),
         ("student_steps = 2", "student_mirror = 1", "student_mirror to be true or false, got 1"),
         ("student_steps = 2", "student_steps = 0", "steps to be an integer >= 1"),
         ('mechanism = "gnmax"\nsigma2', 'mechanism = "lnmax"\nsigma2', "to be the noise of lnmax: scale"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def chosen(inputs: Matrix) -> Rows:
-    """Return a function that gives rows of some nodes as whole numbers; full batches ask for the same ones at every step."""
+    """Return a function that gives rows of some nodes as integers; full batches ask for the same ones at every step."""
 
     @lru_cache(maxsize=1)
     def rows(ids: bytes) -> WholeRows:

@@ -5,7 +5,7 @@
    (:func:`~sfumato.bounded._topology.largest_pairs`).
 
 **Formal guarantee.** Edge level, one arc or one undirected edge; pure epsilon, delta 0: one bit changes the number of edges by
-1, and one cell by 1. All else is post-processing.
+1, and one entry by 1. All else is post-processing.
 
 Source: Wu, Long, Zhang and Li (2022), LinkTeller, algorithm 3.
 """

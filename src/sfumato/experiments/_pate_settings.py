@@ -131,7 +131,7 @@ def _student_settings(settings: Mapping[str, Any], of_student: tuple[Field[Any],
     found = {name: settings[_PREFIX + name] for name in defaults if _PREFIX + name in settings}
     for name, value in found.items():
         if isinstance(defaults[name], tuple):
-            found[name] = _whole_numbers(_PREFIX + name, value)
+            found[name] = _integers(_PREFIX + name, value)
         elif isinstance(defaults[name], bool) and type(value) is not bool:
             raise fail(_PREFIX + name, value, "to be true or false")
     if device != "cpu" and "device" in [field.name for field in of_student]:
@@ -145,8 +145,8 @@ def _student_fields(name: str) -> tuple[Field[Any], ...]:
     return () if known("student", name, (*STUDENTS, RIDGE)) == RIDGE else fields(student_class(name))
 
 
-def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
+def _integers(name: str, value: Any) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in str(value).split(","))
     except ValueError as error:
-        raise fail(name, value, "to be whole numbers with commas between, such as '32,64,128'") from error
+        raise fail(name, value, "to be integers with commas between, such as '32,64,128'") from error

@@ -1,13 +1,13 @@
 """Presets hold published forms of the local methods as settings of :class:`~sfumato.local._lpgnn.LPGNN`.
 
-``lpgnn-2021``: multi-bit with the printed number of bits, randomized response, GraphSAGE, Drop, the published rule of
+``lpgnn-2021``: multi-bit with the published number of bits, randomized response, GraphSAGE, Drop, the published rule of
 keeping an epoch, unscaled inputs, and the hops and hyper-parameters of the reference code. The thesis chose
 those hops by the validation loss of GraphSAGE with Drop; they were used for every mechanism. They are known for each pair of
 five epsilon_x and four epsilon_y, and for values in the clear; other budgets take the nearest. Other data sets take Cora's.
 
 ``pgc-2020``: the private graph convolution of the preprint: one bit about *every* feature, so a user spends d times
 ``epsilon_x``; labels in the clear; GCN of width 16 with ReLU, no extra hops, Adam, patience 20 on the validation loss after 10
-epochs, last epoch. The thesis prints 32 and 16 for the two layers of classifier and encoder alike, but the last layer of a
+epochs, last epoch. The thesis gives 32 and 16 for the two layers of classifier and encoder alike, but the last layer of a
 classifier is as wide as there are classes; 16 is what the reference code has, and table 2.3 here shows 32 beside it. Other data
 sets take Cora's. It was evaluated on Planetoid's public split; the ranges of features are public here, not read from the data as
 there.

@@ -184,14 +184,9 @@ def predictions_of(
     decision: Decision = _NO_DECISION,
     calibration: NoisyCounts | None = None,
 ) -> Predictions:
-    """Predict every node of a graph.
+    """Predict every node of a graph; of another predictor than the model ``probabilities`` are given.
 
-    Args:
-        fitted: a run, as it was loaded.
-        graph: the graph of the run, with roles if the run has them.
-        probabilities: of another predictor; None takes the model's.
-        decision: what else is decided.
-        calibration: released counts that calibrate sets; None where labels are public, or no sets are asked for.
+    ``calibration`` are released counts that calibrate sets; None where labels are public, or no sets are asked for.
     """
     from sfumato.graph._checks import ROLES
 

@@ -32,9 +32,6 @@ class Decision:
         class_weight: ``balanced`` tells each node the class whose probability is largest beside the class's share of training
             nodes, as if all classes were equally many; None tells it the most probable class.
 
-    Raises:
-        InputError: a number is out of range, or two of these do not go together.
-
     >>> Decision(positive="yes", threshold="recall=0.8").reads_labels
     True
     """
@@ -93,15 +90,8 @@ class Decision:
     ) -> None:
         """Refuse what a run cannot decide, before anything is read or spent.
 
-        Args:
-            unit: that of the run.
-            kind: of the targets; None for classes.
-            classes: the names of the classes.
-            elsewhere: whether other nodes than those of the run's graph are predicted.
-            calibrated: whether counts were released that calibrate sets where labels are protected.
-
-        Raises:
-            InputError: the targets are no classes, a class is unknown, or the nodes or labels that are needed are not there.
+        ``elsewhere`` says that other nodes than those of the run's graph are predicted, ``calibrated`` that counts were
+        released that calibrate sets where labels are protected.
         """
         if not self.asked:
             return
@@ -137,12 +127,6 @@ class Decision:
 
 def parsed(threshold: float | str) -> tuple[str, float, float]:
     """Return the way that a threshold is chosen (number, recall or cost) and its one or two numbers.
-
-    Args:
-        threshold: that of a :class:`Decision`.
-
-    Raises:
-        InputError: it has another form, or a number is out of range.
 
     >>> parsed("cost=1:10"), parsed("0.2")
     (('cost', 1.0, 10.0), ('number', 0.2, 0.0))

@@ -146,7 +146,7 @@ class Plan(ShownPlan, Planned):
                 imported before Sfumato, whose threads spin: it takes one, unless the number was set.
 
         Raises:
-            InputError: the seed is no whole number from 0 to 2^32 - 1, or the number of threads none from 1 on; accuracies
+            InputError: the seed is no integer from 0 to 2^32 - 1, or the number of threads none from 1 on; accuracies
                 cannot be measured, the record does not fit the claim, or the plan was changed after it was calibrated.
             DataError: the graph contradicts the plan's public facts.
             SfumatoError: training diverged. What it released is charged.

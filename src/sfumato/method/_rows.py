@@ -148,9 +148,7 @@ class ReleasedRows:
         found = self.as_fitted(graph)
         pairs = np.asarray(pairs)
         if pairs.ndim != 2 or len(pairs) != 2 or not np.issubdtype(pairs.dtype, np.integer):
-            raise fail(
-                "pairs", f"shape {pairs.shape} of {pairs.dtype}", "to be whole numbers of shape [2, m]", "Transpose?"
-            )
+            raise fail("pairs", f"shape {pairs.shape} of {pairs.dtype}", "to be integers of shape [2, m]", "Transpose?")
         if pairs.size and not 0 <= int(pairs.min()) <= int(pairs.max()) < graph.num_nodes:
             raise fail("pairs", f"{pairs.min()} to {pairs.max()}", f"to be rows from 0 to {graph.num_nodes - 1}")
         if found.rows is not None:
