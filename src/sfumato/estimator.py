@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ _ADD_UP = (
 _CALIBRATED = ("auto", "linear", "piloted-messages")  # for a charge, by validation nodes where labels are protected
 
 
+@dataclass(eq=False, repr=False)
 class PrivateGraphClassifier:
     """A private graph classifier learns from the nodes that ``fit`` names, and predicts for any node of its graph.
 
@@ -78,40 +80,24 @@ class PrivateGraphClassifier:
     """
 
     _estimator_type = "classifier"
-    classes_: NDArray[Any]
-    certificate_: Certificate
-    fitted_: Fitted
-    _graph: Graph
 
-    def __init__(
-        self,
-        graph: Graph,
-        method: str | Method = "auto",
-        unit: str | Unit = "edge",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: str | Path | None = None,
-        total_epsilon: float | None = None,
-        total_delta: float | None = None,
-        seed: int = 0,
-        class_weight: str | None = None,
-        assume_public: bool = False,
-        threads: int | None = None,
-        validation_fraction: float = 0.1,
-    ) -> None:
-        self.graph = graph
-        self.method = method
-        self.unit = unit
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.total_epsilon = total_epsilon
-        self.total_delta = total_delta
-        self.seed = seed
-        self.class_weight = class_weight
-        self.assume_public = assume_public
-        self.threads = threads
-        self.validation_fraction = validation_fraction
+    graph: Graph
+    method: str | Method = "auto"
+    unit: str | Unit = "edge"
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    ledger: str | Path | None = None
+    total_epsilon: float | None = None
+    total_delta: float | None = None
+    seed: int = 0
+    class_weight: str | None = None
+    assume_public: bool = False
+    threads: int | None = None
+    validation_fraction: float = 0.1
+    classes_: NDArray[Any] = field(init=False)
+    certificate_: Certificate = field(init=False)
+    fitted_: Fitted = field(init=False)
+    _graph: Graph = field(init=False)
 
     def fit(self, nodes: Any, y: Any = None) -> PrivateGraphClassifier:
         """Train on some nodes and their arcs. This spends (epsilon, delta), again at every call.
