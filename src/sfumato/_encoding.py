@@ -14,11 +14,7 @@ _MARKS = (
 
 
 def encoding_of(data: bytes) -> str:
-    """Return the encoding that a byte order mark tells; UTF-8 without one.
-
-    >>> encoding_of("id".encode("utf-16")), encoding_of(b"id")
-    ('utf-16', 'utf-8')
-    """
+    """Return the encoding that a byte order mark tells; UTF-8 without one."""
     return next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
 
 

@@ -60,11 +60,7 @@ def read_secret(path: Path) -> bytes:
 
 
 def left_behind(name: str, file: str) -> bool:
-    """Say whether a file of this name is what a process leaves that is killed while it writes ``file``.
-
-    >>> left_behind("state.json.17.partial", "state.json"), left_behind("other.json.17.partial", "state.json")
-    (True, False)
-    """
+    """Say whether a file of this name is what a process leaves that is killed while it writes ``file``."""
     return re.fullmatch(rf"{re.escape(file)}\.\d+{re.escape(PARTIAL)}", name) is not None
 
 
@@ -103,14 +99,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def finish_folder(folder: Path, path: Path) -> None:
-    """Give a folder its own name once all its files are on disk.
-
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     Path(parent, "new").mkdir()
-    ...     finish_folder(Path(parent, "new"), Path(parent, "graph"))
-    ...     [path.name for path in Path(parent).iterdir()]
-    ['graph']
-    """
+    """Give a folder its own name once all its files are on disk."""
     for member in folder.iterdir():
         sync_file(member)
     sync_folder(folder)
@@ -119,11 +108,7 @@ def finish_folder(folder: Path, path: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until what a file holds is on disk.
-
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     sync_file(Path(file.name))
-    """
+    """Wait until what a file holds is on disk."""
     with path.open("r+b") as file:
         os.fsync(file.fileno())
 
@@ -157,46 +142,27 @@ def cut_file(path: Path, size: int) -> None:
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it, and return the ones that were missing, the deepest first.
-
-    >>> with tempfile.TemporaryDirectory() as parent:
-    ...     made = make_folders(Path(parent, "runs", "first"))
-    ...     remove_empty(made)
-    ...     [path.name for path in made], Path(parent, "runs").exists()
-    (['first', 'runs'], False)
-    """
+    """Make a folder and those above it, and return the ones that were missing, the deepest first."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove those of the given folders that are empty, in this order.
-
-    >>> remove_empty([Path("no-such-folder")])
-    """
+    """Remove those of the given folders that are empty, in this order."""
     for folder in folders:
         with suppress(OSError):
             folder.rmdir()
 
 
 def name_file(error: BaseException, path: Path, partial: Path | None = None) -> None:
-    """Let an error of the disk that names no file, or only the ``partial`` one that nobody knows, name the file at ``path``.
-
-    >>> error = OSError(28, "No space left on device")
-    >>> name_file(error, Path("run"))
-    >>> error.filename
-    'run'
-    """
+    """Let an error of the disk that names no file, or only the ``partial`` one that nobody knows, name the file at ``path``."""
     if isinstance(error, OSError) and error.filename in (None, partial, str(partial)):
         error.filename = str(path)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, so that a power loss does not take them away.
-
-    >>> sync_folder(Path("."))
-    """
+    """Make the names in a folder durable, so that a power loss does not take them away."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -64,7 +64,7 @@ def test_a_column_of_bounds_is_no_feature(sfumato, tables, tmp_path):
     assert "degrees" not in certificate["assumed_public"]
     (tmp_path / "nodes.csv").write_text("\n".join([table[0], *(line + ",0" for line in lines[1:])]) + "\n")
     refused = sfumato("train", "auto", *tables_with, *INCIDENT, *BUDGET, "--out", tmp_path / "more")
-    assert (refused.code, "whole number >= 1" in refused.err) == (2, True)
+    assert (refused.code, "an integer >= 1" in refused.err) == (2, True)
 
 
 def test_without_a_bound_auto_takes_features(sfumato, tables, tmp_path):

@@ -255,7 +255,7 @@ def test_lastfm_has_features_if_their_file_is_there(tmp_path):
         ("node_1,node_2\n", "Expected edges below the header"),
         ("node_1,node_2\n0\n1\n", "expected 2 columns, found 1"),
         ("node_1,node_2\n0,1,5\n", "expected 2 columns, found 3"),
-        ("node_1,node_2\n0,1.5\n", "ends of edges to be whole numbers"),
+        ("node_1,node_2\n0,1.5\n", "ends of edges to be integers"),
     ],
 )
 def test_edge_tables_of_another_form(tmp_path, content, said):
@@ -279,10 +279,10 @@ def test_target_rows_that_are_cut(tmp_path, row):
         ('{"0": [1], "1": [0], "1": [2]}', "each key of a JSON object once"),
         ('{"0": [1], "01": [0], "2": []}', "node numbers 0 to 2 as keys"),
         ("[[1], [0], [2]]", "expected one JSON object"),
-        ('{"0": [1], "1": [-1], "2": []}', "whole numbers from 0 to 999999"),
-        ('{"0": [1], "1": [1000000], "2": []}', "whole numbers from 0 to 999999"),
-        ('{"0": [1], "1": [0.5], "2": []}', "whole numbers from 0 to 999999"),
-        ('{"0": [1], "1": "23", "2": []}', "whole numbers from 0 to 999999"),
+        ('{"0": [1], "1": [-1], "2": []}', "integers from 0 to 999999"),
+        ('{"0": [1], "1": [1000000], "2": []}', "integers from 0 to 999999"),
+        ('{"0": [1], "1": [0.5], "2": []}', "integers from 0 to 999999"),
+        ('{"0": [1], "1": "23", "2": []}', "integers from 0 to 999999"),
     ],
 )
 def test_feature_lists_of_another_form(tmp_path, content, said):

@@ -305,7 +305,7 @@ def test_parquet_and_sql_agree(tables, tmp_path):
             {"label": "y"},
             "node 1 has a number with a fraction. To learn a number",
         ),
-        ("SELECT 1.5 AS id", {}, "column 'id' of the nodes query to hold whole"),
+        ("SELECT 1.5 AS id", {}, "column 'id' of the nodes query to hold integers"),
         ("SELECT DATE '2020-01-01' AS id", {}, "to hold integers or text, got date32"),
         ("SELECT 1 AS id FROM nope", {}, "the nodes query to be readable, got .*nope"),
     ],

@@ -88,7 +88,7 @@ def test_elliptic(tmp_path):
         ({"labels": ("700,unknown", "500,1", "900,3")}, r"elliptic_txs_classes\.csv: .*1, 2 or unknown"),
         ({"labels": ("700,unknown", "500,1", "901,2")}, r"elliptic_txs_classes\.csv: .*not among those of"),
         ({"labels": ("700,unknown", "500,1", "500,2")}, r"elliptic_txs_classes\.csv: .*a transaction has no row"),
-        ({"first_id": 900.5}, r"elliptic_txs_features\.csv: .*expected ids to be whole numbers"),
+        ({"first_id": 900.5}, r"elliptic_txs_features\.csv: .*expected ids to be integers"),
         ({"edges": ("txId1,txId2", "500,800")}, r"elliptic_txs_edgelist\.csv: .*not among those of"),
         ({"edges": ("500,900", "900,700")}, r"Expected a header .* in the first line of .*elliptic_txs_edgelist\.csv"),
     ],
@@ -127,7 +127,7 @@ def test_another_form_of_flickr_is_refused(tmp_path):
 @pytest.mark.parametrize("ids", ["[4]", "[-1]", "[2.0]", '["2"]', "[true]", "[1]", "[2, 2]"])
 def test_roles_that_are_no_nodes_or_overlap_are_refused(tmp_path, ids):
     (write_flickr(tmp_path) / "role.json").write_text(f'{{"tr": [0], "va": [1], "te": {ids}}}')
-    refused("flickr", tmp_path, r"role\.json: .*whole numbers from 0 to 3, each in one role at most")
+    refused("flickr", tmp_path, r"role\.json: .*integers from 0 to 3, each in one role at most")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_another_form_of_reddit_is_refused(tmp_path):
     refused("reddit", tmp_path, r"reddit_data\.npz: .*for 4 nodes of reddit_graph\.npz")
     for labels in ((3, 3, 1, -1), (3, 3, 1, 0.5), (3, 3, 1, np.nan)):
         write_reddit(tmp_path, labels=labels)
-        refused("reddit", tmp_path, r"reddit_data\.npz: .*expected labels to be whole numbers >= 0")
+        refused("reddit", tmp_path, r"reddit_data\.npz: .*expected labels to be integers >= 0")
     np.savez(folder / "reddit_data.npz", feature=np.zeros((4, 2)))
     refused("reddit", tmp_path, r"reddit_data\.npz: .*label")
 
@@ -199,7 +199,7 @@ def test_another_form_of_amazon_is_refused(tmp_path):
     refused("amazon", tmp_path, r"node-feat\.csv\.gz: .*one row for each label")
     for labels in ((4, 0, -1), (4, 0, 0.5), (4, 0, "nan")):
         write_amazon(tmp_path, labels=labels)
-        refused("amazon", tmp_path, r"node-label\.csv\.gz: .*expected labels to be whole numbers >= 0")
+        refused("amazon", tmp_path, r"node-label\.csv\.gz: .*expected labels to be integers >= 0")
     write_amazon(tmp_path)
     (folder / "edge.csv.gz").write_bytes((folder / "edge.csv.gz").read_bytes()[:-5])
     refused("amazon", tmp_path, r"edge\.csv\.gz")

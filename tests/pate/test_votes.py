@@ -69,5 +69,5 @@ def test_predictions_are_counted_by_query():
     assert (counts == [np.bincount(column, minlength=4) for column in predictions.T]).all()
     with pytest.raises(InputError, match="0 to 2"):
         count_votes(predictions, 3)
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="integers"):
         count_votes(predictions.astype(float), 4)

@@ -82,7 +82,7 @@ def _roles(lists: dict[str, Any], num_nodes: int) -> np.ndarray:
         for node in lists[name]:
             if type(node) is not int or not 0 <= node < num_nodes or roles[node] != 3:
                 raise ValueError(
-                    f"expected whole numbers from 0 to {num_nodes - 1}, each in one role at most, found another in {name}"
+                    f"expected integers from 0 to {num_nodes - 1}, each in one role at most, found another in {name}"
                 )
             roles[node] = role
     return roles

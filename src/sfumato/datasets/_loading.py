@@ -134,11 +134,7 @@ def load_dataset(
 
 
 def default_split(name: str) -> str:
-    """Return the split of a named data set that the command line takes unless told: images have one of their own.
-
-    >>> default_split("mnist"), default_split("campus")
-    ('public', '75/10/15')
-    """
+    """Return the split of a named data set that the command line takes unless told: images have one of their own."""
     split_there = _is_folder(name) and Path(name, "train").is_dir()
     return "public" if name in IMAGE_DATASETS or split_there else _DRAWN_SPLIT
 

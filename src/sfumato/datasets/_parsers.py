@@ -145,7 +145,7 @@ def _listed(path: Path) -> scipy.sparse.csr_matrix:
         lists = node_values(path)
         for ids in lists:
             if type(ids) is not list or not all(type(number) is int and 0 <= number < _FEATURE_IDS for number in ids):
-                raise ValueError(f"expected for each node a list of whole numbers from 0 to {_FEATURE_IDS - 1}")
+                raise ValueError(f"expected for each node a list of integers from 0 to {_FEATURE_IDS - 1}")
         rows = np.repeat(np.arange(len(lists)), [len(ids) for ids in lists])
         columns = np.fromiter(chain.from_iterable(lists), np.int64)
         x = scipy.sparse.csr_matrix(
@@ -182,7 +182,7 @@ def whole(numbers: np.ndarray, what: str, *, low: int | None = None) -> np.ndarr
     """Return numbers as int64 if all are integers below 2**53 in size and at least ``low``; ``what`` names them in the error."""
     fits = numbers.dtype.kind in "iuf" and (np.abs(numbers) < _EXACT) & (numbers == np.floor(numbers))
     if not np.all(fits) or (low is not None and (numbers < low).any()):
-        raise ValueError(f"expected {what} to be whole numbers{'' if low is None else f' >= {low}'}, found others")
+        raise ValueError(f"expected {what} to be integers{'' if low is None else f' >= {low}'}, found others")
     return numbers.astype(np.int64)
 
 

@@ -27,11 +27,7 @@ def check_num_nodes(num_nodes: int) -> int:
 
 
 def pack_arcs(source: Any, target: Any, num_nodes: int, self_loops: str = "remove") -> Packed:
-    """Group arcs by source, sort targets, drop repeated arcs: ``(indptr, indices, merged)``.
-
-    >>> pack_arcs([2, 0, 0], [0, 1, 1], 3)
-    (array([0, 1, 1, 2]), array([1, 0], dtype=int32), {'duplicates': 1, 'reversed': 0, 'self_loops': 0})
-    """
+    """Group arcs by source, sort targets, drop repeated arcs: ``(indptr, indices, merged)``."""
     source, target, merged = _endpoints(source, target, num_nodes, self_loops)
     keys = source * num_nodes + target
     unique = _sorted_unique(keys)
@@ -43,9 +39,6 @@ def pack_edges(source: Any, target: Any, num_nodes: int, self_loops: str = "remo
     """Store both arcs of every undirected edge, one row each: ``(indptr, indices, merged)``.
 
     A row repeated as it is counts as a duplicate, a row whose reverse is there as well counts as reversed.
-
-    >>> pack_edges([0, 1, 1], [1, 0, 2], 3)
-    (array([0, 1, 3, 4]), array([1, 0, 2, 1], dtype=int32), {'duplicates': 0, 'reversed': 1, 'self_loops': 0})
     """
     source, target, merged = _endpoints(source, target, num_nodes, self_loops)
     pairs = np.minimum(source, target) * num_nodes + np.maximum(source, target)
@@ -58,11 +51,7 @@ def pack_edges(source: Any, target: Any, num_nodes: int, self_loops: str = "remo
 
 
 def transpose_arcs(indptr: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Group the same arcs by destination: ``(indptr, indices)`` with sorted sources.
-
-    >>> transpose_arcs(np.array([0, 2, 2]), np.array([0, 1], dtype=np.int32))
-    (array([0, 1, 2]), array([0, 0], dtype=int32))
-    """
+    """Group the same arcs by destination: ``(indptr, indices)`` with sorted sources."""
     keys = _reverse(_keys(indptr, indices), len(indptr) - 1)
     keys.sort()
     return _unpack(keys, len(indptr) - 1)

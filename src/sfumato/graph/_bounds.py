@@ -28,10 +28,7 @@ def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 def check_promise(most: int | None, indptr: np.ndarray, indices: np.ndarray) -> None:
-    """Refuse a graph in which a node has more out-arcs or in-arcs than ``most``, a promise; None promises nothing.
-
-    >>> check_promise(2, np.array([0, 2, 2, 2]), np.array([1, 2]))
-    """
+    """Refuse a graph in which a node has more out-arcs or in-arcs than ``most``, a promise; None promises nothing."""
     if most is None:
         return
     for kind, degrees in (("out", np.diff(indptr)), ("in", most_arcs(indptr, indices))):
@@ -71,5 +68,5 @@ def bounds_in(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     numbers = values.astype(np.float64) if values.dtype.kind in "iuf" else np.full(len(values), np.nan)
     wrong = ~((numbers >= 1) & (numbers % 1 == 0) & (numbers < 2.0**53))
     if wrong.any():
-        raise contradiction(name, ids[int(wrong.argmax())], "a whole number >= 1")
+        raise contradiction(name, ids[int(wrong.argmax())], "an integer >= 1")
     return numbers.astype(np.int64)

@@ -22,11 +22,7 @@ MOST_FEATURE = 1e13
 
 
 def as_array(name: str, values: Any) -> np.ndarray:
-    """Return ``values`` as an array.
-
-    >>> as_array("y", [0, 1]).shape
-    (2,)
-    """
+    """Return ``values`` as an array."""
     try:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError):  # their words may hold values
@@ -113,11 +109,7 @@ def _check_size(x: np.ndarray | sp.csr_matrix) -> None:
 
 
 def first_beyond(values: np.ndarray) -> int | None:
-    """Return the place of the first value that no feature may have; None if there is none.
-
-    >>> first_beyond(np.array([1.0, 1e13, np.nan]))
-    2
-    """
+    """Return the place of the first value that no feature may have; None if there is none."""
     if not len(values) or (values.min() >= -MOST_FEATURE and values.max() <= MOST_FEATURE):
         return None
     return int(np.argmin(np.abs(values) <= MOST_FEATURE))
@@ -247,11 +239,7 @@ def check_image_shape(shape: Any, num_features: int) -> tuple[int, int, int] | N
 
 
 def check_cells(cells: Any, num_nodes: int) -> np.ndarray | None:
-    """Return declared cells as int64 [num_nodes], numbers from 0 and -1 for none; None stays None.
-
-    >>> check_cells([0, 1, -1], 3).tolist()
-    [0, 1, -1]
-    """
+    """Return declared cells as int64 [num_nodes], numbers from 0 and -1 for none; None stays None."""
     if cells is None:
         return None
     values = as_array("cells", cells)

@@ -25,26 +25,13 @@ _MOST_NAMED = 5
 
 
 def with_public_degrees(graph: Any) -> Any:
-    """Return the same graph with its own degrees declared public, and listed as read from the data.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> with_public_degrees(Graph.from_edges([0, 0], [1, 2], 3, directed=False)).degree_bounds.tolist()
-    [2, 1, 1]
-    """
+    """Return the same graph with its own degrees declared public, and listed as read from the data."""
     listed = tuple(dict.fromkeys((*graph.assumed_public, DEGREES)))
     return graph.changed(degree_bounds=most_arcs(graph.indptr, graph.indices), assumed_public=listed)
 
 
 def undeclared(graph: Any, unit: Any) -> tuple[str, ...]:
-    """Return what nobody declared of a graph although a unit with a trusted curator protects it.
-
-    >>> from types import SimpleNamespace
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0], [1], 40, directed=False, y=[0, 1] * 20)
-    >>> private, public = (SimpleNamespace(public=(part,), needs_schema=True) for part in ("node_ids", "labels"))
-    >>> undeclared(graph, private), undeclared(graph, public)
-    (('classes',), ())
-    """
+    """Return what nobody declared of a graph although a unit with a trusted curator protects it."""
     numbers = {RANGE_OF + name for name in graph.feature_names}
     there = [
         fact
@@ -70,20 +57,12 @@ def check_declared(graph: Any, unit: Any, tables: str = "NODES EDGES") -> None:
 
 
 def ranges_of(facts: Iterable[str]) -> list[str]:
-    """Return the columns of numbers without a range among ``facts``.
-
-    >>> ranges_of(["range of column age", "classes"])
-    ['age']
-    """
+    """Return the columns of numbers without a range among ``facts``."""
     return _columns(facts, RANGE_OF)
 
 
 def some(names: list[str]) -> str:
-    """Return names for a message: the first few, and how many there are more.
-
-    >>> some(["a", "b"]), some(list("abcdefg"))
-    ('a, b', 'a, b, c, d, e and 2 more')
-    """
+    """Return names for a message: the first few, and how many there are more."""
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
 

@@ -13,13 +13,7 @@ UNWEIGHTED = "Not read: the weights of edges. {}: every edge counts the same."
 
 
 def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: bool = False) -> None:
-    """Tell in a warning which columns or attributes are not read.
-
-    >>> with warnings.catch_warnings(record=True, action="always") as told:
-    ...     tell_dropped(["weight", "since"], "edges.csv")
-    >>> print(told[0].message)
-    Not read: weight, since of edges.csv. Every edge counts the same.
-    """
+    """Tell in a warning which columns or attributes are not read."""
     listed = ", ".join(names)
     if listed:
         counts = "" if weighted else " Every edge counts the same."
@@ -27,16 +21,7 @@ def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: 
 
 
 def tell_outside(graph: Any, public: Iterable[str]) -> None:
-    """Tell in a warning of which columns nearly all cells are none of what a schema declares, where the cells are public.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0], [1], 10, directed=False, outside={"dorm": 10})
-    >>> with warnings.catch_warnings(record=True, action="always") as told:
-    ...     tell_outside(graph, ("features",))
-    ...     tell_outside(graph, ("features", "labels"))
-    >>> len(told), str(told[0].message).partition(". ")[0]
-    (1, "Nearly all cells of the column dorm of graph 'graph' are none of what the schema declares")
-    """
+    """Tell in a warning of which columns nearly all cells are none of what a schema declares, where the cells are public."""
     for name, count in graph.outside.items() if {"features", "labels"} <= {*public} else ():
         if nearly_all(count, graph.num_nodes):
             warnings.warn(
@@ -58,10 +43,7 @@ def nearly_all(count: int, present: int) -> bool:
 
 
 def check_drop(drop: Iterable[str], nodes: Sequence[str], edges: Sequence[str], places: tuple[str, str]) -> None:
-    """Refuse columns to be left out that neither table has: a name that is not there is mistyped.
-
-    >>> check_drop(["note"], ["id", "note"], ["from", "to"], ("nodes.csv", "edges.csv"))
-    """
+    """Refuse columns to be left out that neither table has: a name that is not there is mistyped."""
     for name in sorted(drop):
         if name not in (*nodes, *edges):
             raise DataError(

@@ -23,10 +23,6 @@ class PackedRows:
 
     ``numbers`` are float16 or float32, ``codes`` unsigned: 0 for none and c for the category before c. ``widths`` says which
     column of the table is which.
-
-    >>> rows = PackedRows(np.array([[0.5], [2]], np.float16), np.array([[2], [0]], np.uint8), (None, 3))
-    >>> rows.shape, rows[0:2].tolist()
-    ((2, 4), [[0.5, 0.0, 1.0, 0.0], [2.0, 0.0, 0.0, 0.0]])
     """
 
     dtype, ndim = np.dtype(np.float32), 2

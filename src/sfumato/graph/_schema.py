@@ -95,9 +95,6 @@ class EdgeColumns:
     """The columns of the edge table that are read: ``weight``, with the public bound ``max`` that larger weights are clipped to.
 
     A bound is required. The largest weight of the data is a fact about one private edge.
-
-    >>> EdgeColumns("amount", 100).max
-    100.0
     """
 
     weight: str | None = None
@@ -265,11 +262,7 @@ def trimmed(named: Any) -> Any:
 
 
 def label_columns(label: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the columns that a ``label`` names: one, several, or none.
-
-    >>> label_columns("year"), label_columns(["hiking", "chess"])
-    (('year',), ('hiking', 'chess'))
-    """
+    """Return the columns that a ``label`` names: one, several, or none."""
     return () if label is None else (label,) if isinstance(label, str) else tuple(label)
 
 

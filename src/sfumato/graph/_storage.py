@@ -80,11 +80,7 @@ def load_arrays(
 
 
 def stored_rows(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> sp.csr_matrix:
-    """Build the sparse rows that three stored arrays hold, and refuse columns out of range. SciPy's loops rely on this.
-
-    >>> stored_rows(np.ones(1, np.float32), np.array([1], np.int32), np.array([0, 1]), (1, 2)).toarray().tolist()
-    [[0.0, 1.0]]
-    """
+    """Build the sparse rows that three stored arrays hold, and refuse columns out of range. SciPy's loops rely on this."""
     try:
         rows = sp.csr_matrix((data, indices, indptr), shape)
         rows.check_format(full_check=True)

@@ -76,12 +76,7 @@ def induced_arcs(indptr: np.ndarray, indices: np.ndarray, keep: np.ndarray) -> t
 
 
 def adjacency(graph: Graph) -> sp.csr_matrix:
-    """Return the stored arcs as a matrix of ones, float32 [num_nodes, num_nodes]; weights are not read.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> adjacency(Graph.from_edges([0, 1], [1, 2], 3, directed=True)).toarray().tolist()
-    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
-    """
+    """Return the stored arcs as a matrix of ones, float32 [num_nodes, num_nodes]; weights are not read."""
     ones = np.ones(graph.num_arcs, np.float32)
     return sp.csr_matrix((ones, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))
 

@@ -38,11 +38,7 @@ WRITTEN = "Write 1.5 for 1,5, 1000 for 1,000 and 3.33 for 3.33%, then they are r
 
 
 def standing(seen: Sequence[str], counts: Sequence[int]) -> int:
-    """Return what categories that no schema declares stand for: ``GROUPS``, ``FEW`` or ``SINGLE``.
-
-    >>> standing(["north", "south"], [10, 12]), standing(["north", "south"], [9, 12]), standing(["1,5", "1,7"], [10, 12])
-    (0, 1, 2)
-    """
+    """Return what categories that no schema declares stand for: ``GROUPS``, ``FEW`` or ``SINGLE``."""
     if not seen:
         return GROUPS
     if (len(seen) >= LEAST_NODES and 2 * len(seen) > sum(counts)) or written_numbers(seen):
@@ -51,20 +47,12 @@ def standing(seen: Sequence[str], counts: Sequence[int]) -> int:
 
 
 def facts_of_classes(classes: Sequence[str], counts: Sequence[int]) -> tuple[str, ...]:
-    """Return the facts that are read off labels whose classes nobody declared, of tables, arrays, tensors and folders alike.
-
-    >>> facts_of_classes(["no", "yes"], [30, 4])
-    ('classes', 'rare classes')
-    """
+    """Return the facts that are read off labels whose classes nobody declared, of tables, arrays, tensors and folders alike."""
     return ("classes", *((), (RARE_CLASSES,), (NAMES,))[standing(classes, counts)])
 
 
 def written_numbers(texts: Sequence[str]) -> bool:
-    """Say whether all texts are numbers, some of them written with commas, percent signs or signs of money.
-
-    >>> written_numbers(["1,5", "1,000", "3.33%"]), written_numbers(["north"]), written_numbers(["2004", "2005"])
-    (True, False, False)
-    """
+    """Say whether all texts are numbers, some of them written with commas, percent signs or signs of money."""
     return all(map(_WRITTEN.fullmatch, texts)) and not all(map(_PLAIN.fullmatch, texts))
 
 
@@ -88,11 +76,7 @@ def check_texts(graph: Any, public: Sequence[str]) -> None:
 
 
 def leave_out(column: str) -> str:
-    """Return in words how a column is left out.
-
-    >>> leave_out("joined")
-    "leave it out: --drop joined, drop=['joined'] in Python, or drop in the schema"
-    """
+    """Return in words how a column is left out."""
     return f"leave it out: --drop {column}, drop=[{column!r}] in Python, or drop in the schema"
 
 

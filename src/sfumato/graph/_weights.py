@@ -96,10 +96,7 @@ class EdgeWeights:
 
 
 def check_steps(steps: np.ndarray, num_arcs: int) -> None:
-    """Refuse weights that are not one for each of ``num_arcs`` arcs, uint16 from 0 to ``FULL``.
-
-    >>> check_steps(np.array([0, FULL], np.uint16), 2)
-    """
+    """Refuse weights that are not one for each of ``num_arcs`` arcs, uint16 from 0 to ``FULL``."""
     if steps.dtype != np.uint16 or steps.shape != (num_arcs,):
         raise DataError(
             f"Expected weights to be uint16 [{num_arcs}], one for each arc, got {steps.dtype} of shape {steps.shape}. Whatever "
@@ -112,22 +109,14 @@ def check_steps(steps: np.ndarray, num_arcs: int) -> None:
 
 
 def check_bound(bound: Any) -> float:
-    """Return a public bound as a float above 0.
-
-    >>> check_bound(100)
-    100.0
-    """
+    """Return a public bound as a float above 0."""
     if bound is None:
         raise fail("max_weight", None, "to be declared beside edge weights", _UNDECLARED)
     return check_real(_UNDECLARED, low=1e-30, high=1e30, max_weight=bound)
 
 
 def check_values(values: np.ndarray, column: str, place: str, number: Callable[[int], int] = int) -> np.ndarray:
-    """Return weights as float64, and refuse those that are missing, negative or infinite. It tells the row, never the value.
-
-    >>> check_values(np.array([0, 2]), "amount", "edges.csv").tolist()
-    [0.0, 2.0]
-    """
+    """Return weights as float64, and refuse those that are missing, negative or infinite. It tells the row, never the value."""
     found = as_array(column, values)
     if found.ndim != 1 or found.dtype.kind not in "iufb":
         raise DataError(
@@ -147,13 +136,7 @@ def check_values(values: np.ndarray, column: str, place: str, number: Callable[[
 def with_weights(
     fields: dict[str, Any], arcs: tuple[np.ndarray, np.ndarray], rows: tuple[Any, Any], *, pairs: bool
 ) -> dict[str, Any]:
-    """Return fields of a graph in which ``edge_weight`` and ``max_weight``, if they are there, became its ``weights``.
-
-    >>> arcs = np.array([0, 1, 2]), np.array([1, 0], np.int32)
-    >>> fields = {"edge_weight": [10.0, 30.0], "max_weight": 100.0}
-    >>> with_weights(fields, arcs, ([0, 1], [1, 0]), pairs=True)["weights"].values.round(1).tolist()
-    [40.0, 40.0]
-    """
+    """Return fields of a graph in which ``edge_weight`` and ``max_weight``, if they are there, became its ``weights``."""
     rest = {name: value for name, value in fields.items() if name not in ("edge_weight", "max_weight")}
     given, bound = fields.get("edge_weight"), fields.get("max_weight")
     if given is None:
@@ -174,11 +157,7 @@ def with_weights(
 
 
 class Weighed:
-    """The rows of an edge table with their weights, which are kept only where ``declared`` names a column and its bound.
-
-    >>> Weighed(None).of({"x": None}, np.array([0, 0]), np.empty(0, np.int32), pairs=True)
-    {'x': None}
-    """
+    """The rows of an edge table with their weights, which are kept only where ``declared`` names a column and its bound."""
 
     def __init__(self, declared: tuple[str, float] | None) -> None:
         self._declared = declared
@@ -212,11 +191,7 @@ def _totals(source: np.ndarray, target: np.ndarray, values: np.ndarray, num_node
 
 
 def declared_weight(column: str | None, bound: float | None, declared: Any) -> tuple[str, float] | None:
-    """Return the column of the weights and their public bound; None where edges have none.
-
-    >>> declared_weight("amount", 100, None), declared_weight(None, None, None)
-    (('amount', 100.0), None)
-    """
+    """Return the column of the weights and their public bound; None where edges have none."""
     public = (None, None) if declared is None else (declared.weight, declared.max)
     for name, asked, said in (("edge_weight", column, public[0]), ("max_weight", bound, public[1])):
         if asked is not None and said is not None and asked != said:

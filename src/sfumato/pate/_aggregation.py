@@ -6,7 +6,7 @@ teacher still votes, and may change its vote on *every* query. For each query on
 nothing happens: the counts move by (-1, +1), at most sqrt 2 in L2 and 2 in L1, their maximum by at most 1. So noise
 multipliers are sigma / sqrt 2, b / 2 and sigma_1.
 
-**Noise.** Counts are whole numbers of grid steps of 2^-20 vote; noise is drawn as whole numbers of steps by the keyed
+**Noise.** Counts are integer numbers of grid steps of 2^-20 vote; noise is drawn as an integer number of steps by the keyed
 samplers, :math:`\mathrm{round}(2^{20} \sigma Z)` or :math:`\mathrm{round}(2^{20} b L)`, and the answer is the class of the
 largest sum, the first one in a tie. Rounding commutes with adding whole steps, so an answer is post-processing of the Gaussian or
 Laplace mechanism on counts. A draw is within ``SAMPLER_TAU`` of its law (:mod:`sfumato.noise.keys`).
@@ -272,7 +272,7 @@ Mechanism = LNMax | GNMax | ConfidentGNMax
 
 
 def on_grid(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Round ``values`` votes to the nearest whole numbers of grid steps."""
+    """Round ``values`` votes to the nearest integer numbers of grid steps."""
     return np.rint(np.asarray(values) / GRID).astype(np.int64)
 
 

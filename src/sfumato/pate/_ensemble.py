@@ -102,7 +102,7 @@ class Ensemble:
 
         Args:
             x: records, float32: images [n, channels, 28, 28] in 0 to 1, or rows [n, ...] for network="mlp".
-            y: classes [n], whole numbers.
+            y: classes [n], integers.
             ids: public ids [n], see :func:`sfumato.pate._teachers.assign`.
             progress: a function, called with (steps done, steps), of all stacks together.
 

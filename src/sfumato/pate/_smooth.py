@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def smooth_sensitivity(by_distance: Floats, beta: float) -> float:
-    """Compute the smooth sensitivity of a sum from its local sensitivities at every distance.
-
-    >>> round(smooth_sensitivity(np.array([0.1, 0.5, 0.5]), 0.2), 4)
-    0.4094
-    """
+    """Compute the smooth sensitivity of a sum from its local sensitivities at every distance."""
     beta = check_real(low=0, open_low=True, beta=beta)
     return float((np.exp(-beta * np.arange(len(by_distance))) * by_distance).max())
 
@@ -77,9 +73,6 @@ def published_gnss(by_distance: Floats, order: float) -> Gnss:
     """Choose beta and noise as published, *from the votes*: minimal cost plus twice the noise. Not private.
 
     The grid of beta is 0.30 / order to 0.49 / order by 0.01 / order; the noise is the cube root of alpha e^(2 beta) / SS.
-
-    >>> published_gnss(np.array([0.01, 0.06, 0.06]), 14.0).beta * 14
-    0.3
     """
     choices = []
     for beta in (np.arange(30, 50) / 100 / order).tolist():

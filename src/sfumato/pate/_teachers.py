@@ -43,14 +43,14 @@ def assign(ids: Ids, num_teachers: int, seed: int = 0) -> NDArray[np.int64]:
     the id changes as well).
 
     Args:
-        ids: public ids, distinct; strings or whole numbers.
+        ids: public ids, distinct; strings or integers.
         num_teachers: how many disjoint parts.
         seed: another seed, another partition. Public.
 
     Shapes: int64 [len(ids)], values 0 to num_teachers - 1.
 
     Raises:
-        InputError: ids that repeat, or are neither strings nor whole numbers.
+        InputError: ids that repeat, or are neither strings nor integers.
 
     >>> assign(["ann", "bob", "eve"], 250).tolist()
     [89, 30, 37]
@@ -60,7 +60,7 @@ def assign(ids: Ids, num_teachers: int, seed: int = 0) -> NDArray[np.int64]:
     listed = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     odd = next((value for value in listed if isinstance(value, bool) or not isinstance(value, str | Integral)), None)
     if odd is not None:
-        raise fail("ids", odd, "to be strings or whole numbers", "Give every record a public id.")
+        raise fail("ids", odd, "to be strings or integers", "Give every record a public id.")
     names = Counter(map(str, listed))
     if len(names) < len(listed):
         repeated = names.most_common(1)[0][0]
@@ -121,7 +121,7 @@ class SeparateTeachers(Teachers):
         for i, one in enumerate(found):
             if one.shape != found[0].shape or one.ndim != 1 or one.dtype.kind not in "iu":
                 shown = f"{one.dtype}{list(one.shape)}"
-                expected = "to be one whole number for each query"
+                expected = "to be one integer for each query"
                 raise fail(f"the prediction of teacher {i}", shown, expected, "Let predict return class numbers.")
         return np.stack(found).astype(np.int64)
 
@@ -149,7 +149,7 @@ def train_each(
         make_model: from the teacher's number to a new model with ``fit(x, y)`` and ``predict(x)``, such as a scikit-learn
             classifier or, around a torch module, :class:`sfumato.pate._ensemble.TorchTeacher`.
         x: private records, an array or a CSR matrix of one row each.
-        y: their classes, whole numbers 0 to num_classes - 1.
+        y: their classes, integers 0 to num_classes - 1.
         ids: their public ids, see :func:`assign`.
         num_teachers: how many disjoint parts.
         num_classes: number of classes; public, not read off the labels.
@@ -198,7 +198,7 @@ def check_records(x: Any, y: Any, ids: Ids, num_classes: int) -> NDArray[np.int6
     num_classes = check_int("Classes are public: declare them.", low=2, num_classes=num_classes)
     y = np.asarray(y)
     if y.ndim != 1 or y.dtype.kind not in "iu":
-        raise fail("y", f"{y.dtype}{list(y.shape)}", "to hold one whole number a record", "Number the classes from 0.")
+        raise fail("y", f"{y.dtype}{list(y.shape)}", "to hold one integer a record", "Number the classes from 0.")
     for name, length in (("x", np.shape(x)[0] if np.shape(x) else 0), ("ids", len(ids))):
         if length != len(y):
             raise fail(f"the length of {name}", length, f"to be that of y, {len(y)}", "One row, class and id a record.")

@@ -27,17 +27,6 @@ def release_once(
     **Formal guarantee.** That of :func:`~sfumato.pate._epsilon_release.release_epsilon`, once: the number is in
     ``PATH.released.json`` before anybody sees it, the same question gets the same number for ever, and another question about the
     same votes is refused. It holds for this file: whoever copies the votes elsewhere, or removes what is kept, pays again.
-
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from sfumato.pate import GNMax
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "votes.npy"
-    ...     np.save(path, np.tile([180, 30, 20, 10, 10], (500, 1)))
-    ...     asked = dict(queries=None, order=14.0, beta=0.015, noise=8.0)
-    ...     first, again = (release_once(path, GNMax(40.0), 1e-5, **asked) for _ in range(2))
-    >>> first == again
-    True
     """
     votes, file = read_votes(path), path.with_name(path.name + ".released.json")
     asked = {"mechanism": repr(mechanism), "delta": delta, "queries": queries or len(votes)}

@@ -1,4 +1,4 @@
-"""Vote counts have one row for each query and one column for each class, and are checked to be whole numbers."""
+"""Vote counts have one row for each query and one column for each class, and are checked to be integers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def check_votes(votes: NDArray[Any]) -> Votes:
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         name = f"votes[{row}, {column}]"
-        raise fail(name, "another number", "to be a whole number of votes, 0 or more", "Pass counts, not shares.")
+        raise fail(name, "another number", "to be an integer, 0 or more", "Pass counts, not shares.")
     counts = votes.astype(np.int64)
     sums = counts.sum(axis=1)
     if (sums != sums[0]).any() or sums[0] == 0:
@@ -74,7 +74,7 @@ def count_votes(predictions: NDArray[np.integer], num_classes: int) -> Votes:
     """Count the teachers' votes: predictions [teachers, queries] to counts [queries, classes].
 
     Raises:
-        InputError: predictions are no whole numbers of that shape, or out of range.
+        InputError: predictions are no integers of that shape, or out of range.
 
     >>> count_votes(np.array([[0, 2], [0, 1], [1, 1]]), 3).tolist()
     [[2, 1, 0], [0, 2, 1]]
@@ -83,7 +83,7 @@ def count_votes(predictions: NDArray[np.integer], num_classes: int) -> Votes:
     num_classes = check_int(low=2, num_classes=num_classes)
     if predictions.ndim != 2 or predictions.dtype.kind not in "iu":
         found = f"{predictions.dtype}{list(predictions.shape)}"
-        raise fail("predictions", found, "to be whole numbers of the shape [teachers, queries]", "Pass classes.")
+        raise fail("predictions", found, "to be integers of the shape [teachers, queries]", "Pass classes.")
     if predictions.size and not 0 <= predictions.min() <= predictions.max() < num_classes:
         raise fail("predictions", "others", f"to lie in 0 to {num_classes - 1}", "A teacher must name a class.")
     places = predictions + num_classes * np.arange(predictions.shape[1])

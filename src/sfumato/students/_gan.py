@@ -110,7 +110,7 @@ class GANStudent:
 
         Args:
             x_labeled: public rows that were answered [n, ...], 0 to 1.
-            y_noisy: the answers [n], whole numbers: noisy labels and nothing else.
+            y_noisy: the answers [n], integers: noisy labels and nothing else.
             x_unlabeled: further public rows [m, ...], 0 to 1; no row that will measure accuracy.
             progress: a function, called with (epoch, epochs).
 

@@ -41,7 +41,7 @@ def check_public(
             "x_unlabeled", pool.shape, f"to hold rows of the shape {x.shape[1:]} of x_labeled", "Shape both alike."
         )
     if y.shape != x.shape[:1] or y.dtype.kind not in "iu":
-        expected = f"to hold one whole number for each of {len(x)} labeled rows"
+        expected = f"to hold one integer for each of {len(x)} labeled rows"
         raise fail("y_noisy", f"{y.dtype}{list(y.shape)}", expected, "Leave refused queries out.")
     if not 0 <= y.min() <= y.max() < num_classes:
         shown = int(y.max() if y.min() >= 0 else y.min())

@@ -65,11 +65,7 @@ def edge_table(g: nx.Graph, ids: Any, weight: str | None) -> tuple[Any, tuple[st
 
 
 def one_kind(values: Sequence[Any], name: str) -> Any:
-    """Return the values of an attribute as a column.
-
-    >>> one_kind([1, None], "age").to_pylist()
-    [1, None]
-    """
+    """Return the values of an attribute as a column."""
     pa = require("pyarrow")
     try:
         return pa.chunked_array([pa.array(values, from_pandas=True)])

@@ -29,7 +29,7 @@ MISSING = (
 """Texts that stand for no value, unless a schema declares one of them as a category or class."""
 BOOLEAN = ("false", "true")
 NUMBER, CATEGORY, TRUTH, INTEGER, TEXT, NOTHING = "number", "category", "boolean", "integer", "text", ""
-"""What a column holds: numbers, categories or classes, booleans, whole numbers, texts; nothing is said of one left out."""
+"""What a column holds: numbers, categories or classes, booleans, integers, texts; nothing is said of one left out."""
 
 _NO_FRACTION = r"^(-?[0-9]+)\.0*$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
@@ -56,11 +56,7 @@ Told = Callable[[str, Sequence[ReadColumn]], None]
 
 
 def settled(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return a column as one array without dictionaries, runs and views: text becomes ``large_string``.
-
-    >>> str(settled(pa.chunked_array([pa.array(["a", "a"]).dictionary_encode()])).type)
-    'large_string'
-    """
+    """Return a column as one array without dictionaries, runs and views: text becomes ``large_string``."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
         column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
@@ -73,11 +69,7 @@ def settled(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def cells(column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = ()) -> pa.Array:
-    """Return a column with text trimmed, and nothing where a cell is missing; ``keep`` are declared words.
-
-    >>> cells(pa.array([" north", "NA", ""])).to_pylist(), cells(pa.array(["NA"]), ["NA"]).to_pylist()
-    (['north', None, None], ['NA'])
-    """
+    """Return a column with text trimmed, and nothing where a cell is missing; ``keep`` are declared words."""
     values = settled(column)
     if pt.is_floating(values.type):
         return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
@@ -89,11 +81,7 @@ def cells(column: pa.ChunkedArray | pa.Array, keep: Sequence[str] = ()) -> pa.Ar
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray | None:
-    """Return a column as the nearest float64, NaN where missing; None if a cell is no number.
-
-    >>> numbers(pa.array(["2.5", "", " 1e3"])).tolist(), numbers(pa.array(["2,5"]))
-    ([2.5, nan, 1000.0], None)
-    """
+    """Return a column as the nearest float64, NaN where missing; None if a cell is no number."""
     values = settled(column)
     if pt.is_null(values.type):
         return np.full(len(values), np.nan)
@@ -119,11 +107,7 @@ def numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray | None:
 
 
 def no_number(column: pa.ChunkedArray | pa.Array) -> int:
-    """Return the first row whose cell is there and no number; 0 if there is none.
-
-    >>> no_number(pa.array(["1", "NA", "one"]))
-    2
-    """
+    """Return the first row whose cell is there and no number; 0 if there is none."""
     values = cells(column)
     if not is_text(values.type):
         return int(np.argmax(values.is_valid().to_numpy(zero_copy_only=False)))
@@ -131,11 +115,7 @@ def no_number(column: pa.ChunkedArray | pa.Array) -> int:
 
 
 def stray(seen: Sequence[str]) -> list[str]:
-    """Return the texts that are no numbers.
-
-    >>> stray(["1", "one"])
-    ['one']
-    """
+    """Return the texts that are no numbers."""
     texts = pa.array(seen, pa.large_string())
     return texts.filter(_strange(texts)).to_pylist()
 
@@ -145,11 +125,7 @@ def _strange(values: pa.Array) -> pa.Array:
 
 
 def integers(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
-    """Return integers as int64, with nothing where missing, however they are written; None if a cell is none.
-
-    >>> integers(pa.array(["1.0", "", "3e0"])).to_pylist(), integers(pa.array([2.0**53])), integers(pa.array([f"{2**53}.0"]))
-    ([1, None, 3], None, None)
-    """
+    """Return integers as int64, with nothing where missing, however they are written; None if a cell is none."""
     values = cells(column)
     if is_text(values.type):
         plain_text = unpointed(values)
@@ -168,11 +144,7 @@ def integers(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
 
 
 def without_point(column: pa.ChunkedArray | pa.Array) -> pa.Array | None:
-    """Return integers and decimals without a fraction as text, however large they are; None for other numbers.
-
-    >>> without_point(pa.array([2**63], pa.uint64())).to_pylist(), without_point(pa.array([0.5]))
-    (['9223372036854775808'], None)
-    """
+    """Return integers and decimals without a fraction as text, however large they are; None for other numbers."""
     values = settled(column)
     if not (pt.is_integer(values.type) or pt.is_decimal(values.type)):
         return None
@@ -228,11 +200,7 @@ def booleans(values: pa.Array) -> bool:
 
 
 def kind_of(column: pa.ChunkedArray | pa.Array) -> str:
-    """Return the kind of a column that no schema declares, by all of its cells.
-
-    >>> kind_of(pa.array(["1", "NA", "2.5"])), kind_of(pa.array(["yes", "no"])), kind_of(pa.array(["true", ""]))
-    ('number', 'category', 'boolean')
-    """
+    """Return the kind of a column that no schema declares, by all of its cells."""
     if is_number(plain(column.type)):
         return NUMBER
     if numbers(column) is not None:

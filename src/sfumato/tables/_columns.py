@@ -31,11 +31,7 @@ _NAMES_FIRST = "If the first row holds values, add a row of names before it, suc
 
 
 def has_name(names: Sequence[str], place: int) -> bool:
-    """Say whether a column has a name of its own: not that of an index, or what pandas says where there is none.
-
-    >>> [has_name(["Unnamed: 0", "id", "Unnamed: 7", "column3"], place) for place in range(4)]
-    [False, True, True, True]
-    """
+    """Say whether a column has a name of its own: not that of an index, or what pandas says where there is none."""
     found = _UNNAMED.fullmatch(names[place])
     return not found or (found[1] is not None and int(found[1]) != place)
 

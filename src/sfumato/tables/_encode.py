@@ -73,8 +73,8 @@ def encode_ids(column: pa.ChunkedArray, where: str, *, floats: bool = False) -> 
             return large
         if whole is None:
             raise DataError(
-                f"Expected {where} to hold whole numbers or text. Write ids as text, or put their columns first. Floats "
-                "from 2^53 on are not read as ids, since two whole numbers may have become one of them."
+                f"Expected {where} to hold integers or text. Write ids as text, or put their columns first. Floats "
+                "from 2^53 on are not read as ids, since two integers may have become one of them."
             )
         return whole
     if not (is_text(kind) or pt.is_null(kind)):

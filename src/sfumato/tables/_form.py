@@ -65,11 +65,7 @@ class Form:
 
 
 def looks_like_number(name: str) -> bool:
-    """Say whether a name reads as a number.
-
-    >>> looks_like_number("0.5"), looks_like_number("f1")
-    (True, False)
-    """
+    """Say whether a name reads as a number."""
     return _NUMBER.fullmatch(name.strip()) is not None
 
 

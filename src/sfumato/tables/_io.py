@@ -16,9 +16,8 @@ from sfumato._validate import fail
 from sfumato.graph._dropped import check_drop, tell_dropped
 from sfumato.graph._schema import Schema
 from sfumato.graph._unique import tell_texts
-from sfumato.tables._build import Reading, build_graph, read_facts
+from sfumato.tables._build import Reading, build_graph
 from sfumato.tables._columns import edge_names, id_name, unread
-from sfumato.tables._described import edge_columns, node_columns
 from sfumato.tables._id_column import named_by_ends
 from sfumato.tables._tables import (
     FileTable,
@@ -36,7 +35,7 @@ from sfumato.text._encoders import with_texts
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
-    from sfumato.tables._cells import ReadColumn, Told
+    from sfumato.tables._cells import Told
     from sfumato.tables._ends import Numbers
     from sfumato.text._documents import Report
 
@@ -141,25 +140,6 @@ def read_tables(
         graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
     tell_texts(graph.assumed_public, graph.feature_names, places[0], 2)
     return graph
-
-
-def describe_tables(
-    nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
-) -> tuple[tuple[ReadColumn, ...], tuple[ReadColumn, ...]]:
-    """Return what each column of a node table and of an edge table is taken for, without building features or arcs.
-
-    >>> import pyarrow as pa
-    >>> table = pa.table({"id": ["a", "b"], "age": ["3", "NA"], "year": ["2004", "2005"]})
-    >>> links = pa.table({"from": ["a"], "to": ["b"]})
-    >>> for column in describe_tables(table, links, Reading(label="year"), ("nodes", "edges"))[0]:
-    ...     print(column.name, column.use, column.kind, column.count, column.missing)
-    id id text None 0
-    age feature number None 1
-    year label category 2 0
-    """
-    how = named_by_ends(how, nodes.column_names, edges.column_names, places[1])
-    found = read_facts(nodes, how, places[0], numbers[0])
-    return node_columns(nodes, how, places[0], found), edge_columns(edges.column_names, how, places[1], found.ids)
 
 
 def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[str, str, str]:

@@ -18,12 +18,7 @@ _UUID, _BOOL8, _JSON = "arrow.uuid", "arrow.bool8", "arrow.json"
 
 
 def plain_table(table: pa.Table) -> pa.Table:
-    """Return a table as readers take it: names of columns without white space at their ends, and columns of plain types.
-
-    >>> table = pa.table({" seen ": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 1], pa.int8()))})
-    >>> plain_table(table).to_pydict()
-    {'seen': [False, True]}
-    """
+    """Return a table as readers take it: names of columns without white space at their ends, and columns of plain types."""
     columns = [plain_column(column, field) for column, field in zip(table.columns, table.schema, strict=True)]
     names = [name.strip() for name in table.column_names]
     if names == table.column_names and all(one is other for one, other in zip(columns, table.columns, strict=True)):
@@ -32,11 +27,7 @@ def plain_table(table: pa.Table) -> pa.Table:
 
 
 def is_foreign(field: pa.Field) -> bool:
-    """Say whether the type of a column is one that Parquet stores as another: DuckDB reads the storage alone.
-
-    >>> is_foreign(pa.field("since", pa.duration("s"))), is_foreign(pa.field("age", pa.int64()))
-    (True, False)
-    """
+    """Say whether the type of a column is one that Parquet stores as another: DuckDB reads the storage alone."""
     return bool(pt.is_duration(field.type)) or _extension(field) is not None
 
 
@@ -67,11 +58,7 @@ def _extension(field: pa.Field) -> str | None:
 
 
 def uuids(stored: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return UUIDs as text, the way that they are printed; None for a column that does not hold 16 bytes in every cell.
-
-    >>> uuids(pa.chunked_array([[bytes(16), None]])).to_pylist(), uuids(pa.chunked_array([[b"short"]]))
-    (['00000000-0000-0000-0000-000000000000', None], None)
-    """
+    """Return UUIDs as text, the way that they are printed; None for a column that does not hold 16 bytes in every cell."""
     if not is_bytes(stored.type):
         return None
     try:

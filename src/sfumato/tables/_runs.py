@@ -21,11 +21,7 @@ Run = np.ndarray | Path
 def arc_keys(
     source: np.ndarray, target: np.ndarray, num_nodes: int, *, directed: bool, self_loops: str, first: int
 ) -> np.ndarray:
-    """Return the keys of rows, int64 [num_rows or 2 * num_rows], without those of self-loops that are removed.
-
-    >>> arc_keys(np.array([0, 1]), np.array([1, 1]), 3, directed=False, self_loops="remove", first=0).tolist()
-    [2, 7]
-    """
+    """Return the keys of rows, int64 [num_rows or 2 * num_rows], without those of self-loops that are removed."""
     if self_loops != "keep":
         loops = source == target
         if self_loops == "error" and loops.any():
@@ -44,11 +40,7 @@ def arc_keys(
 
 
 def sort_keys(keys: np.ndarray, num_nodes: int) -> np.ndarray:
-    """Sort keys in place, and return the distinct ones.
-
-    >>> sort_keys(np.array([7, 2, 7]), 3).tolist()
-    [2, 7]
-    """
+    """Sort keys in place, and return the distinct ones."""
     if len(keys) < _MANY:
         keys.sort()
     else:
@@ -59,11 +51,7 @@ def sort_keys(keys: np.ndarray, num_nodes: int) -> np.ndarray:
 
 
 def merge_runs(runs: Sequence[Run], most: int) -> Iterator[np.ndarray]:
-    """Yield the distinct keys of all runs in order, in arrays of about ``most`` keys; both keys of an arc come together.
-
-    >>> [part.tolist() for part in merge_runs([np.array([2, 6]), np.array([2, 7, 9])], 4)]
-    [[2], [6, 7], [9]]
-    """
+    """Yield the distinct keys of all runs in order, in arrays of about ``most`` keys; both keys of an arc come together."""
     step = max(1, most // (2 * len(runs) or 1))
     marks = np.sort(np.concatenate([_keys(run)[step - 1 :: step] for run in runs] or [np.empty(0, np.int64)]))
     starts = [0] * len(runs)
@@ -81,12 +69,7 @@ def merge_runs(runs: Sequence[Run], most: int) -> Iterator[np.ndarray]:
 
 
 class Packing:
-    """Sorted keys become the targets of arcs, and what was merged is counted.
-
-    >>> packing = Packing(3, directed=False)
-    >>> packing.targets(np.array([2, 3, 7, 10, 15])).tolist(), packing.indptr().tolist()
-    ([1, 0, 2, 1], [0, 1, 3, 4])
-    """
+    """Sorted keys become the targets of arcs, and what was merged is counted."""
 
     def __init__(self, num_nodes: int, *, directed: bool) -> None:
         self.num_nodes, self.directed = num_nodes, directed

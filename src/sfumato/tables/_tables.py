@@ -23,11 +23,7 @@ _ABOUT_NAMES = ("Binder", "Catalog", "IO", "Parser", "Permission", "Syntax")
 
 
 def is_parquet(path: str | Path) -> bool:
-    """Say whether a file is Parquet by its name.
-
-    >>> is_parquet("nodes.pq"), is_parquet("nodes.csv")
-    (True, False)
-    """
+    """Say whether a file is Parquet by its name."""
     return isinstance(path, str | Path) and Path(path).suffix.lower() in (".parquet", ".pq")
 
 
@@ -43,11 +39,7 @@ def no_edges() -> Any:
 
 
 def counted(row: int) -> int:
-    """Return the number of a row in errors, where rows are counted from 1 on.
-
-    >>> counted(0)
-    1
-    """
+    """Return the number of a row in errors, where rows are counted from 1 on."""
     return row + 1
 
 
@@ -265,10 +257,7 @@ def known(names: list[str], column: str | None, place: str) -> str | None:
 
 
 def check_names(names: Sequence[str], place: str) -> None:
-    """Refuse a table that has two columns of one name; ``place`` names it.
-
-    >>> check_names(["", "id", ""], "nodes.csv")
-    """
+    """Refuse a table that has two columns of one name; ``place`` names it."""
     seen: dict[str, int] = {}
     for number, name in enumerate(names, start=1):
         if name and name in seen:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 EXACT = 2**53
-"""The least whole number to which a float may have been rounded."""
+"""The least integer to which a float may have been rounded."""
 _AS_PRINTED = r"^-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _IN_ANY_WAY = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _FLOAT = r"[.eE]|^-0$"
@@ -19,29 +19,17 @@ _SIGNED = r"^(?:\+|(-))?0*([0-9]+)$"
 
 
 def without_fraction(ids: pa.Array) -> pa.Array:
-    """Return texts, and ``7`` in place of ``7.0``, as far as floats are exact; with a plus or zeros before it it stays as it is.
-
-    >>> without_fraction(pa.array(["7.0", "7.", "7e0", "-0.0", "007.0", "7.5"])).to_pylist()
-    ['7', '7', '7', '0', '007.0', '7.5']
-    """
+    """Return texts, with ``7`` in place of ``7.0`` as far as floats are exact; what has a plus or zeros before it stays."""
     return _printed(ids, _AS_PRINTED)
 
 
 def unpointed(texts: pa.Array) -> pa.Array:
-    """Return texts, and whole floats without point and exponent, also with a plus or zeros before them.
-
-    >>> unpointed(pa.array(["+7.0", "007.", "+7", "007", "9007199254740992.0"])).to_pylist()
-    ['7', '7', '+7', '007', '9007199254740992.0']
-    """
+    """Return texts, and whole floats without point and exponent, also with a plus or zeros before them."""
     return _printed(texts, _IN_ANY_WAY)
 
 
 def folded(texts: pa.Array) -> pa.Array:
-    """Return integers in their plain writing, and other texts as they are: how codes are compared.
-
-    >>> folded(pa.array(["+1", "01", "1.0", "1e0", "-0", "1.5", "x1"])).to_pylist()
-    ['1', '1', '1', '1', '0', '1.5', 'x1']
-    """
+    """Return integers in their plain writing, and other texts as they are: how codes are compared."""
     return pc.replace_substring_regex(pc.replace_substring_regex(unpointed(texts), _SIGNED, r"\1\2"), r"^-0$", "0")
 
 

@@ -69,9 +69,5 @@ def words(text: str) -> list[str]:
 
 
 def numbered(name: str, what: str, count: int) -> tuple[str, ...]:
-    """Name feature columns that stand for no single word.
-
-    >>> numbered("abstract", "hashing", 2)
-    ('abstract:hashing:0', 'abstract:hashing:1')
-    """
+    """Name feature columns that stand for no single word."""
     return tuple(f"{name}:{what}:{column}" for column in range(count))

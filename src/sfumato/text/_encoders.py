@@ -69,11 +69,7 @@ class SavedFeatures:
 
 
 def encoder_named(text_features: str) -> Encoder | SavedFeatures:
-    """Build the encoder that a word names, such as ``hashing:1024``; a file that it names is read or looked for now.
-
-    >>> encoder_named("hashing:1024")
-    Hashing(num_columns=1024)
-    """
+    """Build the encoder that a word names, such as ``hashing:1024``; a file that it names is read or looked for now."""
     if text_features.endswith(_SAVED):
         return SavedFeatures(str(_file(text_features)))
     kind, colon, what = text_features.partition(":")
@@ -82,7 +78,7 @@ def encoder_named(text_features: str) -> Encoder | SavedFeatures:
     check_choice(KINDS, f"Or name a file of features that ends in {_SAVED}.", text_features=kind)
     if kind == "hashing":
         if what and not (what.isascii() and what.isdecimal()):
-            raise fail("text_features", text_features, "to be hashing:COLUMNS", "Write a whole number, such as 4096.")
+            raise fail("text_features", text_features, "to be hashing:COLUMNS", "Write an integer, such as 4096.")
         return Hashing(int(what)) if what else Hashing()
     if kind == "bag-of-words":
         return BagOfWords(read_vocabulary(_file(what))[0] if what else None)
@@ -112,13 +108,7 @@ def absolute(text_features: str) -> str:
 def with_texts(
     graph: Graph, documents: Documents, text_features: str, report: Report | None = None, trained: Sequence[str] = ()
 ) -> Graph:
-    """Return the graph with the features of its documents, after those that it has.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0], [1], 2, directed=False)
-    >>> with_texts(graph, Documents(("text",), [("a graph",), ("an edge",)]), "hashing:8")
-    Graph('graph', 2 nodes, 1 undirected edges, 8 features, 0 classes)
-    """
+    """Return the graph with the features of its documents, after those that it has."""
     encoder = encoder_named(text_features)
     if trained and encoder.learned:
         start = f"{documents.name}="
