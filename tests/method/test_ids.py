@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from contracts_forgery import seal
 
 import sfumato as sf
 from sfumato.errors import InputError
@@ -33,12 +34,6 @@ def graph():
 def fitted(graph):
     plan = sf.LabelMessages(epochs=1).calibrate(sf.Budget(2.0, 1e-6), EDGE, graph.public_facts(EDGE))
     return plan.fit(graph)
-
-
-def seal(release):
-    names = [path.name for path in release.iterdir() if path.name != "manifest.json"]
-    files = {name: hashlib.sha256((release / name).read_bytes()).hexdigest() for name in sorted(names)}
-    (release / "manifest.json").write_text(canonical_json({"format": 1, "files": files}) + "\n")
 
 
 def test_ids_leave_on_request_alone(fitted, graph, tmp_path):

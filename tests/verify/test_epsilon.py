@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import binom
+from verify_written import claiming, gaussian, laplace, poisson, pure, response
 
 from sfumato.privacy import accounting
 from sfumato.privacy.events import GaussianEvent, event_from_dict
@@ -14,28 +15,6 @@ from sfumato.verify._epsilon import epsilon_bracket
 from sfumato.verify._losses import Atoms, Slight
 from sfumato.verify.events import KNOWN_EVENTS
 from sfumato.verify.events._poisson_gaussian import Sampled
-
-
-def poisson(q, noise, steps, relation="add-remove"):
-    return {
-        "type": "poisson-gaussian", "sampling_prob": q, "noise_multiplier": noise, "steps": steps, "relation": relation,
-    }  # fmt: skip
-
-
-def gaussian(noise, count=1):
-    return {"type": "gaussian", "noise_multiplier": noise, "count": count}
-
-
-def laplace(noise, count=1):
-    return {"type": "laplace", "noise_multiplier": noise, "count": count}
-
-
-def response(epsilon, outcomes=2, count=1):
-    return {"type": "randomized-response", "epsilon": epsilon, "num_outcomes": outcomes, "count": count}
-
-
-def pure(epsilon, count=1):
-    return {"type": "pure", "epsilon": epsilon, "count": count}
 
 
 def composed(*events, count=1):
@@ -278,20 +257,12 @@ def test_composed_events_are_their_parts():
     assert epsilon_bracket([composed(gaussian(5.0, 2))], 1e-6) == epsilon_bracket([gaussian(5.0, 2)], 1e-6)
 
 
-def certificate_of(events, epsilon):
-    releases = [{"affected_coordinates": 1, "event": event} for event in events]
-    claim = {"epsilon": epsilon, "delta": 1e-6}
-    draws = sum(event["count"] for event in events)
-    return {"unit": {"name": "node"}, "claim": claim, "budget": claim, "releases": releases,
-            "accounting": {"method": "pld", "delta_sampler": (1 + math.exp(epsilon)) * 2.0**-100 * draws}}  # fmt: skip
-
-
 def test_claims_over_laplace_and_randomized_response_are_held():
     events = [gaussian(2.0), laplace(3.0, 2), response(0.5, 4)]
     truth = epsilon_bracket(events, 1e-6)[1]
-    assert claim_faults(certificate_of(events, truth))[0] == []
+    assert claim_faults(claiming(events, truth))[0] == []
     for share in (0.5, 0.998):
-        (problem,), (low, high) = claim_faults(certificate_of(events, share * truth))
+        (problem,), (low, high) = claim_faults(claiming(events, share * truth))
         assert problem.startswith("certificate.json: claim.epsilon: ")
         assert share * truth < low <= high
 
@@ -302,7 +273,7 @@ def test_other_events_are_said_to_be_beyond_this_verifier(kind):
     event = {"type": kind, "epsilon": 0.1, "count": 1}
     expected = f"certificate.json: releases[1].event.type: {kind} cannot be verified here"
     for nested in (event, composed(gaussian(9.0), event)):
-        found, bracket = claim_faults(certificate_of([gaussian(5.0), nested], 50.0))
+        found, bracket = claim_faults(claiming([gaussian(5.0), nested], 50.0))
         assert (found, bracket) == ([expected], (None, None))
         assert epsilon_bracket([gaussian(5.0), nested], 1e-6) == (0.0, math.inf)
 
@@ -336,10 +307,8 @@ def test_no_events_cost_nothing_and_no_delta_buys_nothing():
 @pytest.mark.parametrize(("bound", "noise"), [(1e-7, 0.05), (1e-12, 1.0), (1e-12, 5e-4)])
 def test_a_bound_far_below_what_stands_beside_it_adds_up(bound, noise):
     """A lattice as fine as the bound would not fit into memory: what stands alone and the bound add up."""
-    pure = {"type": "pure", "epsilon": bound, "count": 1}
-    gaussian = {"type": "gaussian", "noise_multiplier": noise, "count": 1}
-    alone = epsilon_bracket([gaussian], 1e-6)
-    assert epsilon_bracket([pure, gaussian], 1e-6) == (alone[0], alone[1] + bound)
+    alone = epsilon_bracket([gaussian(noise)], 1e-6)
+    assert epsilon_bracket([pure(bound), gaussian(noise)], 1e-6) == (alone[0], alone[1] + bound)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +317,7 @@ def test_a_bound_far_below_what_stands_beside_it_adds_up(bound, noise):
 def test_a_claim_may_be_a_thousandth_below_a_bound_from_above_alone(share, said):
     """Of a selection no lower bound is known, so that the tolerance alone decides."""
     event = {"type": "selection", "candidates": [[pure(0.5)]], "rule": "logarithmic", "mean_trials": 3, "count": 3}
-    stated = certificate_of([event], share * epsilon_bracket([event], 1e-6)[1])
+    stated = claiming([event], share * epsilon_bracket([event], 1e-6)[1])
     stated["accounting"]["method"] = "renyi"
     found = claim_faults(stated)[0]
     assert [said in text for text in found] == [True] * bool(said)

@@ -51,28 +51,6 @@ def test_bytes_that_are_not_canonical_json_are_problems(folder, name, fault):
     assert any(text.startswith(name) for text in result.problems), result.problems
 
 
-def test_a_linked_release_is_no_release(folder, tmp_path):
-    """What a link points at may change after it was checked."""
-    (tmp_path / "linked").mkdir()
-    (tmp_path / "linked" / "release").symlink_to(folder)
-    assert verify(folder).valid
-    for run in (tmp_path / "linked", tmp_path / "linked" / "release"):
-        assert verify(run).problems == ("release: is a link; a release is a folder of its own",)
-
-
-@pytest.mark.parametrize("name", ["certificate.json", "ledger.jsonl", "model.safetensors", "releases.safetensors",
-                                  "spec.json", "manifest.json"])  # fmt: skip
-def test_missing_files_and_flipped_bits_are_named(folder, name):
-    path = folder / name
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-    assert any(text.startswith(f"{name}") for text in verify(folder).problems) or name == "manifest.json"
-    assert not verify(folder).valid
-    path.unlink()
-    assert f"{name}: is missing" in verify(folder).problems
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "spec.json"])
 def test_a_required_file_is_missed_even_if_the_manifest_forgets_it(folder, name):
     (folder / name).unlink()
@@ -92,29 +70,6 @@ def test_a_line_that_follows_another_history_is_named(folder):
     (folder / "certificate.json").write_text(canonical(certificate) + "\n")
     seal(folder)
     assert verify(folder).problems == ("ledger.jsonl line 2: previous: is not the hash of the line before",)
-
-
-def test_extra_files_are_named(folder):
-    (folder / "hop0.npy").write_bytes(b"raw")
-    (folder / "sub").mkdir()
-    (folder / "x\nVALID.json").write_bytes(b"{}")
-    (folder / "link.json").symlink_to(folder / "spec.json")
-    problems = verify(folder).problems
-    assert "hop0.npy: is not a file of a release; remove it" in problems
-    assert "x\\nVALID.json: is not a file of a release; remove it" in problems
-    assert any(text.startswith("sub: is a link, a folder") for text in problems)
-    assert any(text.startswith("link.json: is a link") for text in problems)
-
-
-def test_the_manifest_cannot_reach_outside(folder):
-    (folder.parent / "secret").write_text("x")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["../secret"] = hashlib.sha256(b"x").hexdigest()
-    manifest["files"]["spec.json"] = 5
-    (folder / "manifest.json").write_text(canonical(manifest) + "\n")
-    problems = verify(folder).problems
-    assert "manifest.json: files.../secret: must not be listed" in problems
-    assert any(text.startswith("spec.json: its SHA-256") for text in problems)
 
 
 def test_evaluation_beside_the_release_does_not_matter(folder):
@@ -153,17 +108,6 @@ def test_tensor_faults_are_named(folder, data, problem):
     problems = verify(folder).problems
     assert problems
     assert all(text.startswith(f"releases.safetensors: {problem}") for text in problems), problems
-
-
-def test_tensors_as_the_safetensors_package_writes_them(folder):
-    numpy, package = pytest.importorskip("numpy"), pytest.importorskip("safetensors.numpy")
-    tensors = {f"aggregate/{k}": numpy.zeros((4, 3), numpy.int64) for k in (1, 2)}
-    package.save_file(tensors, folder / "releases.safetensors")
-    seal(folder)
-    assert verify(folder).valid
-    package.save_file(tensors, folder / "releases.safetensors", metadata={"labels": "0110"})
-    seal(folder)
-    assert "releases.safetensors: header" in verify(folder).problems[0]
 
 
 def keys(tmp_path):
@@ -216,14 +160,14 @@ def test_bad_input_is_refused(tmp_path, folder, capsys):
         verify(tmp_path / "absent")
 
 
-def test_command_line(folder):
+def test_command_line(folder, capsys):
     command = [sys.executable, "-m", "sfumato.verify", str(folder.parent)]
     environment = {"PYTHONPATH": str(Path(module.__file__).parents[1]), "PATH": ""}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("VALID: ")
     (folder / "spec.json").write_text("[]\n")
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith("NOT VALID: ")
-    assert "problem: spec.json: its SHA-256" in done.stdout
+    assert main([str(folder.parent)]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("NOT VALID: ")
+    assert "problem: spec.json: its SHA-256" in said

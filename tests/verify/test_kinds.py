@@ -1,20 +1,10 @@
 """Kinds of releases that methods at node level need: networks of repeated terms, and rows of picked entries."""
 
-import numpy as np
 import pytest
+from verify_written import Held, poisson, repeated
 
 from sfumato.verify._dpar import PageRankRows
 from sfumato.verify._kinds import EdgeSet, Network, TopRows
-
-
-class Held:
-    """A tensor as the verifier reads it."""
-
-    def __init__(self, lines, dtype="I64"):
-        self.lines, self.dtype = np.array(lines), dtype
-
-    def array(self):
-        return self.lines
 
 
 def network(event, **planned):
@@ -22,15 +12,7 @@ def network(event, **planned):
     return list(Network("network", [70], 70, 0.1, 200, **planned).faults("releases[0].", release))
 
 
-REPEATED = {"type": "repeated-gaussian", "sampling_prob": 0.1, "occurrences": 11, "noise_multiplier": 4.0, "steps": 200,
-            "relation": "add-remove"}  # fmt: skip
-SAMPLED = {
-    "type": "poisson-gaussian",
-    "sampling_prob": 0.1,
-    "noise_multiplier": 4.0,
-    "steps": 200,
-    "relation": "add-remove",
-}
+REPEATED, SAMPLED = repeated(0.1, 11, 4.0, 200), poisson(0.1, 4.0, 200)
 
 
 def test_a_network_of_one_example_and_one_of_many_terms():

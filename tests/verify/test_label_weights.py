@@ -2,19 +2,10 @@
 
 import numpy as np
 import pytest
+from verify_written import Held
 
 from sfumato.verify._baselines import tree_faults
 from sfumato.verify._labels import LabelMessages
-
-
-class Held:
-    """A tensor as the verifier holds it."""
-
-    def __init__(self, numbers):
-        self.numbers = np.asarray(numbers, np.float32)
-
-    def array(self):
-        return self.numbers
 
 
 def trees(**changed):
@@ -24,12 +15,12 @@ def trees(**changed):
     parts["left"][0, 0, 0], parts["right"][0, 0, 0] = 1, 2
     for name, (node, value) in changed.items():
         parts[name][0, 0, node] = value
-    return {f"prior.trees.{name}": Held(part) for name, part in parts.items()}
+    return {f"prior.trees.{name}": Held(part, np.float32) for name, part in parts.items()}
 
 
 def test_trees_that_lead_to_leaves_pass():
     assert not list(tree_faults(trees(), "prior."))
-    assert not list(tree_faults({"prior.linear.weight": Held([0])}, "prior."))
+    assert not list(tree_faults({"prior.linear.weight": Held([0], np.float32)}, "prior."))
 
 
 @pytest.mark.parametrize(
@@ -48,11 +39,11 @@ def test_columns_that_are_none_are_named(feature):
 
 @pytest.mark.parametrize(("weight", "valid"), [(0.25, True), (0.0, True), (0.3, False), (1e30, False), (-1.0, False)])
 def test_a_weight_is_one_of_the_candidates(weight, valid):
-    assert (not list(LabelMessages().weight_faults({}, {"later.weight": Held([weight])}))) == valid
+    assert (not list(LabelMessages().weight_faults({}, {"later.weight": Held([weight], np.float32)}))) == valid
 
 
 @pytest.mark.parametrize(
     ("shares", "valid"), [([0.9, 0.1], True), ([1.0, 0.0], False), ([0.5, 0.4], False), ([np.nan, 0.5], False)]
 )
 def test_shares_of_classes_are_shares(shares, valid):
-    assert (not list(LabelMessages().weight_faults({}, {"class.shares": Held(shares)}))) == valid
+    assert (not list(LabelMessages().weight_faults({}, {"class.shares": Held(shares, np.float32)}))) == valid

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.verify._facts import fact_faults
+from sfumato.verify._facts import fact_faults, target_faults
 from sfumato.verify._methods import rules_of
 from sfumato.verify._rules import Rules
 
@@ -19,96 +19,74 @@ def certificate(unit=EDGE, facts=(), settings=(), **others):
             "assumed_public": [], "releases": [], "composition": {"builds_on": []}, "format": 3, **others}  # fmt: skip
 
 
+def assumed(*names, **others):
+    return {"assumed_public": [*names], **others}
+
+
+HALF, ORIGIN = {"split": [0.5, 0.5, 0.0]}, {"composition": {"builds_on": [{}]}}
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "fragment"),
     [
-        (certificate(), certificate(facts={"directed": True}), "unit.directed: expected true"),
-        (certificate(facts={"num_train": 9}), certificate(facts={"num_train": 10}), "num_train: 10 exceeds 9"),
-        (certificate(LINK), certificate(LINK, {"num_arcs": 3}), "num_arcs: is protected under unit link"),
-        (
-            certificate(LOCAL, {"num_train": 5, "num_arcs": 0}),
-            certificate(LOCAL, {"num_train": 5}),
-            "num_arcs: is missing, though arcs are public under unit local",
-        ),
-        (
-            certificate(NODE, assumed_public=["categories of column a", "categories of column b"]),
-            certificate(NODE, assumed_public=[f"categories of column {name}" for name in "abc"]),
-            "names 3 columns, but public_facts.num_features is 2",
-        ),
-        (certificate(NODE, assumed_public=["classes"]), certificate(assumed_public=["classes"]), "is not protected"),
-        (certificate(NODE), certificate(NODE, assumed_public=["target range"]), "is no fact that is read off data"),
-        (
-            certificate(NODE, assumed_public=["classes"]),
-            certificate(NODE, {"num_classes": 0}, assumed_public=["classes"]),
-            "contradicts public_facts.num_classes, which is 0",
-        ),
-        (
-            certificate(NODE, assumed_public=["degrees"], facts={"degree_bounds": True}),
-            certificate(NODE, assumed_public=["degrees", "degrees"], facts={"degree_bounds": True}),
-            "assumed_public[1]: degrees appears twice",
-        ),
-        (
-            certificate(NODE, assumed_public=["roles"]),
-            certificate(assumed_public=["roles"]),
-            "is not protected under unit edge",
-        ),
-        (
-            certificate(NODE, {"num_train": 7}),
-            certificate(NODE, {"num_train": 6}),
-            "num_train: expected 7, as a draw",
-        ),
-        (
-            certificate({**LOCAL, "labels": False}, {"num_train": 6, "num_arcs": 8}),
-            certificate(LOCAL, {"num_train": 6}),
-            "num_train: expected 5,",
-        ),
-        (
-            certificate(LOCAL, {"num_train": 5, "num_arcs": 8}),
-            certificate(LOCAL, {"num_train": 7}),
-            "num_train: expected 5,",
-        ),
-        (certificate(NODE, {"num_train": 6}, format=2), certificate(NODE, {"num_train": 6}), "num_train: expected 7"),
-        (certificate(facts={"num_train": 6}), certificate(NODE, {"num_train": 0}), "num_train: expected 7"),
-        (
-            certificate(NODE, {"num_train": 6}, assumed_public=["roles"]),
-            certificate(NODE, {"num_train": 6}, assumed_public=["classes"]),
-            "assumed_public does not say that roles were given",
-        ),
-        (
-            certificate(NODE, {"num_train": 6, "split": [0.66, 0.2, 0.14]}),
-            certificate(NODE, {"num_train": 7, "split": [0.66, 0.2, 0.14]}),
-            "num_train: expected 6, as a draw",
-        ),
-        (
-            certificate(NODE, {"num_train": 9, "split": [1.0, 0.0, 0.0]}),
-            certificate(NODE, {"num_train": 9, "split": [1.0, 0.1, 0.0]}),
-            "split: expected three shares of at most 1 together",
-        ),
-        (
-            certificate(NODE, {"num_train": 5, "split": [0.5, 0.5, 0.0]}),
-            certificate(NODE, {"num_train": 5, "split": [0.5, 0.5]}),
-            "split: expected three shares",
-        ),
-        (
-            certificate(NODE, {"num_train": 5, "split": [0.5, 0.5, 0.0]}),
-            certificate(EDGE, {"num_train": 5, "split": [0.5, 0.5, 0.0]}),
-            "split: expected none",
-        ),
-        (
-            certificate(NODE, {"num_train": 5}, assumed_public=["roles"]),
-            certificate(NODE, {"num_train": 5, "split": [0.5, 0.5, 0.0]}, assumed_public=["roles"]),
-            "split: expected none",
-        ),
-        (
-            certificate(NODE, {"num_train": 0}, composition={"builds_on": [{}]}),
-            certificate(NODE, {"num_train": 4}, composition={"builds_on": [{}]}),
-            "num_train: expected 7",
-        ),
+        ((EDGE,), (EDGE, {"directed": True}), "unit.directed: expected true"),
+        ((EDGE, {"num_train": 9}), (EDGE, {"num_train": 10}), "num_train: 10 exceeds 9"),
+        ((LINK,), (LINK, {"num_arcs": 3}), "num_arcs: is protected under unit link"),
+        ((LOCAL, {"num_train": 5, "num_arcs": 0}), (LOCAL, {"num_train": 5}),
+         "num_arcs: is missing, though arcs are public under unit local"),
+        ((NODE, {}, assumed("categories of column a", "categories of column b")),
+         (NODE, {}, assumed(*(f"categories of column {name}" for name in "abc"))),
+         "names 3 columns, but public_facts.num_features is 2"),
+        ((NODE, {}, assumed("classes")), (EDGE, {}, assumed("classes")), "is not protected"),
+        ((NODE,), (NODE, {}, assumed("target range")), "is no fact that is read off data"),
+        ((NODE, {}, assumed("classes")), (NODE, {"num_classes": 0}, assumed("classes")),
+         "contradicts public_facts.num_classes, which is 0"),
+        ((NODE, {"degree_bounds": True}, assumed("degrees")), (NODE, {"degree_bounds": True}, assumed("degrees", "degrees")),
+         "assumed_public[1]: degrees appears twice"),
+        ((NODE, {}, assumed("roles")), (EDGE, {}, assumed("roles")), "is not protected under unit edge"),
+        ((NODE, {"num_train": 7}), (NODE, {"num_train": 6}), "num_train: expected 7, as a draw"),
+        (({**LOCAL, "labels": False}, {"num_train": 6, "num_arcs": 8}), (LOCAL, {"num_train": 6}), "num_train: expected 5,"),
+        ((LOCAL, {"num_train": 5, "num_arcs": 8}), (LOCAL, {"num_train": 7}), "num_train: expected 5,"),
+        ((NODE, {"num_train": 6}, {"format": 2}), (NODE, {"num_train": 6}), "num_train: expected 7"),
+        ((EDGE, {"num_train": 6}), (NODE, {"num_train": 0}), "num_train: expected 7"),
+        ((NODE, {"num_train": 6}, assumed("roles")), (NODE, {"num_train": 6}, assumed("classes")),
+         "assumed_public does not say that roles were given"),
+        ((NODE, {"num_train": 6, "split": [0.66, 0.2, 0.14]}), (NODE, {"num_train": 7, "split": [0.66, 0.2, 0.14]}),
+         "num_train: expected 6, as a draw"),
+        ((NODE, {"num_train": 9, "split": [1.0, 0.0, 0.0]}), (NODE, {"num_train": 9, "split": [1.0, 0.1, 0.0]}),
+         "split: expected three shares of at most 1 together"),
+        ((NODE, {"num_train": 5, **HALF}), (NODE, {"num_train": 5, "split": [0.5, 0.5]}), "split: expected three shares"),
+        ((NODE, {"num_train": 5, **HALF}), (EDGE, {"num_train": 5, **HALF}), "split: expected none"),
+        ((NODE, {"num_train": 5}, assumed("roles")), (NODE, {"num_train": 5, **HALF}, assumed("roles")), "split: expected none"),
+        ((NODE, {"num_train": 0}, ORIGIN), (NODE, {"num_train": 4}, ORIGIN), "num_train: expected 7"),
     ],
-)
+)  # fmt: skip
 def test_facts_that_contradict_are_found(right, wrong, fragment):
-    assert not list(fact_faults(right))
-    assert any(fragment in fault for fault in fact_faults(wrong))
+    def faults(unit, facts=(), others=()):
+        return [*fact_faults(certificate(unit, facts, **dict(others)))]
+
+    assert faults(*right) == []
+    assert any(fragment in fault for fault in faults(*wrong))
+
+
+NUMBER = {"target": "number", "target_range": [0, 1]}
+TARGETS = [
+    ("gap", {}, None),
+    ("gap", NUMBER, None),
+    ("gap", {"target": "multilabel", "num_classes": 4}, None),
+    ("label-messages", NUMBER, "learns no target of kind number"),
+    ("gap", {"target": "number"}, "target_range"),
+    ("gap", {"target_range": [0, 1]}, "target_range"),
+    ("gap", {"target": "number", "target_range": [1, 1]}, "smaller one first"),
+    ("gap", {**NUMBER, "num_classes": 2}, "expected 1"),
+    ("gap", {"target": "multilabel", "untrained_classes": 0}, "untrained_classes"),
+]
+
+
+@pytest.mark.parametrize(("method", "facts", "fragment"), TARGETS)
+def test_targets_are_those_that_the_method_learns(method, facts, fragment):
+    found = [*target_faults({"method": "m", "public_facts": {"num_classes": 1, **facts}}, rules_of(method))]
+    assert fragment in found[0] if fragment else found == []
 
 
 def test_several_hops_of_labels_only_where_labels_are_public():
@@ -185,21 +163,6 @@ def test_what_the_data_demand_is_found(method, right, wrong, fragment):
     assert fragment in fault
 
 
-def test_sets_are_calibrated_beside_a_run():
-    rules, run = rules_of("set-calibration"), {"composition": {"builds_on": [{}]}}
-    assert not list(rules.faults(certificate(NODE, settings={"bins": 32}, **run)))
-    (fault,) = rules.faults(certificate(NODE, settings={"bins": 31}, **run))
-    assert "settings.bins: expected 32, got 31" in fault
-    (fault,) = rules.faults(certificate(NODE, settings={"bins": 32}))
-    assert "expected the run whose probabilities were counted" in fault
-
-
-@pytest.mark.parametrize(("epsilon", "experts"), [(0, 3), (1.0, 5), (None, 5)])
-def test_experts_on_features_are_weighed_where_there_are_features(epsilon, experts):
-    found = rules_of("hybrid").networks(certificate(LOCAL, settings={"epsilon_x": epsilon}))
-    assert found == {"probabilities": [9, 3], "exponents": [experts]}
-
-
 def test_a_rule_of_another_name_is_refused():
     with pytest.raises(TypeError, match=r"no rule is called \['hop'\]"):
         Rules(hop=lambda v: v.num_hops)
@@ -230,17 +193,6 @@ def test_other_networks_on_pixels_are_linear_layers():
     assert softmax == {"network.weight": [3, 2], "network.bias": [3]}
 
 
-@pytest.mark.parametrize(("combine", "joint"), [(None, 12), ("sum", 4), ("attention", 4)])
-def test_hops_are_joined_in_the_width_that_the_settings_say(combine, joint):
-    settings = {"width": 4, "num_hops": None, "encoder": False, **({"combine": combine} if combine else {})}
-    found = rules_of("gap").networks(certificate(EDGE, settings=settings))
-    assert found["classifier.head.weight"] == [3, joint]
-    assert found["classifier.norm.weight"] == [joint]
-    assert [found[f"classifier.base.{k}.weight"] for k in range(3)] == [[4, 2]] * 3
-    assert ("classifier.score.2.weight" in found) == (combine == "attention")
-    assert "encoder.head.weight" not in found
-
-
 def weights_of(method, unit, settings):
     """The shapes of the weights of linear layers, by module."""
     found = rules_of(method).networks(certificate(unit, settings=settings))
@@ -249,17 +201,6 @@ def weights_of(method, unit, settings):
         for name, shape in found.items()
         if name.endswith(".weight") and len(shape) == 2
     }
-
-
-def test_networks_on_perturbed_edges_have_the_layers_of_their_backbone():
-    settings = {"backbone": "mlp", "width": 4, "num_layers": 2, "jumping": True}
-    found = weights_of("edgerand", EDGE, settings)
-    assert found == {"network.features": [4, 2], "network.counts": [4, 3], "network.head": [3, 8]}
-    for jumping, joint in ((True, 8), (False, 4)):
-        found = weights_of("lapgraph", EDGE, {**settings, "backbone": "sage", "jumping": jumping})
-        assert found["network.head"] == [3, joint]
-        assert found["network.before.layers.0"] == [4, 2]
-        assert sum(name.startswith(("network.own.", "network.neighbor.")) for name in found) == 4
 
 
 @pytest.mark.parametrize(

@@ -4,40 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from verify_written import claiming, exponential, gaussian, laplace, poisson, repeated
 
 from sfumato.privacy import accounting
 from sfumato.privacy.events import event_from_dict
 from sfumato.verify._claim import TOLERANCE, claim_faults
 from sfumato.verify._epsilon import epsilon_bracket
 from sfumato.verify.events._repeated_gaussian import Repeated
-
-
-def repeated(q, terms, noise, steps, relation="add-remove"):
-    return {"type": "repeated-gaussian", "sampling_prob": q, "occurrences": terms, "noise_multiplier": noise, "steps": steps,
-            "relation": relation}  # fmt: skip
-
-
-def exponential(epsilon, count=1):
-    return {"type": "exponential", "epsilon": epsilon, "count": count}
-
-
-def gaussian(noise, count=1):
-    return {"type": "gaussian", "noise_multiplier": noise, "count": count}
-
-
-def poisson(q, noise, steps, relation="add-remove"):
-    return {
-        "type": "poisson-gaussian",
-        "sampling_prob": q,
-        "noise_multiplier": noise,
-        "steps": steps,
-        "relation": relation,
-    }
-
-
-def laplace(noise, count=1):
-    return {"type": "laplace", "noise_multiplier": noise, "count": count}
-
 
 PLANS = [
     ([repeated(0.01, 11, 4.0, 1000)], 1e-5),
@@ -147,13 +120,6 @@ def test_at_delta_0_picks_cost_their_exact_sum_and_terms_have_no_bound():
     assert epsilon_bracket([repeated(0.1, 2, 1.0, 3)], 0.0) == (0.0, math.inf)
 
 
-def certificate_of(events, epsilon, delta=1e-5):
-    releases = [{"event": event, "affected_coordinates": 0} for event in events]
-    claim = {"epsilon": epsilon, "delta": delta}
-    return {"unit": {"name": "node"}, "claim": claim, "budget": claim, "releases": releases,
-            "accounting": {"method": "pld", "delta_sampler": 0.0}}  # fmt: skip
-
-
 HONEST = [exponential(0.02, 280), repeated(0.05, 10, 10.0, 200)]
 
 
@@ -166,22 +132,22 @@ HONEST = [exponential(0.02, 280), repeated(0.05, 10, 10.0, 200)]
 )  # fmt: skip
 def test_a_plan_that_costs_more_than_it_claims_is_refused(index, field, value):
     claim = accounting.epsilon([event_from_dict(event) for event in HONEST], 1e-5)
-    assert claim_faults(certificate_of(HONEST, claim))[0] == []
+    assert claim_faults(claiming(HONEST, claim, 1e-5, 0))[0] == []
     changed = [dict(event) for event in HONEST]
     changed[index][field] = value
-    (problem,) = claim_faults(certificate_of(changed, claim))[0]
+    (problem,) = claim_faults(claiming(changed, claim, 1e-5, 0))[0]
     assert problem.startswith("certificate.json: claim.epsilon: ")
 
 
 @pytest.mark.parametrize("events", [HONEST, HONEST[:1], HONEST[1:], [repeated(0.05, 10, 20.0, 200, "replace")]])
 def test_a_claim_that_is_too_small_is_refused(events):
     claim = accounting.epsilon([event_from_dict(event) for event in events], 1e-5)
-    (problem,) = claim_faults(certificate_of(events, 0.98 * claim))[0]
+    (problem,) = claim_faults(claiming(events, 0.98 * claim, 1e-5, 0))[0]
     assert "is too small: the cost is at least" in problem
 
 
 def test_pure_picks_may_be_summed():
-    certificate = certificate_of([exponential(0.25, 4)], 1.0, 0.0)
+    certificate = claiming([exponential(0.25, 4)], 1.0, 0.0, 0)
     certificate["accounting"]["method"] = "sum"
     assert claim_faults(certificate)[0] == []
 

@@ -1,6 +1,5 @@
 """The verifier against run folders written here, byte by byte."""
 
-import json
 import math
 
 import pytest
@@ -91,57 +90,21 @@ def test_checking_takes_bounded_time():
     assert epsilon_bracket([gaussian(1e6, 2 * 10**8)], 1e-6)[1] < 1.0
 
 
-NAN, HUGE = float("nan"), 10**400
-# Faults in the certificate alone, with a chain and a manifest that fit: path, value, the field that must be named.
+# Faults in the certificate alone, with a chain and a manifest that fit: path, value, the field that must be named. Other edited
+# fields are in tests/contracts/test_tampering.py, and values of another form in tests/record/test_certificate_schema.py.
 CERTIFICATE_FAULTS = [
-    (("format",), 1, "format"),
     (("format",), 4, "format"),
-    (("format",), 2.0, "format"),
-    (("format",), True, "format"),
-    (("method",), "mlp", "method"),
     (("method",), 7, "method"),
-    (("surprise",), 1, "surprise"),
-    (("assumptions",), ..., "assumptions"),
-    (("assumptions",), "none", "assumptions"),
-    (("assumptions",), [""], "assumptions[0]"),
     (("notes",), [""], "notes[0]"),
-    (("who_may_see", "never"), ..., "who_may_see.never"),
-    (("ledger_head",), "0" * 64, "ledger_head"),
-    (("ledger_head",), "xyz", "ledger_head"),
     (("unit",), None, "unit"),
-    (("unit", "name"), "galaxy", "unit.name"),
     (("unit", "name"), ["edge"], "unit.name"),
     (("unit", "directed"), True, "unit.directed"),
-    (("unit", "directed"), 1, "unit.directed"),
     (("claim", "epsilon"), 1.3, "claim.epsilon"),
-    (("claim", "epsilon"), -1, "claim.epsilon"),
-    (("claim", "epsilon"), True, "claim.epsilon"),
-    (("claim", "epsilon"), "1.0", "claim.epsilon"),
-    (("claim", "epsilon"), None, "claim.epsilon"),
-    (("claim", "epsilon"), HUGE, "claim.epsilon"),
     (("claim", "epsilon"), 1e5, "claim.epsilon"),
-    (("claim", "delta"), 1e-5, "claim.delta"),
-    (("claim", "delta"), 1.5, "claim.delta"),
     (("budget", "epsilon"), 1.0, "claim.epsilon"),
-    (("accounting", "sampler_tau"), 2.0**-90, "accounting.sampler_tau"),
-    (("accounting", "delta_sampler"), 0.0, "accounting.delta_sampler"),
-    (("accounting", "method"), "rdp", "accounting.method"),
     (("accounting", "method"), "none", "accounting.method"),
-    (("releases",), {}, "releases"),
-    (("releases", 0), ..., "releases"),
     (("releases", 0), 3, "releases[0]"),
-    (("releases", 0, "name"), "aggregate/2", "releases[0].name"),
-    (("releases", 0, "event", "type"), "laplace", "releases[0].event.type"),
-    (("releases", 0, "event", "noise_multiplier"), 7.0, "releases[0].event.noise_multiplier"),
-    (("releases", 0, "event", "noise_multiplier"), 0, "releases[0].event.noise_multiplier"),
-    (("releases", 0, "event", "noise_multiplier"), True, "releases[0].event.noise_multiplier"),
-    (("releases", 0, "event", "count"), 1.0, "releases[0].event.count"),
-    (("releases", 0, "event", "count"), 0, "releases[0].event.count"),
     (("releases", 0, "event", "count"), ..., "releases[0].event.count"),
-    (("releases", 0, "shape"), [12], "releases[0].shape"),
-    (("releases", 0, "shape", 1), -3, "releases[0].shape[1]"),
-    (("releases", 0, "affected_coordinates"), 3, "releases[0].affected_coordinates"),
-    (("releases", 0, "visible_to"), "nobody", "releases[0].visible_to"),
 ]
 
 
@@ -226,17 +189,6 @@ def test_ledger_faults_are_named(tmp_path, fault, problem):
     fault(parts)
     problems = verify(write(tmp_path / "run", parts)).problems
     assert any(text.startswith(problem) for text in problems), problems
-
-
-@pytest.mark.parametrize("field", ["index", "previous", "hash"])
-def test_broken_links_are_named(folder, field):
-    path = folder / "ledger.jsonl"
-    lines = path.read_text().splitlines()
-    entry = json.loads(lines[1])
-    entry[field] = 5 if field == "index" else "ab" * 32
-    path.write_text("\n".join([lines[0], canonical(entry), *lines[2:]]) + "\n")
-    seal(folder)
-    assert any(text.startswith(f"ledger.jsonl line 2: {field}: ") for text in verify(folder).problems)
 
 
 def test_a_ledger_rewritten_in_full_no_longer_fits_the_certificate(tmp_path):

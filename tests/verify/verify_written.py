@@ -6,6 +6,7 @@ import math
 import struct
 from fractions import Fraction
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sfumato.record._certificate import COVERS, FIXED
@@ -43,8 +44,48 @@ def poisson(q, noise, steps, relation="add-remove"):
     }  # fmt: skip
 
 
+def repeated(q, terms, noise, steps, relation="add-remove"):
+    return {**poisson(q, noise, steps, relation), "type": "repeated-gaussian", "occurrences": terms}
+
+
 def gaussian(noise, count=1):
     return {"type": "gaussian", "noise_multiplier": noise, "count": count}
+
+
+def laplace(noise, count=1):
+    return {"type": "laplace", "noise_multiplier": noise, "count": count}
+
+
+def response(epsilon, outcomes=2, count=1):
+    return {"type": "randomized-response", "epsilon": epsilon, "num_outcomes": outcomes, "count": count}
+
+
+def pure(epsilon, count=1):
+    return {"type": "pure", "epsilon": epsilon, "count": count}
+
+
+def exponential(epsilon, count=1):
+    return {"type": "exponential", "epsilon": epsilon, "count": count}
+
+
+def claiming(events, epsilon, delta=1e-6, touched=1):
+    """What the verifier of claims reads of a certificate, with exact sampling where no coordinate is touched."""
+    claim, draws = {"epsilon": epsilon, "delta": delta}, touched * sum(event.get("count", 0) for event in events)
+    return {"unit": {"name": "node"}, "claim": claim, "budget": claim,
+            "releases": [{"affected_coordinates": touched, "event": event} for event in events],
+            "accounting": {"method": "pld", "delta_sampler": (1 + math.exp(epsilon)) * 2.0**-100 * draws}}  # fmt: skip
+
+
+class Held:
+    """A tensor as the verifier reads it."""
+
+    dtype = "I64"
+
+    def __init__(self, numbers, kind=np.int64):
+        self.numbers = np.array(numbers, kind)
+
+    def array(self):
+        return self.numbers
 
 
 GAP = [gaussian(5.0)] * 2
