@@ -1,12 +1,13 @@
 """A resumable fit that is stopped at any durable step and repeated: the same bits, charged once; or nothing at all."""
 
-import os
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from run_copies import Killed, contents, killed, killed_at
 
 import sfumato as sf
 from sfumato import verify
@@ -21,10 +22,6 @@ from sfumato.record.ledger import Chain
 GRAPH = stochastic_block_model(40, 2, mean_degree=8, num_features=3, seed=1).with_split(seed=0)
 UNITS = {"edge": sf.EdgeLevel(directed=False), "node": sf.NodeLevel(max_out_degree=4)}
 METHOD = sf.GAP(width=4, epochs=2, batch_size=15)
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 @pytest.fixture(scope="module", params=UNITS)
@@ -59,10 +56,6 @@ def finish(plan, run, graph=GRAPH, seed=0):
         state.close()
 
 
-def contents(run):
-    return {path.name: path.read_bytes() for path in (run / "release").iterdir()}
-
-
 def released(run):
     """Releases that something can have read: their MACs are in the state, or their arrays lie there."""
     values = FitState.open(run / "private")
@@ -80,48 +73,24 @@ def assert_never_under_counted(run):
         assert len(read_account(run.parent / "ledger.jsonl").claims) == 1
 
 
-def killed_at(plan, run, step, after):
-    """Run until the ``step``-th sync; False if there are fewer."""
-    sync, calls = os.fsync, []
-
-    def fsync(descriptor):
-        calls.append(descriptor)
-        if len(calls) < step or after:
-            sync(descriptor)
-        if len(calls) == step:
-            raise Killed
-
-    def dead(*args):
-        raise OSError("a dead process cleans nothing up")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", fsync)
-        patch.setattr(os, "ftruncate", dead)
-        try:
-            finish(plan, run)
-        except Killed:
-            return True
-    return False
-
-
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_every_sync_and_resumed_gives_the_same_bits_charged_once(plan, tmp_path, template, after):
     reference = tmp_path / "reference" / "run"
     shutil.copytree(template, reference / "private")
     finish(plan, reference)
-    expected = contents(reference)
+    expected = contents(reference / "release")
     assert verify.verify(reference).problems == ()  # and so holds of the same bytes below
     step = 1
     while True:
         run = tmp_path / str(step) / "run"
         shutil.copytree(template, run / "private")
-        killed = killed_at(plan, run, step, after)
-        if not killed:
+        stopped = killed_at(step, after, partial(finish, plan, run))
+        if not stopped:
             break
         if (run / "private" / "state.json").exists():
             assert_never_under_counted(run)
             finish(plan, run)
-        assert contents(run) == expected
+        assert contents(run / "release") == expected
         assert not (run / "private").exists()
         assert len(read_account(run.parent / "ledger.jsonl").claims) == 1
         step += 1
@@ -130,7 +99,7 @@ def test_killed_at_every_sync_and_resumed_gives_the_same_bits_charged_once(plan,
 
 def test_killed_again_and_again_is_charged_once(plan, run):
     for _ in range(6):
-        assert killed_at(plan, run, 4, after=True)
+        assert killed_at(4, True, lambda: finish(plan, run))
         assert_never_under_counted(run)
     finish(plan, run)
     assert verify.verify(run).problems == ()
@@ -141,11 +110,8 @@ def test_killed_again_and_again_is_charged_once(plan, run):
 def stopped(plan, run, monkeypatch):
     """A run that was stopped when all its releases were computed."""
 
-    def stop(*args, **kwargs):
-        raise Killed
-
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.method._plan.certify", stop)
+        patch.setattr("sfumato.method._plan.certify", killed)
         with pytest.raises(Killed):
             finish(plan, run)
     return run
@@ -179,49 +145,47 @@ def i0(roles, role):
 
 @pytest.mark.parametrize("change", CHANGED)
 def test_changed_data_is_refused_before_anything_runs(plan, stopped, change):
-    before = contents(stopped)
+    before = contents(stopped / "release")
     with pytest.raises((LedgerError, DataError), match=r"'graph'|'roles', which the certificate would not list"):
         finish(plan, stopped, CHANGED[change]())
-    assert contents(stopped) == before
+    assert contents(stopped / "release") == before
     finish(plan, stopped)
 
 
-def test_another_seed_or_plan_is_refused(plan, stopped):
-    with pytest.raises(LedgerError, match="'plan'"):
-        finish(plan, stopped, seed=1)
-    other = METHOD.calibrate(sf.Budget(1.9, 1e-6), plan.unit, plan.public)
-    with pytest.raises(LedgerError, match="'plan'"):
-        finish(other, stopped)
+def with_settings(plan, epsilon=2.0, **settings):
+    return replace(METHOD, **settings).calibrate(sf.Budget(epsilon, 1e-6), plan.unit, plan.public)
 
 
-def with_settings(plan, **settings):
-    return replace(METHOD, **settings).calibrate(sf.Budget(2.0, 1e-6), plan.unit, plan.public)
+OTHERWISE = {
+    "seed": (lambda plan: plan, {"seed": 1}, "'plan'"),
+    "budget": (lambda plan: with_settings(plan, 1.9), {}, "'plan'"),
+    "learning rate": (
+        lambda plan: with_settings(plan, learning_rate=0.02), {}, r"Restore settings\.learning_rate 0\.01 \(now 0\.02\), and"
+    ),
+    "facts": (
+        lambda plan: replace(plan, public=replace(plan.public, assumed=("num_nodes",))), {}, r"Restore public\.assumed"
+    ),
+}  # fmt: skip
 
 
-def test_another_learning_rate_is_refused(plan, stopped):
-    before = contents(stopped)
-    with pytest.raises(LedgerError, match=r"Restore settings\.learning_rate 0\.01 \(now 0\.02\), and"):
-        finish(with_settings(plan, learning_rate=0.02), stopped)
-    assert contents(stopped) == before
-    finish(plan, stopped)
+@pytest.mark.parametrize(("change", "how", "said"), OTHERWISE.values(), ids=OTHERWISE)
+def test_another_seed_or_plan_is_refused(plan, stopped, change, how, said):
+    before = contents(stopped / "release")
+    with pytest.raises(LedgerError, match=said):
+        finish(change(plan), stopped, **how)
+    assert contents(stopped / "release") == before
 
 
 def test_another_thread_count_is_refused(plan, stopped):
-    before = contents(stopped)
+    before = contents(stopped / "release")
     try:
         torch.set_num_threads(2)
         with pytest.raises(LedgerError, match=r"Restore threads\.torch 1 \(now 2\), and"):
             finish(plan, stopped)
     finally:
         torch.set_num_threads(1)
-    assert contents(stopped) == before
+    assert contents(stopped / "release") == before
     finish(plan, stopped)
-
-
-def test_other_public_facts_are_refused(plan, stopped):
-    public = replace(plan.public, assumed=("num_nodes",))
-    with pytest.raises(LedgerError, match=r"Restore public\.assumed"):
-        finish(replace(plan, public=public), stopped)
 
 
 def test_other_weights_are_refused_for_an_inference(plan, run):
@@ -246,11 +210,8 @@ def test_a_copy_of_a_run_that_computed_nothing_yet_takes_no_other_settings(plan,
     state = FitState.open(run / "private")
     account = DatasetLedger(run.parent / "ledger.jsonl", 2.0, 1e-6)
 
-    def stop(*progress):
-        raise Killed
-
     with pytest.raises(Killed):
-        plan.fit(GRAPH, ledger=run / "release" / "ledger.jsonl", dataset_ledger=account, state=state, progress=stop)
+        plan.fit(GRAPH, ledger=run / "release" / "ledger.jsonl", dataset_ledger=account, state=state, progress=killed)
     state.close()
     assert {"plan", "graph"} == set(state.values["bound"])
     copy = run.with_name("copy")
@@ -259,17 +220,17 @@ def test_a_copy_of_a_run_that_computed_nothing_yet_takes_no_other_settings(plan,
     with pytest.raises(LedgerError, match="learning_rate"):
         finish(with_settings(plan, learning_rate=0.02), copy)
     finish(plan, copy)
-    assert contents(copy) == contents(run)
+    assert contents(copy / "release") == contents(run / "release")
 
 
 def test_code_that_computes_another_operand_is_refused_before_its_release(plan, stopped, monkeypatch):
     """Changed code can be seen by its operands alone."""
-    before, normalize = contents(stopped), gap.normalize_rows
+    before, normalize = contents(stopped / "release"), gap.normalize_rows
     monkeypatch.setattr(gap, "normalize_rows", lambda rows: normalize(rows) * np.float32(0.999))
     monkeypatch.setattr(engine, "noisy_neighborhood_sum", lambda *args: pytest.fail("it was computed"))
     with pytest.raises(LedgerError, match=r"'aggregate/1'.*Nothing was released"):
         finish(plan, stopped)
-    assert contents(stopped) == before
+    assert contents(stopped / "release") == before
 
 
 def test_other_gradients_are_refused(stopped, plan, monkeypatch):
@@ -299,14 +260,6 @@ def test_a_fresh_state_never_takes_up_another_runs_ledger(plan, stopped, templat
     with pytest.raises(LedgerError, match="choose a new folder"):
         finish(plan, stopped)
     assert len(read_account(stopped.parent / "ledger.jsonl").claims) == 1
-
-
-def test_a_run_without_privacy_has_nothing_to_charge(tmp_path):
-    unit = sf.NoPrivacy()
-    plan = METHOD.calibrate(None, unit, GRAPH.public_facts(unit))
-    with pytest.raises(InputError, match="without privacy"):
-        plan.fit(GRAPH, dataset_ledger=DatasetLedger(tmp_path / "ledger.jsonl", 1.0, 1e-6))
-    assert list(tmp_path.glob("*.jsonl")) == []
 
 
 def test_a_resumable_fit_needs_a_ledger_that_outlives_it(plan, run):

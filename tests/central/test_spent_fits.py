@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from run_copies import contents, put_back, states
 
 import sfumato as sf
 from sfumato import verify
@@ -55,26 +56,11 @@ def fit(plan, run, graph=GRAPH, progress=None):
         state.close()
 
 
-def states(run):
-    account = read_account(run.parent / "ledger.jsonl")
-    assert account.problem is None
-    return [account.state(claim) for claim in account.claims]
-
-
-def contents(run):
-    return {path.name: path.read_bytes() for path in (run / "release").iterdir()}
-
-
-def put_back(copy, run):
-    shutil.rmtree(run)
-    shutil.copytree(copy, run)
-
-
 def copied_at_the_start(plan, run):
     """Finish a run; what it released, after its folder was put back as it was when it held nothing but its key."""
     copy = shutil.copytree(run, run.with_name("copy"))
     fit(plan, run)
-    released = contents(run)
+    released = contents(run / "release")
     put_back(copy, run)
     return released
 
@@ -92,7 +78,7 @@ def copied_once_bound(plan, run):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DatasetLedger, "reserve", reserve)
         fit(plan, run)
-    released = contents(run)
+    released = contents(run / "release")
     put_back(copy, run)
     return released
 
@@ -101,8 +87,8 @@ def copied_once_bound(plan, run):
 def test_an_old_copy_draws_the_same_bits_for_the_same_claim(plan, run, copied):
     released = copied(plan, run)
     fit(plan, run)
-    assert contents(run) == released
-    assert states(run) == ["spent"]
+    assert contents(run / "release") == released
+    assert states(shared(run)) == ["spent"]
 
 
 def test_an_old_copy_that_knows_no_graph_yet_is_refused_for_another_one(plan, run):
@@ -111,7 +97,7 @@ def test_an_old_copy_that_knows_no_graph_yet_is_refused_for_another_one(plan, ru
     with pytest.raises(LedgerError, match=r"is spent: its first noise was drawn already.*Nothing was drawn now"):
         fit(plan, run, OTHER)
     assert not (run / "release").exists()
-    assert states(run) == ["spent"]
+    assert states(shared(run)) == ["spent"]
 
 
 def test_an_old_copy_of_other_settings_is_refused(plan, run):
@@ -140,7 +126,7 @@ def test_an_old_copy_whose_gradients_differ_is_refused_before_it_stores_any(run,
     monkeypatch.setattr(gradients, "clipped_gradient_sum", lambda *args: 99 * (clipped(*args) // 100))
     with pytest.raises(LedgerError, match="its encoder was drawn already"):
         fit(plan, run)
-    assert set(contents(run)) == {"ledger.jsonl"}
+    assert set(contents(run / "release")) == {"ledger.jsonl"}
 
 
 def test_another_key_under_the_name_of_a_spent_claim_is_refused(plan, run):
@@ -160,7 +146,7 @@ def test_an_old_copy_of_local_reports_is_refused_for_other_users(run):
         fit(plan, run, replace(GRAPH, y=1 - GRAPH.y))
     put_back(run.with_name("copy"), run)
     fit(plan, run)
-    assert contents(run) == released
+    assert contents(run / "release") == released
 
 
 def test_a_selection_that_comes_out_otherwise_is_refused(run, monkeypatch):
@@ -169,7 +155,7 @@ def test_a_selection_that_comes_out_otherwise_is_refused(run, monkeypatch):
     plan = plan_of(EDGE, Tuned((METHOD, replace(METHOD, num_hops=1)), "logarithmic", 3))
     released = copied_once_bound(plan, run)
     fit(plan, run)
-    assert contents(run) == released
+    assert contents(run / "release") == released
     put_back(run.with_name("copy"), run)
     real = tuned._run
 
@@ -187,16 +173,16 @@ def test_a_run_is_reserved_until_its_first_noise(plan, run, monkeypatch):
     seen = []
     real = DatasetLedger.reserve
     monkeypatch.setattr(
-        DatasetLedger, "reserve", lambda *given, **named: real(*given, **named) or seen.append(states(run))
+        DatasetLedger, "reserve", lambda *given, **named: real(*given, **named) or seen.append(states(shared(run)))
     )
     with pytest.raises(pytest.fail.Exception):
         fit(plan, run)
-    assert (seen, states(run)) == ([["reserved"]], ["spent"])
+    assert (seen, states(shared(run))) == ([["reserved"]], ["spent"])
 
 
 def test_a_plain_run_spends_its_claim_too(plan, tmp_path):
     plan.fit(GRAPH, dataset_ledger=shared(tmp_path / "run"))
-    assert states(tmp_path / "run") == ["spent"]
+    assert states(shared(tmp_path / "run")) == ["spent"]
 
 
 def test_marks_tell_nothing_and_the_verifier_reads_no_ledger_of_the_data_set(plan, run):

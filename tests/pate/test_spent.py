@@ -1,6 +1,5 @@
 """One claim pays for one draw: whatever is copied, restored or killed, the data set's ledger tells a second one."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -9,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from run_copies import Killed, contents, killed, killed_at, put_back, states
 
 from sfumato.cli import invoke
 from sfumato.errors import InputError, LedgerError
@@ -17,15 +17,11 @@ from sfumato.pate import _run as module
 from sfumato.pate._images import Images
 from sfumato.pate._plan import Settings
 from sfumato.pate._run import run
-from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._dataset_ledger import DatasetLedger
 from sfumato.record._release_folder import LOCK
 from sfumato.verify import verify
 
 SETTINGS = Settings(50, 30, 20.0, student_settings={"width": 4, "steps": 3, "batch_size": 8}, controls=False)
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 @pytest.fixture
@@ -39,21 +35,6 @@ def draws(monkeypatch):
     real, drawn = module.answer, []
     monkeypatch.setattr(module, "answer", lambda *given: drawn.append(1) or real(*given))
     return drawn
-
-
-def contents(out):
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-
-
-def states(ledger):
-    account = read_account(ledger.path)
-    assert account.problem is None
-    return [account.state(claim) for claim in account.claims]
-
-
-def put_back(copy, out):
-    shutil.rmtree(out, ignore_errors=True)
-    shutil.copytree(copy, out)
 
 
 def test_a_copy_taken_while_teachers_train_draws_no_second_time(images, draws, monkeypatch, tmp_path, capsys):
@@ -111,40 +92,13 @@ def test_a_copy_with_answers_goes_on_and_draws_nothing(images, votes, shared, dr
 
 
 def test_kept_answers_under_another_mark_are_refused(images, votes, shared, tmp_path, monkeypatch):
-    def stop(*_):
-        raise Killed
-
-    monkeypatch.setattr(module, "fit_student", stop)
+    monkeypatch.setattr(module, "fit_student", killed)
     with pytest.raises(Killed):
         run(SETTINGS, images, tmp_path / "run", votes=votes, dataset_ledger=shared)
     path = tmp_path / "run" / "private" / "answers.json"
     kept.write_sealed(path, {**kept.read_sealed(path), "mark": "0" * 32})
     with pytest.raises(LedgerError, match="is spent"):
         run(SETTINGS, images, tmp_path / "run", dataset_ledger=shared)
-
-
-def killed_at(step, after, begin):
-    """Begin, until the ``step``-th sync; False if there are fewer."""
-    sync, calls = os.fsync, []
-
-    def fsync(descriptor):
-        calls.append(descriptor)
-        if len(calls) < step or after:
-            sync(descriptor)
-        if len(calls) == step:
-            raise Killed
-
-    def dead(*_):
-        raise OSError("a dead process cleans nothing up")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", fsync)
-        patch.setattr(os, "ftruncate", dead)
-        try:
-            begin()
-        except Killed:
-            return True
-    return False
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -168,7 +122,7 @@ def test_killed_at_every_sync_then_repeated_or_restored_draws_once_a_claim(image
         draws.clear()
         module._ask = ask
         try:
-            killed = killed_at(step, after, begin)
+            stopped = killed_at(step, after, begin)
             for turn in ("repeated", "restored"):
                 if turn == "restored" and copy.exists():
                     put_back(copy, out)
@@ -181,7 +135,7 @@ def test_killed_at_every_sync_then_repeated_or_restored_draws_once_a_claim(image
         finally:
             module._ask = real
         assert states(ledger).count("spent") == 1
-        if not killed:
+        if not stopped:
             break
         step += 1
     assert step > 10

@@ -1,5 +1,8 @@
 """Claims on the ledger of one data set, for tests of what it counts and of its file."""
 
+import errno
+import os
+
 from sfumato.record._claims import Claim, new_run
 
 UNIT = {"name": "edge", "relation": "add-remove", "directed": False}
@@ -13,6 +16,20 @@ def claim(epsilon=0.1, delta=1e-7, mu=None, draws=32):
 def reserve(ledger, *claims):
     for one in claims:
         ledger.reserve(one, unit=UNIT, dataset=DATASET)
+
+
+def failing_sync(monkeypatch, allowed, after=False):
+    """From the sync after so many on, the disk is full; the sync itself is done first, or not."""
+    sync, calls = os.fsync, []
+
+    def failing(descriptor):
+        calls.append(descriptor)
+        if len(calls) <= allowed or after:
+            sync(descriptor)
+        if len(calls) > allowed:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", failing)
 
 
 def files(path):
