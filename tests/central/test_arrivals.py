@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central import _counts as counts
 from sfumato.central import _labels as labels
 from sfumato.central import _piloted as piloted
 from sfumato.central._arrivals import calibrate_arrival, graph_free, reads_features_alone
@@ -203,19 +202,6 @@ def test_two_runs_of_one_plan_are_extended_each_by_its_own_arrivals(tmp_path):
     for run in runs:
         plan_for([run], late).fit(late, dataset_ledger=ledger)
     assert len(read_account(ledger.path).arrivals) == 2
-
-
-def test_plan_and_charge_are_on_disk_before_noise(tmp_path, monkeypatch):
-    trained, late = split(graph_of(), 240, 300)
-    run, seen = fit(trained), []
-    original = counts.noisy_counts
-    monkeypatch.setattr(
-        counts,
-        "noisy_counts",
-        lambda *args: seen.append(len((tmp_path / "l").read_text().splitlines())) or original(*args),
-    )
-    plan_for([run], late).fit(late, ledger=tmp_path / "l")
-    assert seen == [2, 2]
 
 
 @pytest.mark.parametrize("unit", [EDGE, ARC, NODE, NONE])

@@ -5,6 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from central_nodes import EASY, GRAPH, accuracy, noticed
+from central_nodes import INCIDENT as NODE
+from central_nodes import fitted as fit
+from verify_written import Held
 
 import sfumato as sf
 from sfumato import verify
@@ -15,39 +19,15 @@ from sfumato.central import _two_layers
 from sfumato.central._appr import Rows, exact_rows, loss_weights, random_rows, worth_releasing
 from sfumato.central._dpar import power_iteration
 from sfumato.errors import InputError
-from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.accounting import central_limit_mu
-from sfumato.privacy.events import (
-    ExponentialEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    PoissonGaussianEvent,
-    RepeatedGaussianEvent,
-)
 from sfumato.verify._methods import rules_of
 
-NODE = sf.NodeLevel(arcs="incident")
-GRAPH = stochastic_block_model(400, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)
-PLAIN = np.eye(3, 6)[GRAPH.y] + np.random.default_rng(0).normal(size=(400, 6)) / 4
-EASY = replace(GRAPH, x=PLAIN.astype(np.float32))
 NOISY = ("gaussian", "exponential", "exponential-laplace")
 SETTINGS = {"mechanism": "gaussian", "num_roots": 40, "steps": 30, "width": 8, "learning_rate": 0.05}
 
 
 def fitted(unit=NODE, epsilon=4.0, graph=GRAPH, **settings):
-    method = sf.DPAR(**{**SETTINGS, **settings})
-    budget = sf.Budget(epsilon, 1e-4) if unit.private else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return method.calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
-
-
-def accuracy(run, graph):
-    return (run.predict(graph) == graph.y)[graph.test_mask].mean()
-
-
-def kinds(run):
-    return [type(release.event) for release in run.plan.releases]
+    return fit(sf.DPAR(**{**SETTINGS, **settings}), unit, graph, epsilon, 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -63,25 +43,6 @@ def test_without_privacy_the_test_graph_helps_where_features_say_little():
     graph = GRAPH.with_split((0.3, 0.0, 0.7), seed=0)
     runs = [fitted(sf.NoPrivacy(), graph=graph, num_roots=None, public_test_graph=public) for public in (True, False)]
     assert accuracy(runs[0], graph) > accuracy(runs[1], graph) + 0.05
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "events", "names"),
-    [("gaussian", [GaussianEvent], ["appr"]),
-     ("exponential", [ExponentialEvent], ["appr/columns"]),
-     ("exponential-laplace", [ExponentialEvent, LaplaceEvent], ["appr/columns", "appr/values"]),
-     ("random", [], []), ("none", [], []), ("unreleased", [], [])],
-)  # fmt: skip
-def test_the_releases_of_each_mechanism(mechanism, events, names):
-    run = fitted(mechanism=mechanism)
-    last = PoissonGaussianEvent if mechanism == "none" else RepeatedGaussianEvent
-    assert kinds(run) == [*events, last]
-    assert [release.name for release in run.plan.releases] == [*names, "network"]
-    assert run.certificate.epsilon <= 4
-    if mechanism != "none":
-        assert run.plan.event("network").occurrences == (40 if mechanism == "unreleased" else 2)
-    shapes = {array.shape for array in run.released.values()}
-    assert shapes == ({(40, 4)} if names else set())
 
 
 @pytest.mark.parametrize("mechanism", NOISY)
@@ -150,21 +111,8 @@ def test_a_charge_precedes_what_it_pays_for(monkeypatch, mechanism):
     assert seen == [names[:-1] or names, names]
 
 
-def test_a_prediction_reads_nothing_but_the_node_itself():
-    run = fitted()
-    x, cut = GRAPH.x.copy(), GRAPH.test_mask.argmax()
-    x[np.arange(len(x)) != cut] = 0
-    alone = replace(GRAPH, x=x, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
-    assert np.array_equal(run.predict_proba(alone)[cut], run.predict_proba(GRAPH)[cut])
-    assert run.certificate.values["who_may_see"] == {
-        "anyone": ["PageRank rows with noise", "weights"],
-        "the node itself": ["predictions that read the node's own features (joint DP)"],
-        "never": ["PageRank rows before noise"],
-    }
-    assert module.DECLARED not in run.certificate.values["caveats"]
-
-
-def test_a_public_test_graph_is_declared_and_no_prediction_reads_training_nodes():
+def test_a_public_test_graph_is_declared_and_no_prediction_reads_training_nodes(runs):
+    assert module.DECLARED not in runs["gaussian"].certificate.values["caveats"]
     run = fitted(public_test_graph=True)
     assert module.DECLARED in run.certificate.values["caveats"]
     x, outside = GRAPH.x.copy(), ~GRAPH.train_mask
@@ -208,16 +156,8 @@ def test_settings_out_of_range_are_refused(field, value):
      ("public_test_graph", 1, "public_test_graph"), ("root_seed", -1, "root_seed")],
 )  # fmt: skip
 def test_the_verifier_notices_other_settings(runs, mechanism, field, value, problem):
-    certificate, rules = dict(runs[mechanism].certificate.values), rules_of("dpar")
-
-    def problems():
-        yield from rules.setting_faults(certificate)
-        for planned, release in zip(rules.releases(certificate), certificate["releases"], strict=True):
-            yield from planned.faults("", release)
-
-    assert not list(problems())
-    certificate["settings"] = {**certificate["settings"], field: value}
-    assert any(problem in one for one in problems())
+    assert not list(noticed(runs[mechanism]))
+    assert any(problem in one for one in noticed(runs[mechanism], **{field: value}))
 
 
 @pytest.fixture(scope="module")
@@ -239,25 +179,13 @@ def test_rows_that_are_never_released_are_paid_for_by_every_root_of_a_step(unit)
         assert list(planned.faults("", {**told, "event": {**told["event"], **forged}}))
 
 
-class Held:
-    """A stored tensor, as the verifier sees it."""
-
-    dtype = "I64"
-
-    def __init__(self, array):
-        self.held = array
-
-    def array(self):
-        return self.held
-
-
 @pytest.mark.parametrize("mechanism", NOISY)
 def test_the_verifier_notices_rows_that_cannot_be_released(runs, mechanism):
     run = runs[mechanism]
     (planned, *_) = rules_of("dpar").releases(run.certificate.values)
     stored = {name: Held(array.copy()) for name, array in run.released.items()}
     assert not list(planned.value_faults(stored))
-    columns = stored["appr/columns"].held
+    columns = stored["appr/columns"].array()
     columns[0, :2] = columns[0, 1::-1]
     assert any("ascending" in one for one in planned.value_faults(stored))
     columns[0, -1] = 300

@@ -1,44 +1,33 @@
 """Method dpgnn: what it learns, what its predictions read, what it charges and refuses, and what its verifier notices."""
 
 import json
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from central_nodes import accuracy, graphs
+from central_nodes import fitted as fit
+from central_nodes import planned as plan
 
 import sfumato as sf
 from sfumato import verify
 from sfumato.central import _dpgnn as module
-from sfumato.central._dpgnn import hop_noise
 from sfumato.errors import InputError
-from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method.contract import Session
-from sfumato.privacy.events import GaussianEvent, RepeatedGaussianEvent
+from sfumato.privacy.events import RepeatedGaussianEvent
 from sfumato.verify._methods import rules_of
 
 NODE = sf.NodeLevel(max_out_degree=20)
-GRAPH = stochastic_block_model(1500, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)
-PLAIN = np.eye(3, 6)[GRAPH.y] + np.random.default_rng(0).normal(size=(1500, 6)) / 4
-EASY = replace(GRAPH, x=PLAIN.astype(np.float32))
 SETTINGS = {"epochs": 30, "width": 8, "max_arcs": 2, "learning_rate": 0.05}
+GRAPH, EASY = graphs(1500)
 
 
 def planned(unit=NODE, epsilon=40.0, graph=GRAPH, **settings):
-    budget = sf.Budget(epsilon, 1e-6) if unit.private else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return sf.DPGNN(**{**SETTINGS, **settings}).calibrate(budget, unit, graph.public_facts(unit))
+    return plan(sf.DPGNN(**{**SETTINGS, **settings}), unit, graph, epsilon)
 
 
 def fitted(unit=NODE, epsilon=40.0, graph=GRAPH, **settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return planned(unit, epsilon, graph, **settings).fit(graph)
-
-
-def accuracy(run, graph=GRAPH):
-    return (run.predict(graph) == graph.y)[graph.test_mask].mean()
+    return fit(sf.DPGNN(**{**SETTINGS, **settings}), unit, graph, epsilon)
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_layers": 2}, {"inference": "noised"}, {"batch_size": 100}])
@@ -66,23 +55,6 @@ def module_scores(run, graph):
     return run.plan.method.clear_scores(run.plan, run.weights, graph)
 
 
-@pytest.mark.parametrize("inference", ["own", "noised"])
-def test_a_prediction_reads_the_node_and_releases_alone(inference):
-    run = fitted(inference=inference)
-    x, cut = GRAPH.x.copy(), GRAPH.test_mask.argmax()
-    x[np.arange(len(x)) != cut] = 0
-    alone = replace(GRAPH, x=x, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
-    before, after = (
-        run.plan.method.scores(run.plan, run.weights, run.released, graph)[cut] for graph in (GRAPH, alone)
-    )
-    assert np.allclose(before, after, atol=1e-6)
-    assert run.certificate.values["who_may_see"] == {
-        "anyone": ["noisy aggregates", "weights"],
-        "the node itself": ["predictions that read the node's own features (joint DP)"],
-        "never": ["sums before noise"],
-    }
-
-
 def test_own_features_stand_for_the_mean_of_a_node_without_neighbors():
     run = fitted(num_layers=2)
     without = replace(GRAPH, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
@@ -105,14 +77,6 @@ def test_the_run_is_charged_for_all_terms_that_a_record_reaches(relation, layers
 def test_the_unit_caps_what_training_reads():
     (release,) = planned(sf.NodeLevel(max_out_degree=1), 2.0).releases
     assert release.event.occurrences == 2
-
-
-def test_noised_inference_is_one_more_release():
-    network, noise = planned(epsilon=2.0, inference="noised").releases
-    assert isinstance(noise.event, GaussianEvent)
-    assert noise.shape == (1500, 9)
-    assert noise.event.noise_multiplier == hop_noise(network.event, 0.3)
-    assert network.event.noise_multiplier > planned(epsilon=2.0).releases[0].event.noise_multiplier
 
 
 def test_the_charge_is_there_before_anything_is_read(monkeypatch):

@@ -1,10 +1,12 @@
 """Method graph-split: what it learns, what its predictions read, what it refuses, and what its verifier notices."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from central_nodes import EASY, GRAPH, accuracy, noticed
+from central_nodes import INCIDENT as NODE
+from central_nodes import fitted as fit
 
 import sfumato as sf
 from sfumato.central import _two_layers
@@ -12,26 +14,12 @@ from sfumato.central._arrivals import graph_free, reads_features_alone
 from sfumato.central._two_layers import own_scores
 from sfumato.errors import InputError
 from sfumato.graph._synthetic import stochastic_block_model
-from sfumato.privacy.events import PoissonGaussianEvent
-from sfumato.verify._methods import rules_of
 
-NODE = sf.NodeLevel(arcs="incident")
-GRAPH = stochastic_block_model(400, 3, mean_degree=10, num_features=6, seed=0).with_split(seed=0)
-PLAIN = np.eye(3, 6)[GRAPH.y] + np.random.default_rng(0).normal(size=(400, 6)) / 4
-EASY = replace(GRAPH, x=PLAIN.astype(np.float32))
 SETTINGS = {"num_groups": 100, "batch_size": 50, "steps": 40, "learning_rate": 0.05, "width": 8}
 
 
 def fitted(unit=NODE, epsilon=40.0, graph=GRAPH, **settings):
-    method = sf.GraphSplit(**{**SETTINGS, **settings})
-    budget = sf.Budget(epsilon, 1e-6) if unit.private else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return method.calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
-
-
-def accuracy(run, graph=GRAPH):
-    return (run.predict(graph) == graph.y)[graph.test_mask].mean()
+    return fit(sf.GraphSplit(**{**SETTINGS, **settings}), unit, graph, epsilon)
 
 
 @pytest.mark.parametrize(
@@ -44,20 +32,7 @@ def test_it_learns_where_noise_is_small(settings):
 def test_without_privacy_it_reads_groups_and_is_better_than_features_alone():
     run = fitted(sf.NoPrivacy(), num_groups=1, steps=100)
     alone = (own_scores(run.weights, GRAPH).argmax(1) == GRAPH.y)[GRAPH.test_mask].mean()
-    assert accuracy(run) > alone + 0.05
-
-
-def test_a_prediction_reads_nothing_but_the_node_itself():
-    run = fitted()
-    x, cut = GRAPH.x.copy(), GRAPH.test_mask.argmax()
-    x[np.arange(len(x)) != cut] = 0
-    alone = replace(GRAPH, x=x, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
-    assert np.array_equal(run.predict_proba(alone)[cut], run.predict_proba(GRAPH)[cut])
-    assert run.certificate.values["who_may_see"] == {
-        "anyone": ["weights"],
-        "the node itself": ["predictions that read the node's own features (joint DP)"],
-        "never": ["predictions that read neighbors"],
-    }
+    assert accuracy(run, GRAPH) > alone + 0.05
 
 
 def test_another_graph_is_predicted_from_features_alone_and_for_free():
@@ -85,13 +60,9 @@ def test_scores_inside_groups_are_those_of_the_layers():
     assert not np.allclose(inside, alone, atol=1e-3)
 
 
-@pytest.mark.parametrize(("relation", "event_relation"), [("remove", "add-remove"), ("replace", "replace")])
-def test_one_release_over_groups(relation, event_relation):
-    unit = sf.NodeLevel(arcs="incident", relation=relation)
-    plan = sf.GraphSplit(**SETTINGS).calibrate(sf.Budget(2.0, 1e-6), unit, GRAPH.public_facts(unit))
-    (release,) = plan.releases
-    assert release.event == PoissonGaussianEvent(0.5, release.event.noise_multiplier, 40, event_relation)
-    assert release.shape == (6 * 8 + 8 + 8 * 3 + 3,)
+@pytest.fixture(scope="module")
+def run():
+    return fitted(epsilon=4.0)
 
 
 def test_groups_with_absent_nodes_are_left_out_under_remove_alone(monkeypatch):
@@ -114,19 +85,9 @@ def test_groups_with_absent_nodes_are_left_out_under_remove_alone(monkeypatch):
      ("optimizer", "none", "optimizer"), ("group_seed", -1, "group_seed"), ("second_hop", 1, "second_hop"),
      ("num_groups", 2**29 + 1, "num_groups"), ("l2_clip_norm", 1.1e9, "l2_clip_norm"), ("l2_clip_norm", 9e-10, "l2_clip_norm")],
 )  # fmt: skip
-def test_the_verifier_notices_other_settings(field, value, problem):
-    run = fitted(epsilon=4.0)
-    certificate, rules = dict(run.certificate.values), rules_of("graph-split")
-
-    def problems():
-        yield from rules.setting_faults(certificate)
-        yield from rules.faults(certificate)
-        for planned, release in zip(rules.releases(certificate), certificate["releases"], strict=True):
-            yield from planned.faults("", release)
-
-    assert not list(problems())
-    certificate["settings"] = {**certificate["settings"], field: value}
-    assert any(problem in one for one in problems())
+def test_the_verifier_notices_other_settings(run, field, value, problem):
+    assert not list(noticed(run))
+    assert any(problem in one for one in noticed(run, **{field: value}))
 
 
 @pytest.mark.parametrize(
@@ -137,10 +98,6 @@ def test_the_method_has_the_same_limits(field, value):
         sf.GraphSplit(**{field: value})
 
 
-def test_the_verifier_names_what_the_number_of_groups_decides():
-    run = fitted(epsilon=4.0)
-    certificate, rules = dict(run.certificate.values), rules_of("graph-split")
-    certificate["settings"] = {**certificate["settings"], "num_groups": 200}
-    (planned,), (release,) = rules.releases(certificate), certificate["releases"]
-    (problem,) = planned.faults("", release)
+def test_the_verifier_names_what_the_number_of_groups_decides(run):
+    (problem,) = noticed(run, num_groups=200)
     assert problem == "event.sampling_prob: expected 0.25, as settings and public facts say, got 0.5"

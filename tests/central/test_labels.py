@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from central_hops import ARC, BUDGET, EDGE, differing, fitted, small
 
 import sfumato as sf
 from sfumato.central import _counts as counts
@@ -15,28 +16,16 @@ from sfumato.central._labels import LabelMessages
 from sfumato.central._shares import simplex
 from sfumato.central._tuned import Tuned
 from sfumato.graph._graph import Graph
-from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method import _plan as plans
 from sfumato.verify import verify
 
-ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
+NODE, NONE = sf.NodeLevel(), sf.NoPrivacy()
 CAPPED, REPLACE = sf.NodeLevel(max_out_degree=3), sf.NodeLevel(relation="replace")
-NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
 TRAIN, TEST = 0, 2
 
 
-def small(seed=1, **how):
-    how = {"num_nodes": 150, "num_classes": 3, "mean_degree": 20, "num_features": 5, "seed": seed, **how}
-    return stochastic_block_model(**how).with_split(seed=0)
-
-
-def fit(graph, unit=EDGE, budget=BUDGET, **settings):
-    budget = None if unit is NONE else budget
-    return LabelMessages(**{"epochs": 5, **settings}).calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
-
-
-def differing(one, two):
-    return {key for key in one if not np.array_equal(one[key], two[key])}
+def fit(graph, unit=EDGE, **settings):
+    return fitted(LabelMessages(**{"epochs": 5, **settings}), graph, unit)
 
 
 def arcs_of(arcs):
@@ -50,23 +39,6 @@ def test_codes_are_corners_of_a_simplex_around_zero():
         cosine = np.where(np.eye(classes), 1, -1 / (classes - 1))
         np.testing.assert_allclose(codes @ codes.T, cosine, atol=1e-6)
         np.testing.assert_allclose(codes.sum(0), 0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("unit", "parts"), [(ARC, 2), (EDGE, 2), (NODE, 1), (CAPPED, 1), (REPLACE, 1)])
-def test_releases_and_their_noise(unit, parts, hops):
-    fitted = fit(small(), unit)
-    assert [release.name for release in fitted.plan.releases] == ["aggregate/1"] + ["head"] * (unit.name == "node")
-    event = fitted.plan.event("aggregate/1")
-    noise = 1 / event.epsilon if unit.name == "edge" else event.noise_multiplier * (2 if unit is REPLACE else 1)
-    assert [float(scale) for *_, scale in hops] == pytest.approx([noise] * parts)
-    if unit.name == "edge":
-        assert event.type == "pure"
-        assert noise == pytest.approx(1 / BUDGET.epsilon, rel=1e-3)
-        assert fitted.plan.releases[0].affected_coordinates == 0
-    else:
-        head = fitted.plan.event("head")
-        assert (head.sampling_prob, head.steps) == (1.0, 5)
-        assert head.relation == ("replace" if unit is REPLACE else "add-remove")
 
 
 def test_edge_level_sends_each_edge_once_and_never_back_to_a_labeled_training_node(hops):
@@ -97,7 +69,7 @@ def test_node_level_sends_shares_of_training_labels_to_receivers_alone(unit, hop
     graph = small()
     hidden = np.arange(150) % 9 == 0
     graph = replace(graph, y=np.where(hidden, -1, graph.y))
-    fitted = fit(graph, unit)
+    run = fit(graph, unit)
     (arcs, rows, _), train = hops[0], graph.train_mask
     kept, copies = arcs_of(arcs), np.bincount(arcs.sources, minlength=150)
     learns = train & (labels.public_order(train, 0) >= train.sum() - math.ceil(0.1 * train.sum()))
@@ -108,7 +80,7 @@ def test_node_level_sends_shares_of_training_labels_to_receivers_alone(unit, hop
     np.testing.assert_allclose(lengths[train & ~hidden], 1, atol=1e-5)
     assert lengths.max() <= 1
     assert not rows[~train | hidden].any()
-    silent = ~fitted.released["aggregate/1"].any(axis=1)
+    silent = ~run.released["aggregate/1"].any(axis=1)
     np.testing.assert_array_equal(silent, train & ~learns)
 
 
@@ -149,11 +121,11 @@ def test_a_graph_with_other_public_arcs_is_another_one():
 @pytest.mark.parametrize("unit", [ARC, EDGE, NODE, REPLACE])
 def test_predictions_never_read_arcs_and_outlive_storage(unit, tmp_path):
     graph = small()
-    fitted = fit(graph, unit, num_hops=1 if unit.name == "node" else 2)
+    run = fit(graph, unit, num_hops=1 if unit.name == "node" else 2)
     bare = without_arcs(graph)
-    np.testing.assert_array_equal(fitted.predict_proba(bare), fitted.predict_proba(graph))
-    loaded = sf.load(fitted.save(tmp_path / "run"))
-    np.testing.assert_array_equal(loaded.predict_proba(bare), fitted.predict_proba(graph))
+    np.testing.assert_array_equal(run.predict_proba(bare), run.predict_proba(graph))
+    loaded = sf.load(run.save(tmp_path / "run"))
+    np.testing.assert_array_equal(loaded.predict_proba(bare), run.predict_proba(graph))
     assert verify(tmp_path / "run").problems == ()
 
 
@@ -171,16 +143,16 @@ def test_one_key_gives_the_same_bits_and_another_does_not(unit, monkeypatch):
 def test_a_tuned_run_predicts_with_the_noise_of_its_candidate(unit, hops_of, tmp_path):
     graph = small()
     candidates = [LabelMessages(num_hops=k, epochs=e) for k, e in zip(hops_of, (3, 4), strict=True)]
-    fitted = Tuned(candidates, mean_trials=2).calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
-    chosen = candidates.index(fitted.plan.method)
-    event = fitted.plan.event("tuned").candidates[chosen][0]
+    run = Tuned(candidates, mean_trials=2).calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
+    chosen = candidates.index(run.plan.method)
+    event = run.plan.event("tuned").candidates[chosen][0]
     if unit is NODE:
-        assert shares._stddev(fitted.ran) == event.noise_multiplier
+        assert shares._stddev(run.ran) == event.noise_multiplier
     else:
-        assert counts.laplace_scale(fitted.ran) == 1 / Fraction(event.epsilon)
-    loaded = sf.load(fitted.save(tmp_path / "run"))
-    assert loaded.ran == fitted.ran
-    np.testing.assert_array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))
-    strange = {**fitted.certificate.values, "settings": LabelMessages(num_hops=1, epochs=7).settings}
+        assert counts.laplace_scale(run.ran) == 1 / Fraction(event.epsilon)
+    loaded = sf.load(run.save(tmp_path / "run"))
+    assert loaded.ran == run.ran
+    np.testing.assert_array_equal(loaded.predict_proba(graph), run.predict_proba(graph))
+    strange = {**run.certificate.values, "settings": LabelMessages(num_hops=1, epochs=7).settings}
     with pytest.raises(ValueError, match="not in list"):
-        plans._ran(fitted.plan, strange)
+        plans._ran(run.plan, strange)

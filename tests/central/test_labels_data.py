@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from central_hops import ARC, BUDGET, EDGE, fitted
+from central_hops import small as larger
 
 import sfumato as sf
 from sfumato.bounded._exact import WholeRows
@@ -16,24 +18,20 @@ from sfumato.central._rows import beside, centered_rows, head_scores
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph._checks import MOST_FEATURE
 from sfumato.graph._graph import Graph
-from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.verify import verify
 from sfumato.verify._facts import origin_faults
 from sfumato.verify._methods import rules_of
 
-ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel()
-NONE, BUDGET = sf.NoPrivacy(), sf.Budget(epsilon=4.0, delta=1e-6)
+NODE, NONE = sf.NodeLevel(), sf.NoPrivacy()
 UNITS = (NONE, ARC, EDGE, NODE)
 
 
 def small(**how):
-    how = {"num_nodes": 80, "num_classes": 3, "mean_degree": 10, "num_features": 4, "seed": 1, **how}
-    return stochastic_block_model(**how).with_split(seed=0)
+    return larger(**{"num_nodes": 80, "mean_degree": 10, "num_features": 4, **how})
 
 
 def fit(graph, unit=EDGE, budget=BUDGET, **settings):
-    budget = None if unit is NONE else budget
-    return LabelMessages(**{"epochs": 5, **settings}).calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+    return fitted(LabelMessages(**{"epochs": 5, **settings}), graph, unit, budget)
 
 
 def without_edges(graph):
@@ -62,9 +60,9 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_odd_data_gives_a_valid_run_and_finite_predictions(odd, unit, tmp_path):
     graph = odd(small())
-    fitted = fit(graph, unit)
-    assert np.isfinite(fitted.predict_proba(graph)).all()
-    assert verify(fitted.save(tmp_path / "run")).problems == ()
+    run = fit(graph, unit)
+    assert np.isfinite(run.predict_proba(graph)).all()
+    assert verify(run.save(tmp_path / "run")).problems == ()
 
 
 @pytest.mark.parametrize("unit", [EDGE, NODE])
@@ -155,14 +153,14 @@ def test_they_learn_from_a_dense_graph(unit, more):
     graph = small(num_nodes=600, num_classes=4, mean_degree=80, homophily=0.9)
     test = graph.test_mask
     majority = np.bincount(graph.y[test]).max() / test.sum()
-    fitted = fit(graph, unit, sf.Budget(8.0, 1e-5), epochs=100)
-    assert (fitted.predict(graph) == graph.y)[test].mean() > majority + more
+    run = fit(graph, unit, sf.Budget(8.0, 1e-5), epochs=100)
+    assert (run.predict(graph) == graph.y)[test].mean() > majority + more
 
 
 @pytest.mark.parametrize("unit", [NODE, sf.NodeLevel(relation="replace")], ids=lambda unit: unit.relation)
 def test_a_tiny_budget_runs_or_is_refused_before_anything_is_charged(unit):
-    fitted = fit(small(), unit, sf.Budget(0.05, 1e-6), epochs=100)
-    assert fitted.plan.event("head").noise_multiplier == 2048
-    assert 0.0499 < fitted.certificate.epsilon <= 0.05
+    run = fit(small(), unit, sf.Budget(0.05, 1e-6), epochs=100)
+    assert run.plan.event("head").noise_multiplier == 2048
+    assert 0.0499 < run.certificate.epsilon <= 0.05
     with pytest.raises(InputError, match="epsilon to be within reach"):
         LabelMessages().calibrate(sf.Budget(0.001, 1e-6), unit, small().public_facts(unit))

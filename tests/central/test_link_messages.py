@@ -52,16 +52,6 @@ def test_counts_are_those_of_counted_edges_with_noise_of_scale_2(graph, fitted):
     assert 2 * learners + counts.sum() == graph.num_arcs
 
 
-@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
-def test_sums_have_noise_of_scale_2_too(factor, right, monkeypatch):
-    """All edges of this graph are counted, so the sums are noise alone."""
-    monkeypatch.setattr(evidence, "_REFERENCE", 50)
-    counted = sf.graph.Graph.from_edges([0, 1], [1, 2], 3, directed=False, y=[0, 1, 0]).with_split((1.0, 0.0, 0.0))
-    assert fit(counted, None, learner_share=1e-9).released[NAME][-5:].tolist() == [0] * 5
-    noise = [fit(counted, 1 / factor, learner_share=1e-9).released[NAME][-5:] / 32767 for _ in range(160)]
-    assert (abs(np.abs(noise).mean() / 2 - 1) < 5 / np.sqrt(800)) == right
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_held_out_links_come_before_other_pairs_and_beat_the_floor(graph, seed):
     held = hold_out(graph, seed)

@@ -5,13 +5,11 @@ from functools import cache
 
 import numpy as np
 import pytest
+from central_hops import BUDGET, EDGE, NODE, small
 
 import sfumato as sf
 from sfumato.catalog import method_named
-from sfumato.graph._synthetic import stochastic_block_model
 
-EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
-BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)
 METHODS = {
     "progap": sf.ProGAP(depth=2, epochs=3, batch_size=60),
     "gap": sf.GAP(epochs=3, batch_size=60),
@@ -19,10 +17,6 @@ METHODS = {
 }
 BOTH = pytest.mark.parametrize("unit", [EDGE, NODE], ids=["edge", "node"])
 ALL = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-
-
-def small(seed=1):
-    return stochastic_block_model(150, 3, mean_degree=20, num_features=5, seed=seed).with_split(seed=0)
 
 
 @cache

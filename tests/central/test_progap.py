@@ -1,31 +1,26 @@
 """ProGAP: what is charged and when, what each stage sends, prediction, inference on another graph, and that it learns."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from central_hops import differing, small
+from central_hops import ARC, BUDGET, EDGE, NODE, fitted, small
 
 import sfumato as sf
 from sfumato import verify
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _progap as progap
-from sfumato.errors import SfumatoWarning
 from sfumato.method import hops as engine
 from sfumato.method.contract import Session
 
-ARC, EDGE, NODE = sf.EdgeLevel(directed=True), sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=6)
-BUDGET = sf.Budget(epsilon=4.0, delta=1e-6)
 BOTH = pytest.mark.parametrize("layerwise", [False, True], ids=["progressive", "layerwise"])
 
 
-def fit(graph, unit=EDGE, budget=BUDGET, **settings):
-    settings = {"depth": 2, "epochs": 3, "batch_size": 60, **settings}
-    return sf.ProGAP(**settings).calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+def fit(graph, unit=EDGE, **settings):
+    return fitted(sf.ProGAP(**{"depth": 2, "epochs": 3, "batch_size": 60, **settings}), graph, unit)
 
 
 def test_defaults_follow_the_unit():
@@ -44,7 +39,7 @@ def test_defaults_follow_the_unit():
 @pytest.mark.parametrize("unit", [EDGE, NODE])
 @BOTH
 def test_releases_happen_in_the_planned_order_and_nothing_is_computed_before_its_charge(unit, layerwise, monkeypatch):
-    """Every sum and every training run finds its own charge to be the newest."""
+    """Every sum and every training folder finds its own charge to be the newest."""
     done, original_sum, original_train = [], engine.noisy_neighborhood_sum, progap.train
     charged = []
     monkeypatch.setattr(
@@ -74,24 +69,24 @@ def test_releases_happen_in_the_planned_order_and_nothing_is_computed_before_its
 def test_a_message_of_a_later_stage_is_post_processing_of_the_aggregate_before(unit, layerwise, hops):
     """From stage 1 on, a message is a function of released rows and weights: other features give the same one."""
     graph = small()
-    fitted = fit(graph, unit, layerwise=layerwise)
+    run = fit(graph, unit, layerwise=layerwise)
     other = replace(graph, x=graph.x + 1)
     for features, reads in ((graph, False), (other, True)):
-        cache = progap.Cache(fitted.plan.method, features)
-        for stage, network in enumerate(fitted.plan.method.trained(fitted.weights, unit, fitted.plan.public)[:-1]):
+        cache = progap.Cache(run.plan.method, features)
+        for stage, network in enumerate(run.plan.method.trained(run.weights, unit, run.plan.public)[:-1]):
             sent = cache.messages(network)
             assert np.array_equal(sent, hops[stage][1]) == (stage > 0 or not reads)
-            cache.add(fitted.released[f"aggregate/{stage + 1}"])
+            cache.add(run.released[f"aggregate/{stage + 1}"])
 
 
 def test_aggregates_enter_as_they_were_released():
     graph = small()
-    fitted = fit(graph)
-    cache = progap.Cache(fitted.plan.method, graph)
-    cache.add(fitted.released["aggregate/1"])
+    run = fit(graph)
+    cache = progap.Cache(run.plan.method, graph)
+    cache.add(run.released["aggregate/1"])
     np.testing.assert_allclose(
-        cache.rows(np.arange(len(fitted.released["aggregate/1"])))[1].numpy() * INT16_ONE,
-        fitted.released["aggregate/1"],
+        cache.rows(np.arange(len(run.released["aggregate/1"])))[1].numpy() * INT16_ONE,
+        run.released["aggregate/1"],
         rtol=1e-6,
     )
 
@@ -107,7 +102,7 @@ def test_progressive_training_moves_earlier_bases_and_layerwise_training_leaves_
 
 def test_each_stage_starts_where_the_one_before_ended(monkeypatch):
     monkeypatch.setattr(progap, "train", lambda *arguments: None)
-    weights = fit(small(), sf.NoPrivacy(), None).weights
+    weights = fit(small(), sf.NoPrivacy()).weights
     for name in ("base.0.0.weight", "base.0.0.bias"):
         np.testing.assert_array_equal(weights[f"stage/0.{name}"], weights[f"stage/2.{name}"])
     np.testing.assert_array_equal(weights["stage/1.base.1.0.weight"], weights["stage/2.base.1.0.weight"])
@@ -118,31 +113,10 @@ def test_each_stage_starts_where_the_one_before_ended(monkeypatch):
 @pytest.mark.parametrize("unit", [EDGE, NODE])
 def test_layerwise_runs_verify_and_load(unit, layerwise, tmp_path):
     graph = small()
-    fitted = fit(graph, unit, layerwise=layerwise, base_layers=2)
-    run = fitted.save(tmp_path / "run")
-    assert verify.verify(run).problems == ()
-    np.testing.assert_array_equal(sf.load(run).predict_proba(graph), fitted.predict_proba(graph))
-
-
-@BOTH
-def test_inference_on_another_graph_charges_its_own_ledger(layerwise, hops, tmp_path):
-    graph = small()
-    other = replace(small(2), node_ids=np.arange(150) + 1000)
-    fitted = fit(graph, layerwise=layerwise)
-    head = fitted.ledger.head
-    plan = fitted.calibrate_inference(sf.Budget(1.0, 1e-7), EDGE, other.public_facts(EDGE))
-    hops.clear()
-    inferred = plan.fit(other)
-    assert [stddev for _, _, stddev in hops] == pytest.approx([math.sqrt(2) * 6.6166] * 2, rel=1e-4)
-    assert [entry["kind"] for entry in inferred.ledger.entries] == ["plan", "release", "release"]
-    assert fitted.ledger.head == head
-    assert not differing(fitted.weights, inferred.weights)
-    run = inferred.save(tmp_path / "run")
-    assert verify.verify(run).problems == ()
-    np.testing.assert_array_equal(sf.load(run).predict_proba(other), inferred.predict_proba(other))
-    same = fitted.calibrate_inference(BUDGET, EDGE, graph.public_facts(EDGE))
-    with pytest.warns(SfumatoWarning, match="charged as another one. If it is the same, predict it from the run"):
-        assert same.fit(graph).certificate.epsilon == same.epsilon
+    run = fit(graph, unit, layerwise=layerwise, base_layers=2)
+    folder = run.save(tmp_path / "folder")
+    assert verify.verify(folder).problems == ()
+    np.testing.assert_array_equal(sf.load(folder).predict_proba(graph), run.predict_proba(graph))
 
 
 @BOTH

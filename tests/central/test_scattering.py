@@ -55,24 +55,6 @@ def test_it_tells_orientations_apart_and_the_run_verifies(unit, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))
 
 
-def test_one_dp_sgd_run_over_all_coefficients_is_released():
-    graph = stripes()
-    (release,) = plan_of(graph).releases
-    assert release.shape == (81 * 3 * 3 * 2 + 2,)
-    assert (release.event.sampling_prob, release.event.steps) == (100 / 300, 12)
-    assert release.event.relation == "add-remove"
-
-
-def test_replacing_needs_more_noise():
-    graph = stripes()
-    noise = [
-        plan_of(graph, sf.RecordLevel(relation=relation), 0.5).releases[0].event
-        for relation in ("add-remove", "replace")
-    ]
-    assert noise[1].relation == "replace"
-    assert noise[1].noise_multiplier > 1.5 * noise[0].noise_multiplier
-
-
 def test_data_that_are_no_images_and_units_without_a_proof_are_refused():
     graph = stochastic_block_model(60, 3, mean_degree=4, homophily=0.8, num_features=4, seed=0).with_split()
     with pytest.raises(InputError, match="image_shape to be the channels, height and width"):

@@ -13,8 +13,8 @@ from sfumato.errors import DataError, InputError, SfumatoError, UnsupportedUnitE
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method._plan import Plan
 from sfumato.method.contract import Outcome
-from sfumato.privacy.accounting import central_limit_mu, epsilon
-from sfumato.privacy.events import GaussianEvent, SelectionEvent
+from sfumato.privacy.accounting import central_limit_mu
+from sfumato.privacy.events import GaussianEvent
 from sfumato.record._dataset_ledger import DatasetLedger
 from sfumato.record.ledger import Release
 from sfumato.verify import verify
@@ -33,20 +33,6 @@ def plan_of(unit, candidates=GAPS, rule="logarithmic", mean=4, budget=BUDGET):
 
 def trials_are(monkeypatch, count):
     monkeypatch.setattr(module, "draw_trials", lambda *law: count)
-
-
-@pytest.mark.parametrize("rule", ["logarithmic", "geometric", "poisson"])
-@pytest.mark.parametrize("unit", [EDGE, NODE, REPLACE])
-def test_the_whole_selection_stays_within_the_budget(unit, rule):
-    plan = plan_of(unit, rule=rule)
-    (release,) = plan.releases
-    assert isinstance(release.event, SelectionEvent)
-    assert 0.999 * BUDGET.epsilon <= plan.epsilon <= BUDGET.epsilon
-    assert epsilon([release.event], BUDGET.delta - plan.delta_sampler) <= BUDGET.epsilon
-    alone = [one.calibrate(BUDGET, unit, plan.public).releases for one in GAPS]
-    for trial, untuned in zip(release.event.candidates, alone, strict=True):
-        assert len(trial) == len(untuned) + (unit is not EDGE)
-        assert all(a.noise_multiplier > b.event.noise_multiplier for a, b in zip(trial, untuned, strict=False))
 
 
 @pytest.mark.parametrize("unit", [EDGE, NODE, REPLACE])

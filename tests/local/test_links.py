@@ -3,7 +3,6 @@
 import tracemalloc
 from dataclasses import replace
 from itertools import combinations, product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from sfumato.graph._graph import Graph
 from sfumato.local._blink import Blink, choose
 from sfumato.local._denoising import beliefs, beta_model, denoise, expected_degrees, posterior
 from sfumato.noise.coins import SecretWords
-from sfumato.privacy.units import LinkLevel
 from sfumato.randomizers._links import LinkReports, NeighborLists
 
 
@@ -48,23 +46,6 @@ class Fixed(SecretWords):
         return taken
 
 
-def test_flips_follow_their_law():
-    n = 200
-    for epsilon in (0.5, 2.0, 5.0):
-        lists = NeighborLists(epsilon)
-        dense = symmetric(n)
-        wrong = unpacked(lists.encode(sp.csr_matrix(dense), SecretWords(bytes(32)))) != dense
-        off = ~np.eye(n, dtype=bool)
-        flip = float(lists.bit_law[1])
-        for part in (dense == 1, (dense == 0) & off):
-            count = part.sum()
-            assert (
-                chisquare([wrong[part].sum(), count - wrong[part].sum()], [flip * count, (1 - flip) * count]).pvalue
-                > 1e-6
-            )
-        assert not wrong[~off].any()
-
-
 def test_both_ends_toss_coins_of_their_own():
     n, lists = 400, NeighborLists(2.0)
     reports = lists.encode(sp.csr_matrix((n, n)), SecretWords(bytes(32)))
@@ -76,18 +57,6 @@ def test_both_ends_toss_coins_of_their_own():
 
     assert both(bits) > 1e-6
     assert both(np.triu(bits, 1) | np.triu(bits, 1).T) < 1e-6
-
-
-def test_degrees_carry_discrete_laplace_noise():
-    n, lists = 2000, NeighborLists(4.0, degree_share=0.2)
-    noise = lists.encode(sp.csr_matrix((n, n)), SecretWords(bytes(32))).degrees
-    rate = float(lists.degree_epsilon)
-    values = np.arange(-3, 4)
-    law = np.tanh(rate / 2) * np.exp(-rate * np.abs(values))
-    seen = np.array([(noise == value).sum() for value in values])
-    assert chisquare([*seen, n - seen.sum()], n * np.array([*law, 1 - law.sum()])).pvalue > 1e-6
-    twice = np.tanh(rate) * np.exp(-2 * rate * np.abs(values))
-    assert chisquare([*seen, n - seen.sum()], n * np.array([*twice, 1 - twice.sum()])).pvalue < 1e-6
 
 
 def test_reports_hold_no_bit_about_oneself_or_beyond_the_users():
@@ -277,27 +246,6 @@ def test_links_that_say_nothing_leave_the_features_alone():
     graph = graph_of(classes, symmetric(400, share=0.02), signal=1.5)
     blink = Blink(epsilon=8.0, epochs=80)
     assert blink.fit(blink.collect(graph, SecretWords(bytes(32))), graph).chosen == "mlp"
-
-
-def test_prices_and_releases_add_up():
-    graph = graph_of(np.arange(20) % 2, symmetric(20), 1.0)
-    blink = Blink(epsilon=3.0)
-    assert "epsilon 3; a relationship, which both ends report: epsilon 6" in blink.describe()
-    releases = blink.releases(LinkLevel(), graph.public_facts(LinkLevel()))
-    assert sum(release.event.epsilon for release in releases) == pytest.approx(3.0)
-    assert [release.shape for release in releases] == [(20,), (20, 3)]
-
-
-def test_a_run_charges_each_release_and_predicts_from_what_was_learned():
-    graph = graph_of(np.arange(60) % 2, symmetric(60), 1.0)
-    blink = Blink(epsilon=3.0, epochs=5)
-    releases = blink.releases(LinkLevel(), graph.public_facts(LinkLevel()))
-    charged = []
-    session = SimpleNamespace(key=bytes(32), charge=charged.append, seed=0, reports=None)
-    weights, released, _ = blink.run(SimpleNamespace(releases=releases), graph, session)
-    assert charged == [release.name for release in releases] == list(released)
-    assert [released[release.name].shape for release in releases] == [release.shape for release in releases]
-    assert blink.scores(None, weights, released, without_links(graph)).shape == (60, 2)
 
 
 def test_wrong_input_is_refused():

@@ -12,10 +12,8 @@ from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.local._collection import received
 from sfumato.local._lpgnn import LPGNN
 from sfumato.local._presets import PRESETS, preset
-from sfumato.method._plan import Fitted
 from sfumato.nn._gnn import GNN
 from sfumato.nn._training import Adam
-from sfumato.record._release_folder import read_release
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +87,6 @@ def test_scaled_reports_have_unit_noise_and_clear_columns_are_left_alone(graph):
     clear = LPGNN(epsilon_x=None, steps_x=0)
     got = received(clear, graph, plan.public, run.released)
     assert np.array_equal((clear._inputs(got, 0)[1] @ torch.eye(12)).numpy(), graph.x.toarray())
-
-
-def test_a_stored_run_predicts_the_same(graph, tmp_path):
-    run = fitted(graph, features_in="random", epochs=5, seed=11)
-    before = run.predict_proba(graph)
-    stored = read_release(run.save(tmp_path / "run"))
-    again = Fitted.from_stored(stored, LPGNN(**stored.spec["settings"]))
-    assert again.plan.method == run.plan.method
-    assert np.array_equal(again.predict_proba(graph), before)
-    moved = dict(run.weights, feature_seed=np.array([12]))
-    assert not np.array_equal(replace(run, weights=moved).predict_proba(graph), before)
 
 
 def test_the_kept_epoch_is_the_one_predicted_with(graph, monkeypatch):
