@@ -125,11 +125,8 @@ def test_latin_1_is_told_wherever_it_stands(table, compress, text, row):
         table(compress(text))
 
 
-def test_names_that_a_library_would_make_up_are_names(tmp_path):
-    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
-    nodes.write_text("column0,column1,column2\na,1,2\nb,3,4\n")
-    edges.write_text("column0,column1\na,b\n")
-    graph = read_csv(nodes, edges)
+def test_names_that_a_library_would_make_up_are_names(read):
+    graph = read("column0,column1,column2\na,1,2\nb,3,4\n", "column0,column1\na,b\n")
     assert (graph.feature_names, graph.num_edges) == (("column1", "column2"), 1)
 
 
@@ -156,15 +153,13 @@ def test_rows_are_counted_as_an_editor_counts_lines(tmp_path, top, end):
         ("id,f\na,x\n", "source,target,w\n\na,a,x\n", "row 3 has something else"),
     ],
 )
-def test_errors_name_the_line(tmp_path, nodes, edges, told):
-    (tmp_path / "nodes.csv").write_text(nodes)
-    (tmp_path / "edges.csv").write_text(edges)
-    weight = {"edge_weight": "w", "max_weight": 2} if "w" in edges[:16] else {}
+def test_errors_name_the_line(written, tmp_path, nodes, edges, told):
+    paths, weight = written(nodes, edges), {"edge_weight": "w", "max_weight": 2} if "w" in edges[:16] else {}
     with pytest.raises(DataError, match=told):
-        read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", **weight)
+        read_csv(*paths, **weight)
     if not weight:
         with pytest.raises(DataError, match=told):
-            import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store")
+            import_tables(*paths, tmp_path / "store")
 
 
 def test_empty_lines_are_no_rows_of_one_column(table):

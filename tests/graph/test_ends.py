@@ -3,7 +3,7 @@
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.graph import Graph, from_frames, read_csv, read_parquet, read_sql
+from sfumato.graph import Graph, from_frames, read_parquet, read_sql
 from sfumato.tables._importing import import_tables
 from sfumato.tables._listed import read_ends
 
@@ -12,16 +12,6 @@ pq = pytest.importorskip("pyarrow.parquet")
 duckdb = pytest.importorskip("duckdb")
 
 NODES = "id,f\n" + "".join(f"{v},{v}\n" for v in range(6))
-
-
-@pytest.fixture
-def read(tmp_path):
-    def reader(edges, nodes=NODES, **how):
-        (tmp_path / "nodes.csv").write_text(nodes)
-        (tmp_path / "edges.csv").write_text(edges)
-        return read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", **how)
-
-    return reader
 
 
 ROWS = "\n0,3,2\n1,1,2\n2,4,5\n3,5,1\n"
@@ -37,9 +27,8 @@ ROWS = "\n0,3,2\n1,1,2\n2,4,5\n3,5,1\n"
     ],
 )
 def test_a_column_that_numbers_the_rows_is_no_end(read, names, told, tmp_path):
-    text = names + ROWS
     with pytest.raises(DataError, match=told):
-        read(text)
+        read(NODES, names + ROWS)
     with pytest.raises(DataError, match=told):
         read_ends(tmp_path / "edges.csv")
     with pytest.raises(DataError, match=told):
@@ -64,12 +53,12 @@ def test_a_column_that_numbers_the_rows_is_no_end(read, names, told, tmp_path):
     ],
 )
 def test_ends_that_can_be_told(read, edges, how):
-    assert read(edges, **how).num_edges == 4
+    assert read(NODES, edges, **how).num_edges == 4
 
 
 def test_two_columns_may_well_count_up(read):
-    assert read("person,friend\n0,1\n1,2\n2,3\n").num_edges == 3
-    assert read("person,friend,since\n0,1,5\n1,2,5\n", drop=["since"]).num_edges == 2
+    assert read(NODES, "person,friend\n0,1\n1,2\n2,3\n").num_edges == 3
+    assert read(NODES, "person,friend,since\n0,1,5\n1,2,5\n", drop=["since"]).num_edges == 2
 
 
 IDS = {
@@ -88,7 +77,7 @@ def test_ends_name_the_same_nodes_from_any_table(read, tmp_path, ids, ends):
     rows = {"source": ends[:1] * 2, "target": [ends[1], ends[1]]}
     typed = {name: pa.array([float(one) for one in cells]) for name, cells in rows.items()}
     csv = "source,target\n" + "".join(f"{a},{b}\n" for a, b in zip(*rows.values(), strict=True))
-    graphs = [read(csv, "id\n" + "\n".join(ids) + "\n")]
+    graphs = [read("id\n" + "\n".join(ids) + "\n", csv)]
     graphs.append(Graph.load(import_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv", tmp_path / "store")))
     for links in (pa.table(rows), pa.table(typed)):
         pq.write_table(pa.table({"id": ids}), tmp_path / "n.parquet")

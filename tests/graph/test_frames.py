@@ -28,10 +28,8 @@ class Stream:
 
 
 @pytest.fixture
-def files(tmp_path):
-    (tmp_path / "nodes.csv").write_text(NODES)
-    (tmp_path / "edges.csv").write_text(EDGES)
-    return tmp_path / "nodes.csv", tmp_path / "edges.csv"
+def files(written):
+    return written(NODES, EDGES)
 
 
 @pytest.mark.parametrize("kind", [lambda frame: frame, pa.Table.from_pandas, lambda f: Stream(pa.Table.from_pandas(f))])

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError, replace
 from types import SimpleNamespace
 
@@ -307,16 +305,6 @@ def test_damaged_folders_are_refused(tmp_path):
     (folder / "graph.json").write_text('{"format": 99}')
     with pytest.raises(DataError, match="format 1"):
         Graph.load(folder)
-
-
-def test_building_a_graph_imports_only_numpy_and_scipy():
-    code = (
-        "import sys\nfrom sfumato.graph import Graph, random_roles\n"
-        "Graph.from_edges([0], [1], 2, directed=False).with_split().public_facts\n"
-        "print([m for m in ('duckdb', 'pyarrow', 'pandas', 'torch', 'networkx') if m in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error():

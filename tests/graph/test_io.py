@@ -1,6 +1,5 @@
 """Readers: CSV, Parquet and SQL through one path."""
 
-import gzip
 import subprocess
 import sys
 
@@ -31,15 +30,9 @@ cyd,cyd,1
 
 
 @pytest.fixture
-def read(tmp_path):
+def read(written):
     """Read a graph from the text of two CSV files."""
-
-    def reader(nodes=NODES, edges=EDGES, **how):
-        (tmp_path / "nodes.csv").write_text(nodes)
-        (tmp_path / "edges.csv").write_text(edges)
-        return read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", **how)
-
-    return reader
+    return lambda nodes=NODES, edges=EDGES, **how: read_csv(*written(nodes, edges), **how)
 
 
 def test_csv_becomes_a_graph(read):
@@ -133,15 +126,6 @@ def test_many_sparse_columns_become_csr(read):
     assert isinstance(read("id,c\n" + "".join(f"{i},c{i % 60}\n" for i in range(120)), "a,b\n").x, np.ndarray)
 
 
-def test_delimiters_marks_and_compression(read, tmp_path):
-    assert repr(read(NODES.replace(",", ";"), EDGES.replace(",", "\t"), label="year")) == repr(read(label="year"))
-    assert read("\ufeff" + NODES, EDGES, label="year").node_ids[0] == "ann"
-    assert read('id,name\na,"x, y"\nb,z\n', "from,to\na, b\n").feature_names == ("name=x, y", "name=z")
-    with gzip.open(tmp_path / "nodes.csv.gz", "wt") as file:
-        file.write("id,ok\na,true\nb,false\n")
-    assert read_csv(tmp_path / "nodes.csv.gz", tmp_path / "edges.csv", features=["ok"]).num_edges == 1
-
-
 @pytest.mark.parametrize(("columns", "sparse"), [(3, True), (30, False)])
 def test_records_do_not_choose_how_features_are_stored(read, columns, sparse):
     """Storage follows from the columns: which entries are missing is private, and must not change rounding elsewhere."""
@@ -163,7 +147,6 @@ def test_records_do_not_choose_how_features_are_stored(read, columns, sparse):
         ({"source": "weigth"}, r"edges.csv .* 'weigth', got .* mean 'weight'"),
         ({"features": ["agee"]}, "column 'agee', got"),
         ({"features": ["year"], "label": "year"}, "leave out ids, labels, roles and texts, got 'year'"),
-        ({"nodes": NODES.replace("4.5", "inf")}, "'age' to be finite .* node 'bob' is not"),
         (
             {"nodes": NODES.replace("4.5", "old")},
             "'age' to hold numbers or categories, got numbers beside text at node 'bob'",
@@ -176,13 +159,6 @@ def test_records_do_not_choose_how_features_are_stored(read, columns, sparse):
         ({"edges": EDGES + "ann,zed,1\n"}, r"row 7 of .*edges.csv has an unknown node in column 'target'"),
         ({"edges": EDGES + ",ann,1\n"}, "row 7 .* has no node in column 'source'"),
         ({"edges": EDGES + "-1,ann,1\n"}, "row 7 .* an unknown node in column 'source'"),
-        ({"edges": "source\nann\n"}, "two columns of node ids, got source"),
-        ({"nodes": NODES + "bob,1,,,\n"}, "'bob' in rows 3 and 6"),
-        ({"nodes": NODES + ",1,,,\n"}, "row 6 has none in column 'id'"),
-        ({"nodes": "id,age\n"}, "at least one row"),
-        ({"nodes": ""}, "got an empty row"),
-        ({"edges": "1,2\n2,3\n"}, "first row of .* name the columns, got numbers"),
-        ({"nodes": NODES + "eve,1\n"}, "Expected 5 cells .* row 6 has 2"),
         ({"self_loops": "error"}, r"source\[4\] and target\[4\] are one node"),
     ],
 )
@@ -328,10 +304,8 @@ def test_one_hundred_thousand_edges_of_text_ids(read):
     assert graph.num_arcs + sum(graph.merged.values()) == 100_000
 
 
-def test_no_sign_of_an_id_starts_a_comment(tmp_path):
-    (tmp_path / "nodes.csv").write_text("id,y\n#1,a\n#2,b\n3,a\n4,b\n")
-    (tmp_path / "edges.csv").write_text("source,target\n#1,3\n3,4\n#2,4\n")
-    graph = read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", label="y")
+def test_no_sign_of_an_id_starts_a_comment(read):
+    graph = read("id,y\n#1,a\n#2,b\n3,a\n4,b\n", "source,target\n#1,3\n3,4\n#2,4\n", label="y")
     assert (graph.node_ids.tolist(), graph.num_edges) == (["#1", "#2", "3", "4"], 3)
 
 
@@ -346,8 +320,6 @@ def test_the_path_of_a_file_says_nothing_of_its_contents(tmp_path):
 
 
 @pytest.mark.parametrize("low", [-(2**63) + 5, -5])
-def test_numbers_too_far_from_all_ids_are_no_nodes(tmp_path, low):
-    (tmp_path / "nodes.csv").write_text("id,y\n" + "".join(f"{low + i},a\n" for i in range(20)))
-    (tmp_path / "edges.csv").write_text(f"source,target\n{low},{2**63 - 1}\n")
+def test_numbers_too_far_from_all_ids_are_no_nodes(read, low):
     with pytest.raises(DataError, match="has an unknown node in column"):
-        read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", label="y")
+        read("id,y\n" + "".join(f"{low + i},a\n" for i in range(20)), f"source,target\n{low},{2**63 - 1}\n", label="y")

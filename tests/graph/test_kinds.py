@@ -150,21 +150,6 @@ def test_ids_of_queries_are_of_any_width():
     assert graph.num_edges == 1
 
 
-@pytest.mark.parametrize("ends", [["101", "x7"], ["101.0", " x7"]])
-def test_ends_that_a_tool_wrote_as_floats_find_ids_of_text(ends, tmp_path):
-    nodes, edges = pa.table({"id": ["x7", "101", "4"]}), pa.table({"source": ends[:1], "target": ["4.0"]})
-    csv.write_csv(nodes, tmp_path / "n.csv")
-    csv.write_csv(edges, tmp_path / "e.csv")
-    floats = pa.table({"source": [101.0], "target": [4.0]})
-    for graph in (
-        from_frames(nodes, edges),
-        from_frames(nodes, floats),
-        parquet(nodes, floats, tmp_path),
-        read_csv(tmp_path / "n.csv", tmp_path / "e.csv"),
-    ):
-        assert (graph.indptr.tolist(), graph.indices.tolist()) == ([0, 0, 1, 2], [2, 1])
-
-
 def test_an_id_that_is_itself_written_with_a_point_comes_first():
     edges = pa.table({"source": ["7.0", "7"], "target": ["x", "x"]})
     graph = from_frames(pa.table({"id": ["x", "7", "7.0"]}), edges, directed=True)

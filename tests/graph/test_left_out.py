@@ -20,11 +20,9 @@ LEFT = ("row", "joined", "since")
 
 
 @pytest.fixture
-def files(tmp_path):
-    (tmp_path / "nodes.csv").write_text(NODES)
-    (tmp_path / "edges.csv").write_text(EDGES)
+def files(written, tmp_path):
     (tmp_path / "schema.toml").write_text(f"label = 'year'\ndrop = {json.dumps(LEFT)}\n")
-    return tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    return written(NODES, EDGES)
 
 
 def check(graph):
@@ -115,10 +113,8 @@ def test_a_run_remembers_what_it_left_out(files, tmp_path, capsys):
         ("dorm,person,f\nx,1,1\nx,2,2\n", "when,whom,who\n9,1,2\n8,2,1\n", ["dorm", "when"], None),
     ],
 )
-def test_what_stands_first_is_left_out_if_nothing_needs_it(nodes, edges, drop, told, tmp_path):
-    (tmp_path / "nodes.csv").write_text(nodes)
-    (tmp_path / "edges.csv").write_text(edges)
-    files = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+def test_what_stands_first_is_left_out_if_nothing_needs_it(nodes, edges, drop, told, written, tmp_path):
+    files = written(nodes, edges)
     for read in (read_csv, lambda *tables, **how: Graph.load(import_tables(*tables, tmp_path / "store", **how))):
         if told is None:
             assert read(*files, drop=drop, features=["f"]).num_edges == 1
@@ -135,9 +131,7 @@ def test_a_named_data_set_and_a_store_have_no_columns_to_leave_out(tmp_path, cap
     assert "Expected no --drop with --graph, a store" in capsys.readouterr().err
 
 
-def test_a_column_without_a_name_stays_without_one(tmp_path):
-    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
-    nodes.write_text("person,f\n0,1\n1,2\n2,3\n3,4\n")
-    edges.write_text("when,,person,friend\n2020,0,3,2\n2021,1,1,2\n")
-    graph = read_csv(nodes, edges, drop=["when"])
+def test_a_column_without_a_name_stays_without_one(read):
+    edges = "when,,person,friend\n2020,0,3,2\n2021,1,1,2\n"
+    graph = read("person,f\n0,1\n1,2\n2,3\n3,4\n", edges, drop=["when"])
     assert (graph.indptr.tolist(), graph.indices.tolist()) == ([0, 0, 1, 3, 4], [2, 1, 3, 2])

@@ -5,9 +5,10 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from sfumato.errors import DataError, DroppedWarning, SchemaError
-from sfumato.graph import from_frames, from_networkx
+from sfumato.graph import Graph, from_frames, from_networkx, to_networkx
 
 nx = pytest.importorskip("networkx")
 pa = pytest.importorskip("pyarrow")
@@ -198,3 +199,86 @@ def test_attributes_that_are_called_as_ids_are_no_features_by_themselves():
     with pytest.warns(DroppedWarning, match="Not read: ID, person of the nodes of g"):
         assert from_networkx(g, schema={"id": "person"}).feature_names == ("age",)
     assert from_networkx(g, features=["ID"]).feature_names == ("ID",)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_networkx_round_trip(directed):
+    x = np.array([[1, 0], [0, 2], [0, 0], [3, 3]])
+    fields = {"y": [0, 1, -1, 1], "classes": ("0", "1"), "roles": [0, 1, 2, 3]}
+    graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=directed, x=x, **fields)
+    again = from_networkx(to_networkx(graph), label="label", features="x", role="role")
+    for name in ("indptr", "indices", "x", "y", "roles"):
+        assert np.array_equal(getattr(again, name), getattr(graph, name)), name
+    assert (again.directed, again.classes) == (directed, ("0", "1"))
+    assert again.assumed_public == ("num_features", "classes", "rare classes")
+
+
+def test_networkx_round_trip_of_ids_and_sparse_features():
+    graph = Graph.from_edges([0], [2], 3, directed=False, node_ids=["a", "b", "c"], x=sp.csr_matrix(np.eye(3)))
+    g = to_networkx(graph)
+    assert sorted(g.edges) == [("a", "c")]
+    assert g.nodes["b"] == {"x": [0.0, 1.0, 0.0]}
+    again = from_networkx(g, features="x")
+    assert again.node_ids.tolist() == ["a", "b", "c"]
+    assert again.x.tolist() == np.eye(3).tolist()
+
+
+def test_networkx_attributes_are_encoded_like_columns():
+    g = nx.DiGraph([("a", "b"), ("b", "a"), (("c", 1), "a")])
+    for node, age, dorm in zip(g, (1, 2, 3), ("n", None, "s"), strict=True):
+        g.nodes[node].update(age=age, dorm=dorm, year=2000 + age)
+    graph = from_networkx(g, label="year", features=["age", "dorm"])
+    assert graph.directed
+    assert graph.node_ids.tolist() == ["a", "b", "('c', 1)"]
+    assert graph.indices.tolist() == [1, 0, 0]
+    assert graph.x.tolist() == [[1, 1, 0], [2, 0, 0], [3, 0, 1]]
+    assert graph.classes == ("2001", "2002", "2003")
+    assert graph.assumed_public == ("num_features", "rare categories of column dorm", "classes", "rare classes")
+    schema = {"classes": [2001, 2002, 2003], "columns": {"age": {}, "dorm": {"categories": ["n", "s"]}}}
+    assert from_networkx(g, label="year", features=["age", "dorm"], schema=schema).assumed_public == ()
+    partly = from_networkx(
+        g, label="year", features=["age"], schema={"classes": [2002], "columns": {"age": {"max": 2}}}
+    )
+    assert (partly.y.tolist(), partly.x.ravel().tolist()) == ([-1, 0, -1], [1, 2, 2])
+    assert partly.outside == {"age": 1, "year": 2}
+    with pytest.raises(SchemaError, match="'year' to hold some of the classes 1999, got none"):
+        from_networkx(g, label="year", schema={"classes": [1999]})
+    with pytest.raises(SchemaError, match="directed=True in g beside directed=False"):
+        from_networkx(g, schema={"directed": False})
+
+
+def test_networkx_without_attributes_or_edges():
+    graph = from_networkx(nx.empty_graph(3))
+    assert (graph.num_nodes, graph.num_arcs, graph.x, graph.y) == (3, 0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("g", "how", "message"),
+    [
+        (nx.MultiGraph([(0, 1)]), {}, "simple graph, got MultiGraph"),
+        (nx.Graph(), {}, "at least one node"),
+        (nx.path_graph(2), {"label": "year"}, "attribute 'year', got none with it"),
+    ],
+)
+def test_networkx_errors_teach(g, how, message):
+    with pytest.raises(DataError, match=message):
+        from_networkx(g, **how)
+
+
+@pytest.mark.parametrize(
+    ("values", "features", "message"),
+    [
+        (([1.0, 2.0], None), "v", "list of 2 numbers on every node, but node 1 has something else"),
+        (([1.0, 2.0], [1.0]), "v", "list of 2 numbers"),
+        ((1.0, 2.0), "v", "list of some numbers"),
+        ((["a"], ["b"]), "v", "list of 1 numbers"),
+        ((1, "a"), ["v"], "values of one kind"),
+    ],
+)
+def test_networkx_feature_vectors_are_checked(values, features, message):
+    g = nx.path_graph(2)
+    for node, value in enumerate(values):
+        g.nodes[node]["v"] = value
+    with pytest.raises(DataError, match=message) as caught:
+        from_networkx(g, features=features)
+    assert "\n" not in str(caught.value)

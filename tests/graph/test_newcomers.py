@@ -1,15 +1,13 @@
 """Nodes that arrive later: which edges are read, what is refused, and features in the columns of training."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import DataError
 from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel, NoPrivacy
 from sfumato.tables._io import read_csv
-from sfumato.tables._newcomers import Newcomers, check_first, node_names, read_new_nodes, read_newcomers
+from sfumato.tables._newcomers import Newcomers, node_names, read_new_nodes, read_newcomers
 
 
 def alone(*ids, directed=False, **fields):
@@ -100,21 +98,6 @@ def test_columns_are_those_of_training(tables):
     assert node_names(late) == ["3", "4"]
 
 
-def test_parquet_is_read_as_well(tables):
-    folder, schema = tables
-    trained = read_csv(folder / "n0.csv", folder / "e0.csv", label="year", schema=schema)
-    columns = {"id": [3, 4], "code": ["008", "007"], "age": [9.0, 5.0], "dorm": ["west", None], "ok": [True, False]}
-    pq.write_table(pa.table(columns), folder / "n1.parquet")
-    pq.write_table(pa.table({"source": [3, 4], "target": [1, 2]}), folder / "e1.parquet")
-    nodes = read_new_nodes(trained, folder / "n1.parquet", label="year", schema=schema)
-    assert nodes.x.tolist()[0] == pytest.approx([0, 0, 0.9, 0, 1, 0, 1])
-    assert arcs(read_newcomers(nodes, [trained], folder / "e1.parquet")) == [(2, 0), (3, 1)]
-    (folder / "e1.parquet").unlink()
-    pq.write_table(pa.table({"source": [3, 1], "target": [1, 2]}), folder / "e1.parquet")
-    with pytest.raises(DataError, match="row 2 links two nodes"):
-        read_newcomers(nodes, [trained], folder / "e1.parquet")
-
-
 def test_a_missing_column_and_an_id_that_comes_again_are_named(tables):
     folder, schema = tables
     trained = read_csv(folder / "n0.csv", folder / "e0.csv", label="year", schema=schema)
@@ -123,18 +106,3 @@ def test_a_missing_column_and_an_id_that_comes_again_are_named(tables):
     text = "id,dorm,age,ok,code\n1,north,3,true,007\n"
     with pytest.raises(DataError, match="'1' was there before"):
         read_newcomers(read_new_nodes(trained, write(folder, text), schema=schema), [trained], folder / "none.csv")
-
-
-def test_features_without_names_are_taken_in_order(tmp_path):
-    trained = Graph.from_edges([0], [1], 2, directed=False, x=np.ones((2, 2)), y=[0, 1]).with_roles([0, 2])
-    new = write(tmp_path, "id,a,year,b\n7,0.5,2004,2\n")
-    nodes = read_new_nodes(trained, new, label="year")
-    assert nodes.x.tolist() == [[0.5, 2.0]]
-
-
-@pytest.mark.parametrize("again", ["1.0", "1.", " 1", "+1", "1.00"])
-def test_another_spelling_of_an_id_is_no_newcomer(again):
-    old = Graph.from_edges([0], [1], 2, directed=False)
-    new = Graph.from_edges([0], [1], 2, directed=False, node_ids=np.array([again, "x10"]))
-    with pytest.raises(DataError, match="was there before"):
-        check_first(new, [old])

@@ -103,10 +103,8 @@ def test_numbers_are_clipped_to_what_is_declared():
     assert Column().clip(numbers).tolist() == numbers.tolist()
 
 
-def test_what_was_read_off_the_data_stays_assumed_public(tmp_path):
-    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
-    nodes.write_text("id,city,year\na,north,1\nb,south,2\n")
-    edges.write_text("from,to\na,b\n")
+def test_what_was_read_off_the_data_stays_assumed_public(written):
+    nodes, edges = written("id,city,year\na,north,1\nb,south,2\n", "from,to\na,b\n")
     known = {"label": "year", "classes": ["1", "2"], "columns": {"city": {"categories": ["north", "south"]}}}
     assert read_csv(nodes, edges, schema=known).assumed_public == ()
     known["classes_from_data"] = known["columns"]["city"]["from_data"] = True

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
-from sfumato.errors import DataError
-from sfumato.graph import from_pyg
+from sfumato.errors import DataError, InputError
+from sfumato.graph import Graph, from_pyg, to_pyg
 
 EDGES = torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]])
 X = torch.tensor([[0.5, 0], [1, -2], [0, 0], [3, 4]])
@@ -118,3 +118,66 @@ def test_nodes_are_counted_by_what_says_it_and_never_by_ids_far_above_the_arcs()
 def test_other_ends_of_arcs_are_refused(edges):
     with pytest.raises(DataError, match=r"edge_index|integers"):
         from_pyg(Data(edge_index=edges, num_nodes=4), directed=False)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_graph_goes_there_and_comes_back(directed):
+    x = np.array([[1, 0], [0, 2], [0, 0], [3, 3]])
+    fields = {"y": [0, 1, -1, 1], "classes": ("0", "1"), "roles": [0, 1, 2, 3]}
+    for held in (x, sp.csr_matrix(x)):
+        graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=directed, x=held, **fields)
+        data = to_pyg(graph)
+        again = from_pyg(data, directed=directed)
+        for name in ("indptr", "indices", "y", "roles"):
+            assert np.array_equal(getattr(again, name), getattr(graph, name)), name
+        assert (again.directed, again.classes, again.x.tolist()) == (directed, ("0", "1"), x.tolist())
+        assert again.assumed_public == ("num_features", "classes", "rare classes")
+        assert data.edge_index.dtype == torch.int64
+    assert sp.issparse(read(x=X.to_sparse()).x)
+    data = to_pyg(graph := Graph.from_edges([0], [1], 4, directed=True, x=x))
+    data.x[0, 0] = 9
+    assert graph.x[0, 0] == 1, "tensors are copies"
+
+
+def test_pyg_columns_of_labels_and_partial_masks():
+    data = Data(
+        edge_index=torch.tensor([[0, 1, 1], [1, 0, 1]]),
+        y=torch.tensor([[0], [1]]),
+        num_nodes=2,
+        train_mask=torch.tensor([True, False]),
+    )
+    graph = from_pyg(data, directed=False)
+    assert graph.y.tolist() == [0, 1]
+    assert graph.roles.tolist() == [0, 3]
+    assert graph.merged["self_loops"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "directed", "message"),
+    [
+        ({"edge_index": [[0], [1]]}, False, "an arc without its reverse"),
+        ({"edge_index": [[0], [1]]}, None, "Declare the direction"),
+        ({"edge_index": [[0, 1]]}, True, r"shape \[2, num_arcs\], got \(1, 2\)"),
+        ({"edge_index": [[0], [9]]}, True, r"target\[0\] is no node"),
+        ({}, True, "edge_index, got Data without it"),
+        ({"edge_index": [[0], [1]], "y": [[0, 1], [1, 2], [1, 1]]}, True, "0, 1 or missing"),
+        ({"edge_index": [[0], [1]], "y": [0.5, 1.0, 2.0]}, True, "For a number"),
+        ({"edge_index": [[0], [1]], "x": [[float("nan")], [0.0], [0.0]]}, True, r"x\[0, 0\] is not"),
+        ({"edge_index": [[0], [1]], "train_mask": [[True], [False], [True]]}, True, "Choose one split"),
+        ({"edge_index": [[0], [1]], "train_mask": [0, 1, 2]}, True, "train_mask to be bool"),
+        (
+            {"edge_index": [[0], [1]], "train_mask": [True, True, False], "test_mask": [False, True, False]},
+            True,
+            "node 1 is in two. Correct test_mask",
+        ),
+    ],
+)
+def test_pyg_errors_teach(fields, directed, message):
+    data = Data(num_nodes=3, **{name: torch.tensor(values) for name, values in fields.items()})
+    with pytest.raises(InputError, match=message):
+        from_pyg(data, directed)
+
+
+def test_pyg_wants_the_direction_said():
+    with pytest.raises(TypeError, match="directed"):
+        from_pyg(Data(num_nodes=1))

@@ -1,7 +1,6 @@
 """Encoders of texts against values computed by hand, their files, and their place in a graph."""
 
 import gzip
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -305,12 +304,10 @@ def test_absolute_names_mean_the_same_elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(written, tmp_path):
     rows = ["id,title,age,notes,topic", "p1,Cats and dog,3,,x", 'p2,"dog, of 007",4,007,y', "p3,,5,thing cats,x"]
-    (tmp_path / "nodes.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "edges.csv").write_text("a,b\np1,p2\np3,p2\n")
     (tmp_path / "words.txt").write_text("007\ncats\ndog\n")
-    return tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    return written("\n".join(rows) + "\n", "a,b\np1,p2\np3,p2\n")
 
 
 def test_texts_stand_after_the_other_features_and_are_no_categories(tables, tmp_path):
@@ -343,12 +340,9 @@ def test_parquet_and_sql_read_texts_too(tables, tmp_path):
         np.testing.assert_array_equal(graph.x.toarray(), from_csv.x.toarray())
 
 
-def test_certificates_list_a_vocabulary_under_units_that_protect_features(tmp_path):
+def test_certificates_list_a_vocabulary_under_units_that_protect_features(written):
     rows = "".join(f"{i},some graph words,{i % 2}\n" for i in range(20))
-    (tmp_path / "nodes.csv").write_text("id,abstract,topic\n" + rows)
-    (tmp_path / "edges.csv").write_text("a,b\n0,1\n")
-    schema = {"classes": ["0", "1"]}
-    files = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    schema, files = {"classes": ["0", "1"]}, written("id,abstract,topic\n" + rows, "a,b\n0,1\n")
     texts = {"text": ["abstract"], "schema": schema, "label": "topic"}
     graph = read_csv(*files, text_features="bag-of-words", **texts)
     assert graph.feature_names == ("abstract=graph", "abstract=some", "abstract=words")
@@ -444,25 +438,12 @@ def test_a_file_of_features_is_new_and_whole(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.npz", "g.npz"]
 
 
-def test_hashing_loads_no_torch():
-    probe = (
-        "import sys; from sfumato.text._encoders import with_texts; from sfumato.text._documents import Documents;"
-        "from sfumato.graph import Graph; graph = Graph.from_edges([0], [1], 2, directed=False);"
-        "with_texts(graph, Documents(('t',), [('word',), ('',)]), 'hashing:8');"
-        "print([name for name in ('torch', 'transformers', 'duckdb') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
-
-
 @pytest.mark.parametrize("learned", [False, True])
-def test_nodes_that_arrive_are_encoded_as_the_trained_ones(tmp_path, learned):
+def test_nodes_that_arrive_are_encoded_as_the_trained_ones(written, tmp_path, learned):
     rows = "".join(f"{i},{i % 7},graph words,{i % 2}\n" for i in range(20))
-    (tmp_path / "nodes.csv").write_text("id,age,abstract,topic\n" + rows)
-    (tmp_path / "edges.csv").write_text("a,b\n0,1\n")
     (tmp_path / "new.csv").write_text("id,age,abstract,topic\n90,3,a new graph,0\n91,4,,1\n")
     texts = {"text": ["abstract"], "text_features": "bag-of-words" if learned else "hashing:16", "label": "topic"}
-    trained = read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", **texts)
+    trained = read_csv(*written("id,age,abstract,topic\n" + rows, "a,b\n0,1\n"), **texts)
     new = read_new_nodes(trained, tmp_path / "new.csv", **texts)
     assert new.feature_names == trained.feature_names
     if learned:
@@ -486,11 +467,8 @@ def test_a_weight_beyond_float32_is_refused(tmp_path):
         encoder_named(f"tf-idf:{tmp_path / 'w.txt'}")
 
 
-def test_an_ordinary_column_named_text_is_not_taken_for_texts(tmp_path):
-    (tmp_path / "n.csv").write_text("id,title,notes,text,y\na,cats,dog,red,0\nb,dog,cats,blue,1\n")
-    (tmp_path / "e.csv").write_text("source,target\na,b\n")
-    graph = read_csv(
-        tmp_path / "n.csv", tmp_path / "e.csv", label="y", text=("title", "notes"), text_features="hashing:4"
-    )
+def test_an_ordinary_column_named_text_is_not_taken_for_texts(read):
+    nodes = "id,title,notes,text,y\na,cats,dog,red,0\nb,dog,cats,blue,1\n"
+    graph = read(nodes, "source,target\na,b\n", label="y", text=("title", "notes"), text_features="hashing:4")
     assert graph.feature_names[:2] == ("text=blue", "text=red")
     assert graph.feature_names[2:] == tuple(f"title+notes:hashing:{k}" for k in range(4))

@@ -8,8 +8,8 @@ import torch
 from torch_geometric.data import Data
 
 import sfumato as sf
-from sfumato.errors import DataError, InputError, TextWarning
-from sfumato.graph import Graph, from_frames, read_csv
+from sfumato.errors import InputError, TextWarning
+from sfumato.graph import Graph, from_frames
 from sfumato.privacy.units import ClassLevel, LocalLevel, RecordLevel
 from sfumato.tables._importing import import_tables
 
@@ -168,12 +168,10 @@ def test_labels_follow_the_same_rule():
         graph.public_facts(LocalLevel(features=False))
 
 
-def test_a_store_remembers_its_names(tmp_path):
-    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
-    nodes.write_text("id,name\n" + "".join(f"{v},Ann {v}\n" for v in range(COUNT)))
-    edges.write_text("from,to\n1,2\n")
+def test_a_store_remembers_its_names(written, tmp_path):
+    tables = written("id,name\n" + "".join(f"{v},Ann {v}\n" for v in range(COUNT)), "from,to\n1,2\n")
     with pytest.warns(TextWarning, match="name of .*nodes.csv"):
-        graph = Graph.load(import_tables(nodes, edges, tmp_path / "store"))
+        graph = Graph.load(import_tables(*tables, tmp_path / "store"))
     with pytest.raises(InputError, match="--drop name"):
         graph.public_facts(sf.NodeLevel(3))
 
@@ -185,16 +183,3 @@ def test_nothing_is_charged_for_names(tmp_path):
     with pytest.raises(InputError, match="--drop what"):
         sf.PrivateGraphClassifier(graph, "linear", sf.NodeLevel(3), ledger=tmp_path / "ledger.jsonl").fit(range(COUNT))
     assert not (tmp_path / "ledger.jsonl").exists()
-
-
-@pytest.mark.parametrize("value", ["2024-01-02", "02.01.2024", "1/2/24", "2024-01-02T10:00:00Z", "12:30"])
-def test_dates_are_refused_like_those_of_parquet(value, tmp_path):
-    (tmp_path / "nodes.csv").write_text(f"id,joined\n1,{value}\n2,NA\n")
-    (tmp_path / "edges.csv").write_text("from,to\n1,2\n")
-    with pytest.raises(DataError, match=r"got dates or times.*--drop joined, drop=\['joined'\]") as caught:
-        read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv")
-    assert value not in str(caught.value)
-    typed = pa.table({"id": [1, 2], "joined": pa.array([0, 1], pa.date32())})
-    with pytest.raises(DataError, match=r"got date32.*--drop joined"):
-        from_frames(typed, pa.table({"from": [1], "to": [2]}))
-    assert read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv", drop=["joined"]).num_features == 0

@@ -1,5 +1,7 @@
 """Every histogram of a few teachers, its neighbors, exact laws of noisy plurality, and images for runs."""
 
+import shutil
+from contextlib import nullcontext
 from itertools import product
 
 import numpy as np
@@ -73,11 +75,10 @@ def exact():
     return Exact
 
 
-@pytest.fixture
-def images(monkeypatch):
+def toy_images(patch):
     """Sixty public images and twenty that measure; even ones are dark."""
     for holder in (plan, module):
-        monkeypatch.setattr(holder, "POOL", 60)
+        patch.setattr(holder, "POOL", 60)
     x = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32)
     y = np.arange(80) % 2
     x[y == 0] *= 0.3
@@ -85,6 +86,47 @@ def images(monkeypatch):
 
 
 @pytest.fixture
-def votes(images):
+def images(monkeypatch):
+    return toy_images(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def votes():
     """Fifty teachers, of whom 45 are right on each public image."""
-    return np.where(images.test_y[:60, None] == np.arange(2), 45, 5)
+    return np.where(np.arange(60)[:, None] % 2 == np.arange(2), 45, 5)
+
+
+@pytest.fixture(scope="session")
+def settings():
+    small = {"width": 4, "steps": 3, "batch_size": 8}
+    return plan.Settings(50, 30, 20.0, student_settings=small, controls=False)
+
+
+def made(settings, votes, folder, stop):
+    """The folder of a run, or of one that is stopped while its student trains."""
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt) if stop else nullcontext():
+        images = toy_images(patch)
+        if stop:
+            patch.setattr(module, "fit_student", stopped)
+        module.run(settings, images, folder, votes=votes)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def finished(settings, votes, tmp_path_factory):
+    return made(settings, votes, tmp_path_factory.mktemp("finished") / "run", stop=False)
+
+
+@pytest.fixture(scope="session")
+def halted(settings, votes, tmp_path_factory):
+    return made(settings, votes, tmp_path_factory.mktemp("halted") / "run", stop=True)
+
+
+@pytest.fixture
+def done(finished, tmp_path):
+    """A copy of a finished run."""
+    return shutil.copytree(finished, tmp_path / "run")

@@ -1,8 +1,5 @@
 """Costs of whole runs: what is summed, what is weighed, and what may be told."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -89,12 +86,3 @@ def test_ten_times_a_delta_is_seen():
     for delta in (0.0, 1.0, -1e-5, float("nan"), None):
         with pytest.raises(InputError, match="delta"):
             analyze(VOTES, GNMax(6.0), delta)
-
-
-def test_analysis_loads_nothing_heavy():
-    probe = (
-        "import sys, sfumato.pate._epsilon_release, sfumato.pate._teachers;"
-        "print([name for name in ('torch', 'sklearn', 'numba', 'duckdb') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from run_copies import contents
 from safetensors.numpy import load_file
 
 from sfumato.cli import invoke
@@ -24,6 +25,7 @@ from sfumato.record._sealed import read_sealed, write_sealed
 from sfumato.verify import verify
 
 SETTINGS = Settings(50, 30, 20.0, student_settings={"width": 4, "steps": 3, "batch_size": 8}, controls=False)
+"""Those of the run that the fixture ``halted`` keeps."""
 
 
 def stop(*_, **__):
@@ -31,10 +33,12 @@ def stop(*_, **__):
 
 
 @pytest.fixture
-def stopped(images, votes, tmp_path):
+def stopped(images, votes, halted, tmp_path):
     """The folder of a run that was stopped while its student trained."""
 
     def begin(settings=SETTINGS, **given):
+        if settings == SETTINGS and not given:
+            return shutil.copytree(halted, tmp_path / "run")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "fit_student", stop)
             with pytest.raises(KeyboardInterrupt):
@@ -42,10 +46,6 @@ def stopped(images, votes, tmp_path):
         return tmp_path / "run"
 
     return begin
-
-
-def contents(out):
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
 def forbid(monkeypatch):
@@ -87,7 +87,7 @@ def test_a_run_that_goes_on_says_what_one_that_was_not_stopped_says(images, vote
 def test_what_is_kept_is_for_the_owner_and_holds_neither_votes_nor_key(stopped, monkeypatch):
     drawn = []
     monkeypatch.setattr("sfumato.pate._aggregation.new_key", lambda: drawn.append(bytes(range(32))) or drawn[-1])
-    out = stopped()
+    out = stopped(replace(SETTINGS, epsilon=21.0))  # anew, with this key
     assert sorted(path.name for path in out.iterdir()) == ["ledger.jsonl", "private"]
     (file,) = (out / "private").iterdir()
     assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]

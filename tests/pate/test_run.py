@@ -138,17 +138,6 @@ def test_votes_stop_and_calibrate_nothing(images, tmp_path):
     assert plans[0]["asked"] == plans[1]["asked"] == 30
 
 
-def test_a_stopped_run_stays_charged_and_releases_nothing(images, votes, tmp_path, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "fit_student", stop)
-    with pytest.raises(KeyboardInterrupt):
-        run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["ledger.jsonl", "private"]
-    assert len(Chain.parse((tmp_path / "run" / "ledger.jsonl").read_bytes()).entries) == 3
-
-
 @pytest.mark.parametrize("student", STUDENTS)
 def test_a_student_is_verified_and_loaded_back(images, votes, tmp_path, monkeypatch, student):
     trained, real = [], module.fit_student
@@ -163,17 +152,16 @@ def test_a_student_is_verified_and_loaded_back(images, votes, tmp_path, monkeypa
         assert np.array_equal(loaded.predict(x), trained[0].predict(x))
 
 
-def test_only_whole_runs_of_pate_are_loaded(images, votes, tmp_path):
-    run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
-    path = tmp_path / "run" / "release" / "model.safetensors"
+def test_only_whole_runs_of_pate_are_loaded(done):
+    path = done / "release" / "model.safetensors"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"model.safetensors .* differs from its manifest"):
-        load_student(tmp_path / "run")
+        load_student(done)
     path.unlink()
     with pytest.raises(DataError, match="finished run folder"):
-        load_student(tmp_path / "run")
+        load_student(done)
 
 
 @pytest.mark.parametrize(
@@ -184,16 +172,15 @@ def test_only_whole_runs_of_pate_are_loaded(images, votes, tmp_path):
         (lambda spec: spec["public"].update(num_classes=3), "cannot be read"),
     ],
 )
-def test_a_spec_that_does_not_fit_is_refused(images, votes, tmp_path, change, named):
-    run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
-    release = tmp_path / "run" / "release"
+def test_a_spec_that_does_not_fit_is_refused(done, change, named):
+    release = done / "release"
     spec, manifest = (json.loads((release / name).read_text()) for name in ("spec.json", "manifest.json"))
     change(spec)
     (release / "spec.json").write_text(json.dumps(spec))
     manifest["files"]["spec.json"] = hashlib.sha256((release / "spec.json").read_bytes()).hexdigest()
     (release / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match=named):
-        load_student(tmp_path / "run")
+        load_student(done)
 
 
 def test_votes_must_be_those_of_the_teachers(images, votes, tmp_path):
@@ -203,11 +190,8 @@ def test_votes_must_be_those_of_the_teachers(images, votes, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "report", "cite"])
-def test_commands_for_graphs_say_where_to_look(images, votes, tmp_path, capsys, command):
-    run(Settings(50, 30, 20.0, **TINY), images, tmp_path / "run", votes=votes)
-    assert invoke(["verify", str(tmp_path / "run")]) == 0
-    assert "unit: name record, relation replace" in capsys.readouterr().out
-    assert invoke([command, str(tmp_path / "run")]) == 2
+def test_commands_for_graphs_say_where_to_look(finished, capsys, command):
+    assert invoke([command, str(finished)]) == 2
     assert "Load its student with sfumato.pate.load_student" in capsys.readouterr().err
 
 
