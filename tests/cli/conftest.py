@@ -8,15 +8,22 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from preloaded import started
 
+import sfumato as sf
 from sfumato.cli import invoke
 from sfumato.graph._synthetic import campus, stochastic_block_model
+from sfumato.method.card import FLOORS
+from sfumato.pate import _plan as plan
+from sfumato.pate import _run as pate_run
+from sfumato.pate._images import Images
 
 PATIENCE = 60
 
@@ -96,11 +103,52 @@ def run_of(tables, tmp_path_factory):
     return run
 
 
+@pytest.fixture
+def trained(run_of):
+    """Folders of GAP runs by unit: edge, and none. Tests must not write into their releases."""
+    return {"edge": run_of("gap --unit edge --epsilon 2 --delta 1e-5"), "none": run_of("gap --unit none")}
+
+
+@pytest.fixture(scope="module")
+def one_floor():
+    """The graph-free floor is the only control of label messages, so that runs are short."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sf.LabelMessages, "card", replace(sf.LabelMessages.card, controls=FLOORS[:1]))
+        yield
+
+
+@pytest.fixture
+def pate(monkeypatch):
+    """The words of a run of PATE on invented images, with networks that learn nothing, and the folder of the data."""
+    x, y = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32), np.arange(80) % 2
+    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: Images("toy", x[:40], y[:40], x, y, 2))
+    for holder in (plan, pate_run):
+        monkeypatch.setattr(holder, "POOL", 60)
+    monkeypatch.setattr(pate_run, "QUICK", {"consistency": {"width": 4, "steps": 3, "batch_size": 8}})
+    words = "pate run --dataset mnist --data-dir . --teachers 3 --queries 20 --quick --epsilon 50 --mechanism gnmax"
+    return (*words.split(), "--threads", "1", "--no-controls")
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    """Images of three classes in folders of training and test: a class has one bright row of its own, and noise."""
+    image_module = pytest.importorskip("PIL.Image")
+    root, generator = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    for part, count in (("train", 40), ("test", 10)):
+        for row, name in enumerate("abc"):
+            (root / part / name).mkdir(parents=True)
+            for number in range(count):
+                picture = generator.integers(0, 90, (14, 14), np.uint8)
+                picture[2 * row + 1] += 160
+                image_module.fromarray(picture).save(root / part / name / f"{number}.png")
+    return root
+
+
 @dataclass(frozen=True)
 class Served:
     """A server in a process of its own."""
 
-    process: subprocess.Popen
+    process: BaseProcess
     url: str
     log: Path
 
@@ -108,19 +156,20 @@ class Served:
         """Until the log says so."""
         deadline = time.monotonic() + PATIENCE
         while words not in self.log.read_text():
-            assert self.process.poll() is None, self.log.read_text()
+            assert self.process.is_alive(), self.log.read_text()
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
     def hang_up(self, words):
         """Send a SIGHUP, and wait for what the log says of it."""
-        self.process.send_signal(signal.SIGHUP)
+        os.kill(self.process.pid, signal.SIGHUP)
         self.wait_for(words)
 
     def stop(self):
         """End as a user ends it; what it leaves with."""
         self.process.terminate()
-        return self.process.wait(PATIENCE)
+        self.process.join(PATIENCE)
+        return self.process.exitcode
 
 
 @pytest.fixture
@@ -130,13 +179,11 @@ def serving(tmp_path):
 
     def start(*words, descriptors=1024):
         log = tmp_path / "server.log"
-        limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", sys.executable, "-m", "sfumato"]
-        with log.open("wb") as file:
-            process = subprocess.Popen([*limited, *map(str, words), "--port", "0"], stderr=file)
+        log.write_bytes(b"")
+        process = started(Path.cwd(), log, *map(str, words), "--port", "0", descriptors=descriptors)
         begun.append(Served(process, "", log))
         begun[-1].wait_for("Ctrl-C")
-        url = re.search(r" at (https?://[^/]+)/", log.read_text())[1]
-        return Served(process, url, log)
+        return replace(begun[-1], url=re.search(r" at (https?://[^/]+)/", log.read_text())[1])
 
     yield start
     assert [one.stop() for one in begun] == [0] * len(begun)

@@ -6,8 +6,8 @@ NODES = "id,age,dorm,year\n" + "".join(
     f"{v},{20 + v},{'north' if v % 2 else 'south'},{2004 + v % 2}\n" for v in range(1, 13)
 )
 EDGES = "source,target\n" + "".join(f"{v},{v + 1}\n" for v in range(1, 12))
-EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-5")
-NODE = ("--unit", "node", "--epsilon", "1", "--delta", "1e-5")
+AT_EDGE, AT_NODE = (f"--unit {unit} --epsilon 1 --delta 1e-5" for unit in ("edge", "node"))
+EDGE = AT_EDGE.split()
 
 
 def swap(text, old, new):
@@ -87,112 +87,96 @@ def test_a_split_beside_declared_roles_is_refused(files, refused, sfumato, tmp_p
 
 
 BAD_ARGUMENTS = [
-    ("epsilon-0", ("--unit", "edge", "--epsilon", "0", "--delta", "1e-5"), "epsilon to be a finite number"),
-    ("epsilon-nan", ("--unit", "edge", "--epsilon", "nan", "--delta", "1e-5"), "epsilon to be a finite number"),
-    ("epsilon-text", ("--unit", "edge", "--epsilon", "low", "--delta", "1e-5"), "'--epsilon'"),
-    ("epsilon-missing", ("--unit", "edge", "--delta", "1e-5"), "Expected --epsilon"),
-    ("delta-0", ("--unit", "edge", "--epsilon", "1", "--delta", "0"), "a delta above 0 for method"),
-    ("delta-1", ("--unit", "edge", "--epsilon", "1", "--delta", "1"), "well below 1 / (number of records)"),
-    ("delta-missing", ("--unit", "edge", "--epsilon", "1"), "Expected --delta"),
-    ("delta-below-sampler", ("--unit", "edge", "--epsilon", "1", "--delta", "1e-32"), "delta"),
-    ("unit-missing", ("--epsilon", "1"), "--unit"),
-    ("unit-unknown", ("--unit", "person", "--epsilon", "1", "--delta", "1e-5"), "to be one of none, arc, edge"),
-    ("budget-without-privacy", ("--unit", "none", "--epsilon", "1"), "no --epsilon or --delta"),
-    ("max-degree-with-edge", (*EDGE, "--max-degree", "5"), "--max-degree with --unit node only"),
-    ("node-without-max-degree", NODE, "Pass --max-degree"),
-    ("max-degree-0", (*NODE, "--max-degree", "0"), "max_out_degree to be"),
-    ("record-has-no-hop", ("--unit", "record", "--epsilon", "1", "--delta", "1e-5"), "no bounded sensitivity"),
-    ("split-of-two", (*EDGE, "--split", "80/20"), "A/B/C"),
-    ("split-above-100", (*EDGE, "--split", "80/20/20"), "A/B/C"),
-    ("split-without-test", (*EDGE, "--split", "80/20/0"), "A/B/C"),
-    ("split-public", (*EDGE, "--split", "public"), "no public split"),
-    ("seeds-0", (*EDGE, "--seeds", "0"), "seeds to be an integer >= 1"),
-    ("hops-0", (*EDGE, "--hops", "0"), "num_hops to be an integer >= 1"),
-    ("threads-0", (*EDGE, "--threads", "0"), "threads to be an integer >= 1"),
-    ("option-unknown", (*EDGE, "--epsilonn", "2"), "No such option"),
-    ("total-without-ledger", (*EDGE, "--total-epsilon", "2"), "--total-epsilon with --ledger FILE only"),
-    ("total-delta-without-ledger", (*EDGE, "--total-delta", "1e-4"), "--total-delta with --ledger FILE only"),
-    ("rule-without-ledger", (*EDGE, "--composition", "gdp"), "--composition with --ledger FILE only"),
-    ("ledger-without-total", (*EDGE, "--ledger", "/tmp/absent.jsonl"), "--total-epsilon E"),
-    (
-        "ledger-without-folder",
-        (*EDGE, "--ledger", "/nowhere/l", "--total-epsilon", "2"),
-        "folder of the ledger to exist",
-    ),
-    (
-        "ledger-of-no-privacy",
-        ("--unit", "none", "--ledger", "l", "--total-epsilon", "2"),
-        "--ledger with a privacy unit",
-    ),
-    ("total-0", (*EDGE, "--ledger", "/tmp/l", "--total-epsilon", "0"), "total_epsilon to be a finite number > 0"),
-    ("total-text", (*EDGE, "--ledger", "/tmp/l", "--total-epsilon", "all"), "'--total-epsilon'"),
-    ("total-delta-1", (*EDGE, "--ledger", "/tmp/l", "--total-epsilon", "2", "--total-delta", "1"), "total_delta to be"),
-    (
-        "rule-unknown",
-        (*EDGE, "--ledger", "/tmp/l", "--total-epsilon", "2", "--composition", "rdp"),
-        "one of basic, gdp",
-    ),
-    ("resumable-without-privacy", ("--unit", "none", "--resumable"), "--resumable with a privacy unit"),
-    ("label-unknown", (*EDGE, "--label", "yera"), "Did you mean 'year'?"),
-    ("schema-absent", (*EDGE, "--schema", "/nowhere.toml"), "/nowhere.toml"),
-    ("nodes-absent", (*EDGE, "--nodes", "/nowhere.csv"), "/nowhere.csv"),
-    ("both-sources", (*EDGE, "--dataset", "campus"), "got both"),
-    ("class-filter-on-own-tables", (*EDGE, "--min-class-size", "3"), "--min-class-size with --dataset only"),
-    ("sign-key-absent", (*EDGE, "--sign-key", "/nowhere.pem"), "/nowhere.pem"),
-    ("mixed-kinds", (*EDGE, "--nodes", "nodes.parquet"), "of one kind"),
+    ("epsilon-0", "--unit edge --epsilon 0 --delta 1e-5", "epsilon to be a finite number"),
+    ("epsilon-nan", "--unit edge --epsilon nan --delta 1e-5", "epsilon to be a finite number"),
+    ("epsilon-text", "--unit edge --epsilon low --delta 1e-5", "'--epsilon'"),
+    ("epsilon-missing", "--unit edge --delta 1e-5", "Expected --epsilon"),
+    ("delta-0", "--unit edge --epsilon 1 --delta 0", "a delta above 0 for method"),
+    ("delta-1", "--unit edge --epsilon 1 --delta 1", "well below 1 / (number of records)"),
+    ("delta-missing", "--unit edge --epsilon 1", "Expected --delta"),
+    ("delta-below-sampler", "--unit edge --epsilon 1 --delta 1e-32", "delta"),
+    ("unit-missing", "--epsilon 1", "--unit"),
+    ("unit-unknown", "--unit person --epsilon 1 --delta 1e-5", "to be one of none, arc, edge"),
+    ("budget-without-privacy", "--unit none --epsilon 1", "no --epsilon or --delta"),
+    ("max-degree-with-edge", f"{AT_EDGE} --max-degree 5", "--max-degree with --unit node only"),
+    ("node-without-max-degree", AT_NODE, "Pass --max-degree"),
+    ("max-degree-0", f"{AT_NODE} --max-degree 0", "max_out_degree to be"),
+    ("record-has-no-hop", "--unit record --epsilon 1 --delta 1e-5", "no bounded sensitivity"),
+    ("split-of-two", f"{AT_EDGE} --split 80/20", "A/B/C"),
+    ("split-above-100", f"{AT_EDGE} --split 80/20/20", "A/B/C"),
+    ("split-without-test", f"{AT_EDGE} --split 80/20/0", "A/B/C"),
+    ("split-public", f"{AT_EDGE} --split public", "no public split"),
+    ("seeds-0", f"{AT_EDGE} --seeds 0", "seeds to be an integer >= 1"),
+    ("hops-0", f"{AT_EDGE} --hops 0", "num_hops to be an integer >= 1"),
+    ("threads-0", f"{AT_EDGE} --threads 0", "threads to be an integer >= 1"),
+    ("option-unknown", f"{AT_EDGE} --epsilonn 2", "No such option"),
+    ("total-without-ledger", f"{AT_EDGE} --total-epsilon 2", "--total-epsilon with --ledger FILE only"),
+    ("total-delta-without-ledger", f"{AT_EDGE} --total-delta 1e-4", "--total-delta with --ledger FILE only"),
+    ("rule-without-ledger", f"{AT_EDGE} --composition gdp", "--composition with --ledger FILE only"),
+    ("ledger-without-total", f"{AT_EDGE} --ledger /tmp/absent.jsonl", "--total-epsilon E"),
+    ("ledger-without-folder", f"{AT_EDGE} --ledger /nowhere/l --total-epsilon 2", "folder of the ledger to exist"),
+    ("ledger-of-no-privacy", "--unit none --ledger l --total-epsilon 2", "--ledger with a privacy unit"),
+    ("total-0", f"{AT_EDGE} --ledger /tmp/l --total-epsilon 0", "total_epsilon to be a finite number > 0"),
+    ("total-text", f"{AT_EDGE} --ledger /tmp/l --total-epsilon all", "'--total-epsilon'"),
+    ("total-delta-1", f"{AT_EDGE} --ledger /tmp/l --total-epsilon 2 --total-delta 1", "total_delta to be"),
+    ("rule-unknown", f"{AT_EDGE} --ledger /tmp/l --total-epsilon 2 --composition rdp", "one of basic, gdp"),
+    ("resumable-without-privacy", "--unit none --resumable", "--resumable with a privacy unit"),
+    ("label-unknown", f"{AT_EDGE} --label yera", "Did you mean 'year'?"),
+    ("schema-absent", f"{AT_EDGE} --schema /nowhere.toml", "/nowhere.toml"),
+    ("nodes-absent", f"{AT_EDGE} --nodes /nowhere.csv", "/nowhere.csv"),
+    ("both-sources", f"{AT_EDGE} --dataset campus", "got both"),
+    ("class-filter-on-own-tables", f"{AT_EDGE} --min-class-size 3", "--min-class-size with --dataset only"),
+    ("sign-key-absent", f"{AT_EDGE} --sign-key /nowhere.pem", "/nowhere.pem"),
+    ("mixed-kinds", f"{AT_EDGE} --nodes nodes.parquet", "of one kind"),
 ]
 
 
 @pytest.mark.parametrize(("extra", "fragment"), ids(BAD_ARGUMENTS))
 def test_a_bad_argument_is_refused(extra, fragment, files, refused, tmp_path):
     known = 'classes = ["2004", "2005"]\n[columns.dorm]\ncategories = ["north", "south"]'
-    refused(fragment, "train", "gap", *files(schema=known), *extra, "--out", tmp_path / "run")
+    refused(fragment, "train", "gap", *files(schema=known), *extra.split(), "--out", tmp_path / "run")
 
 
 BAD_COMMANDS = [
     (
         "method-unknown",
-        ("train", "gat", "--dataset", "campus", *EDGE),
+        f"train gat --dataset campus {AT_EDGE}",
         "method to be one of auto, label-messages, piloted-messages, promised-messages, progap, gap",
     ),
-    ("method-misspelled", ("train", "ProGap", "--dataset", "campus", *EDGE), "Did you mean 'progap'?"),
-    ("audited-method-misspelled", ("audit", "labl-only"), "Did you mean 'label-only'?"),
-    ("command-misspelled", ("trian", "gap"), "Did you mean 'train'?"),
-    ("unit-misspelled", ("train", "gap", "--dataset", "campus", "--unit", "edeg"), "Did you mean 'edge'?"),
-    ("option-misspelled", ("train", "gap", "--unt", "edge"), "Possible options: "),
-    ("dataset-misspelled", ("train", "gap", "--dataset", "campsu", *EDGE), "Did you mean 'campus'?"),
+    ("method-misspelled", f"train ProGap --dataset campus {AT_EDGE}", "Did you mean 'progap'?"),
+    ("audited-method-misspelled", "audit labl-only", "Did you mean 'label-only'?"),
+    ("command-misspelled", "trian gap", "Did you mean 'train'?"),
+    ("unit-misspelled", "train gap --dataset campus --unit edeg", "Did you mean 'edge'?"),
+    ("option-misspelled", "train gap --unt edge", "Possible options: "),
+    ("dataset-misspelled", f"train gap --dataset campsu {AT_EDGE}", "Did you mean 'campus'?"),
     (
         "school-misspelled",
-        ("train", "gap", "--dataset", "facebook100/berkley13", "--data-dir", ".", *EDGE),
+        f"train gap --dataset facebook100/berkley13 --data-dir . {AT_EDGE}",
         "Did you mean 'facebook100/Berkeley13'?",
     ),
-    ("no-source", ("train", "gap", *EDGE), "got neither"),
-    ("nodes-without-label", ("train", "gap", "--nodes", "a.csv", "--edges", "b.csv", *EDGE), "Expected --label"),
-    ("nodes-without-edges", ("train", "gap", "--nodes", "a.csv", "--label", "y", *EDGE), "Expected --edges"),
-    ("dataset-unknown", ("train", "gap", "--dataset", "facebok/Reed98", "--data-dir", ".", *EDGE), "sfumato datasets"),
-    ("dataset-escapes", ("train", "gap", "--dataset", "npz/../../x", "--data-dir", ".", *EDGE), "sfumato datasets"),
-    ("dataset-without-folder", ("train", "gap", "--dataset", "planetoid/cora", *EDGE), "data_dir"),
+    ("no-source", f"train gap {AT_EDGE}", "got neither"),
+    ("nodes-without-label", f"train gap --nodes a.csv --edges b.csv {AT_EDGE}", "Expected --label"),
+    ("nodes-without-edges", f"train gap --nodes a.csv --label y {AT_EDGE}", "Expected --edges"),
+    ("dataset-unknown", f"train gap --dataset facebok/Reed98 --data-dir . {AT_EDGE}", "sfumato datasets"),
+    ("dataset-escapes", f"train gap --dataset npz/../../x --data-dir . {AT_EDGE}", "sfumato datasets"),
+    ("dataset-without-folder", f"train gap --dataset planetoid/cora {AT_EDGE}", "data_dir"),
     (
         "dataset-contradicted",
-        ("train", "gap", "--dataset", "campus", "--directed", *EDGE),
+        f"train gap --dataset campus --directed {AT_EDGE}",
         "contradicts what was declared. Drop --directed",
     ),
-    ("sage-is-not-private", ("train", "sage", "--dataset", "campus", *EDGE), "no proof under unit 'edge'"),
-    (
-        "hops-of-mlp",
-        ("train", "mlp", "--dataset", "campus", "--hops", "2", *EDGE),
-        "--hops with one of label-messages",
-    ),
-    ("out-missing", ("train", "mlp", "--dataset", "campus", *EDGE), "--out"),
-    ("method-missing", ("train", "--dataset", "campus", *EDGE), "Expected METHOD"),
-    ("resume-absent", ("train", "--resume", "/nowhere/run"), "Expected the folder of a run"),
+    ("sage-is-not-private", f"train sage --dataset campus {AT_EDGE}", "no proof under unit 'edge'"),
+    ("hops-of-mlp", f"train mlp --dataset campus --hops 2 {AT_EDGE}", "--hops with one of label-messages"),
+    ("out-missing", f"train mlp --dataset campus {AT_EDGE}", "--out"),
+    ("method-missing", f"train --dataset campus {AT_EDGE}", "Expected METHOD"),
+    ("resume-absent", "train --resume /nowhere/run", "Expected the folder of a run"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "fragment"), ids(BAD_COMMANDS))
 def test_a_bad_command_is_refused(arguments, fragment, refused, tmp_path):
     out = () if fragment == "--out" or "--resume" in arguments else ("--out", tmp_path / "run")
-    refused(fragment, *arguments, *out)
+    refused(fragment, *arguments.split(), *out)
 
 
 @pytest.mark.parametrize(("option", "declared"), [("--directed", "false"), ("--undirected", "true")])
@@ -255,19 +239,8 @@ def test_an_altered_release_is_refused(run, refused):
 def test_a_run_is_not_overwritten_and_its_graph_needs_no_budget(run, refused, files, tmp_path):
     (run / "predictions.csv").write_text("mine")
     refused("to be a new file", "predict", run)
-    out = tmp_path / "p.csv"
     refused(
-        "this spends nothing",
-        "predict",
-        run,
-        "--out",
-        out,
-        "--epsilon",
-        "1",
-        "--delta",
-        "1e-5",
-        "--new-run",
-        tmp_path / "new",
+        "this spends nothing", "predict", run, "--out", tmp_path / "p.csv", *EDGE[2:], "--new-run", tmp_path / "new"
     )
     refused("which exists", "train", "mlp", *files(), *EDGE, "--out", run)
 
@@ -289,27 +262,21 @@ def test_a_folder_that_is_no_run_is_refused(command, refused, tmp_path):
     refused("absent", command, tmp_path / "absent")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fragment"),
-    [
-        pytest.param(("epsilon", "--noise-multiplier", "0", "--delta", "1e-5"), "noise_multiplier", id="noise-0"),
-        pytest.param(("epsilon", "--noise-multiplier", "1"), "--delta", id="delta-missing"),
-        pytest.param(("epsilon", "--noise-multiplier", "1", "--delta", "1"), "delta", id="delta-1"),
-        pytest.param(("epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--steps", "0"), "steps", id="steps-0"),
-        pytest.param(
-            ("epsilon", "--noise-multiplier", "1", "--delta", "1e-5", "--method", "magic"), "pld, rdp", id="method"
-        ),
-        pytest.param(
-            ("noise", "--epsilon", "1", "--delta", "1e-5", "--sampling-prob", "2"), "sampling_prob", id="sampling"
-        ),
-        pytest.param(("noise", "--epsilon", "0", "--delta", "1e-5"), "epsilon", id="epsilon-0"),
-        pytest.param(
-            ("noise", "--epsilon", "1", "--delta", "1e-5", "--relation", "swap"), "relation", id="relation"
-        ),
-    ],
-)  # fmt: skip
+BAD_QUESTIONS = [
+    ("noise-0", "epsilon --noise-multiplier 0 --delta 1e-5", "noise_multiplier"),
+    ("delta-missing", "epsilon --noise-multiplier 1", "--delta"),
+    ("delta-1", "epsilon --noise-multiplier 1 --delta 1", "delta"),
+    ("steps-0", "epsilon --noise-multiplier 1 --delta 1e-5 --steps 0", "steps"),
+    ("method", "epsilon --noise-multiplier 1 --delta 1e-5 --method magic", "pld, rdp"),
+    ("sampling", "noise --epsilon 1 --delta 1e-5 --sampling-prob 2", "sampling_prob"),
+    ("epsilon-0", "noise --epsilon 0 --delta 1e-5", "epsilon"),
+    ("relation", "noise --epsilon 1 --delta 1e-5 --relation swap", "relation"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "fragment"), ids(BAD_QUESTIONS))
 def test_a_bad_accounting_question_is_refused(arguments, fragment, refused):
-    refused(fragment, "budget", *arguments)
+    refused(fragment, "budget", *arguments.split())
 
 
 def test_a_data_folder_that_is_absent_is_refused(refused, tmp_path):

@@ -1,11 +1,12 @@
 """An implausible promise from the command line: warned of when it is made, stated in what leaves, not to be hidden."""
 
 import csv
-import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from contracts_forgery import seal
 
 from sfumato.record.ledger import canonical_json
 from sfumato.verify import verify
@@ -114,18 +115,13 @@ def test_certificate_verdict_and_report_state_them(sfumato, weak, tmp_path):
 
 def forged(run, folder, change):
     """A copy whose certificate and spec were changed and whose manifest was sealed again."""
-    files = {path.name: path.read_bytes() for path in (run / "release").iterdir()}
-    del files["manifest.json"]
-    for name in ("certificate.json", "spec.json"):
-        value = json.loads(files[name])
+    copy = shutil.copytree(run, folder)
+    for path in (copy / "release" / name for name in ("certificate.json", "spec.json")):
+        value = json.loads(path.read_text())
         change(value)
-        files[name] = (canonical_json(value) + "\n").encode()
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    files["manifest.json"] = (canonical_json({"format": 1, "files": digests}) + "\n").encode()
-    (folder / "release").mkdir(parents=True)
-    for name, content in files.items():
-        (folder / "release" / name).write_bytes(content)
-    return folder
+        path.write_text(canonical_json(value) + "\n")
+    seal(copy / "release")
+    return copy
 
 
 def without(*words):

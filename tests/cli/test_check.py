@@ -7,6 +7,7 @@ import pytest
 
 COUNT = 120
 BUDGET = ("--epsilon", "4", "--delta", "1e-5", "--no-controls")
+SOUND = ("--drop", "joined", "--drop", "mixed", "--unit", "edge")  # columns that cannot be read are left out
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_all_problems_are_listed_at_once_and_nothing_is_written(files, sfumato, 
 
 def test_a_sound_run_is_told_what_to_expect(files, sfumato, tmp_path):
     out = tmp_path / "run"
-    asked = ("auto", *files, "--drop", "joined", "--drop", "mixed", "--unit", "edge", *BUDGET, "--out", out)
+    asked = ("auto", *files, *SOUND, *BUDGET, "--out", out)
     done = sfumato("check", *asked)
     assert done.code == 0
     assert "Problems: none" in done.out
@@ -72,20 +73,7 @@ def test_wrong_options_are_told_beside_what_the_tables_hold(files, sfumato, tmp_
     assert done.code == 2
     for part in ("threads", "--public-degrees", "--epsilon", "--delta", "column 'joined'", "column 'mixed'"):
         assert part in done.out.split("Problems: 5\n")[1], part
-    key = sfumato(
-        "check",
-        "gap",
-        *files,
-        "--drop",
-        "joined",
-        "--drop",
-        "mixed",
-        "--unit",
-        "edge",
-        *BUDGET,
-        "--sign-key",
-        tmp_path / "none.pem",
-    )
+    key = sfumato("check", "gap", *files, *SOUND, *BUDGET, "--sign-key", tmp_path / "none.pem")
     assert "sign_key" in key.out.split("Problems: 1\n")[1]
     assert sfumato("check", "nothing", *files, "--unit", "edge").code == 2
     assert sfumato("check", *files).code == 2
@@ -93,7 +81,7 @@ def test_wrong_options_are_told_beside_what_the_tables_hold(files, sfumato, tmp_
 
 @pytest.mark.parametrize("epsilon", [(), ("--epsilon", "-1")])
 def test_a_wrong_delta_is_told_beside_an_epsilon_that_is_wrong_or_missing(files, sfumato, epsilon):
-    asked = (*files, "--drop", "joined", "--drop", "mixed", "--unit", "edge", *epsilon, "--delta", "2")
+    asked = (*files, *SOUND, *epsilon, "--delta", "2")
     said = sfumato("check", "gap", *asked).out.split("Problems: 2\n")[1]
     assert "epsilon" in said
     assert "Expected delta to be a finite number >= 0 and < 1, got 2.0" in said
@@ -109,7 +97,7 @@ def test_edges_that_cannot_be_read_hide_no_other_problem(files, sfumato):
 
 def test_a_ledger_with_too_little_left_is_told(files, sfumato, tmp_path):
     ledger = ("--ledger", tmp_path / "l.jsonl")
-    asked = (*files, "--drop", "joined", "--drop", "mixed", "--unit", "edge", *BUDGET)
+    asked = (*files, *SOUND, *BUDGET)
     assert sfumato("check", "auto", *asked, *ledger, "--total-epsilon", "5").code == 0
     assert not (tmp_path / "l.jsonl").exists()
     run = ("train", "auto", *asked, *ledger, "--total-epsilon", "5", "--out", tmp_path / "run", "--json")
@@ -124,19 +112,8 @@ def test_a_ledger_with_too_little_left_is_told(files, sfumato, tmp_path):
 def test_other_forms_of_graphs_are_looked_at_too(sfumato, tmp_path):
     named = sfumato("check", "auto", "--dataset", "campus", "--unit", "node", "--epsilon", "8", "--delta", "1e-5")
     assert (named.code, "facebook100/" in named.out) == (0, True)
-    missing = sfumato(
-        "check",
-        "auto",
-        "--nodes",
-        tmp_path / "no.csv",
-        "--edges",
-        tmp_path / "no.csv",
-        "--label",
-        "y",
-        "--unit",
-        "edge",
-        *BUDGET,
-    )
+    nowhere = ("--nodes", tmp_path / "no.csv", "--edges", tmp_path / "no.csv", "--label", "y")
+    missing = sfumato("check", "auto", *nowhere, "--unit", "edge", *BUDGET)
     assert (missing.code, "no.csv" in missing.out) == (2, True)
     unproved = sfumato("check", "sage", "--dataset", "campus", "--unit", "node", "--epsilon", "8", "--delta", "1e-5")
     assert (unproved.code, "sage" in unproved.out.split("Problems: 1\n")[1]) == (2, True)

@@ -5,12 +5,11 @@ import os
 import socket
 import ssl
 import stat
-import subprocess
 from contextlib import ExitStack
 
 import httpx
 import pytest
-from devices import SERVER_KEY, FakeDevice, label_schema
+from devices import SERVER_KEY, FakeDevice, certify, label_schema
 
 from sfumato.collect._closed import Closed
 from sfumato.collect._keys import ServerKey
@@ -71,16 +70,8 @@ def test_the_same_store_and_token_are_used_again(serving, folder):
 @pytest.fixture
 def tls(folder):
     """Options with a certificate for this machine."""
-    certify()
+    certify(folder)
     return "--certificate", "tls.pem", "--key", "tls.key"
-
-
-def certify():
-    command = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout tls.key -out tls.pem -days 2"
-    )
-    names = ("-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1")
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)
 
 
 def test_silent_connections_beyond_the_descriptors_stop_no_report(serving, folder, tls):
@@ -111,7 +102,7 @@ def test_a_hang_up_reads_the_certificate_again_and_ends_nothing(serving, folder,
     assert ssl.get_server_certificate(address).strip() == first.strip()
     (folder / "tls.pem").write_text("no certificate")
     assert hung_up("could not be read again").strip() == first.strip()
-    certify()
+    certify(folder)
     assert hung_up("was read again").strip() == (folder / "tls.pem").read_text().strip() != first.strip()
 
 

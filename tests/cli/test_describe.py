@@ -109,20 +109,8 @@ def test_the_schema_is_one_that_the_tables_fit(from_data, files, sfumato, tmp_pa
     twice = tmp_path / "again.toml"
     assert sfumato("data", "describe", *files, "--schema", out, "--write-schema", twice, *asked).code == 0
     assert Schema.read(twice) == Schema.read(out)
-    run = (
-        "train",
-        "linear",
-        "--nodes",
-        files[0],
-        "--edges",
-        files[1],
-        "--schema",
-        out,
-        "--no-controls",
-        "--out",
-        tmp_path / "run",
-    )
-    assert sfumato(*run, "--unit", "edge", "--epsilon", "1", "--delta", "1e-6").code == 0
+    tables = ("--nodes", files[0], "--edges", files[1], "--schema", out, "--no-controls", "--out", tmp_path / "run")
+    assert sfumato("train", "linear", *tables, "--unit", "edge", "--epsilon", "1", "--delta", "1e-6").code == 0
 
 
 def test_a_schema_is_never_written_over(files, sfumato, tmp_path):
@@ -164,60 +152,41 @@ def with_cells(text, name, value):
 
 
 SNAP = "# from SNAP\n# person\tfriend\tsince\n" + EDGES.split("\n", 1)[1].replace(",", "\t")
-TEN = {
-    "semicolons, and decimal commas": (NODES.replace(",", ";").replace(".", ","), EDGES.replace(",", ";")),
-    "saved by Excel": (quoted(NODES), quoted(EDGES)),
-    "the index of a frame": (numbered(NODES), numbered(EDGES)),
-    "dates": (with_cells(NODES, "joined", lambda at: f"2024-01-{at % 28 + 1:02d}"), EDGES),
-    "names": (with_cells(NODES, "email", lambda at: f"p{at}@example.org"), EDGES),
+TEN = {  # tables of nodes and edges, what they are refused or warned with, and the lines that describe their columns
+    "semicolons, and decimal commas": (
+        (NODES.replace(",", ";").replace(".", ","), EDGES.replace(",", ";")), None, "Write 1.5 for 1,5",
+        ["person: id", "income: 36 categories, 10 % missing, numbers that are written in another way", "year: label, 3 classes"]),
+    "saved by Excel": ((quoted(NODES), quoted(EDGES)), None, "", ["person: id", "income: number, 10 % missing"]),
+    "the index of a frame": (
+        (numbered(NODES), numbered(EDGES)), None, "", ["Unnamed: 0: left out", "person: id", "person: end", "friend: end"]),
+    "dates": (
+        (with_cells(NODES, "joined", lambda at: f"2024-01-{at % 28 + 1:02d}"), EDGES),
+        "Expected column 'joined' to hold numbers or categories, got dates or times. Convert them", "", []),
+    "names": (
+        (with_cells(NODES, "email", lambda at: f"p{at}@example.org"), EDGES), None, "or leave it out: --drop email",
+        ["email: 40 categories, nearly one text a node"]),
     "words for what is missing": (
-        NODES.replace("city3", "NA").replace("city2", "unknown").replace(",2004", ",n/a"),
-        EDGES,
-    ),
-    "yes and no": (NODES.replace("true", "yes").replace("false", "no"), EDGES),
-    "no row of names": (NODES.split("\n", 1)[1], EDGES),
-    "a row with a cell too many": (NODES.replace("p17,", "p17,,"), EDGES),
-    "UTF-16 with tabs, and comments": (NODES.replace(",", "\t").encode("utf-16"), SNAP),
-}
+        (NODES.replace("city3", "NA").replace("city2", "unknown").replace(",2004", ",n/a"), EDGES), None, "",
+        ["city: 2 categories, 50 % missing", "year: label, 2 classes, 35 % missing"]),
+    "yes and no": ((NODES.replace("true", "yes").replace("false", "no"), EDGES), None, "", ["employed: 2 categories"]),
+    "no row of names": ((NODES.split("\n", 1)[1], EDGES), "to name the columns", "", []),
+    "a row with a cell too many": ((NODES.replace("p17,", "p17,,"), EDGES), "row 19 has 7", "", []),
+    "UTF-16 with tabs, and comments": (
+        (NODES.replace(",", "\t").encode("utf-16"), SNAP), None, "",
+        ["person: id", "income: number, 10 % missing", "person: end", "friend: end"]),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TEN)
-def test_ten_messy_tables_are_described_or_refused_with_the_reason(name, sfumato, tmp_path):
-    files = write(tmp_path, *TEN[name])
+@pytest.mark.parametrize(("tables", "refusal", "warning", "told"), TEN.values(), ids=TEN)
+def test_ten_messy_tables_are_described_or_refused_with_the_reason(tables, refusal, warning, told, sfumato, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SfumatoWarning)
-        done = sfumato("data", "describe", *files, "--label", "year")
-    said, told = MEANT[name]
-    assert WARNED.get(name, "") in done.err
-    assert ("Read as categories" in done.err) == (name in WARNED)
-    assert done.code == (0 if said is None else 2), done.err
-    assert (said or "") in done.err
+        done = sfumato("data", "describe", *write(tmp_path, *tables), "--label", "year")
+    assert warning in done.err
+    assert ("Read as categories" in done.err) == bool(warning)
+    assert done.code == (0 if refusal is None else 2), done.err
+    assert (refusal or "") in done.err
     assert [line for line in told if line not in lines(done.out)] == []
-
-
-MEANT = {
-    "semicolons, and decimal commas": (
-        None,
-        [
-            "person: id",
-            "income: 36 categories, 10 % missing, numbers that are written in another way",
-            "year: label, 3 classes",
-        ],
-    ),
-    "saved by Excel": (None, ["person: id", "income: number, 10 % missing"]),
-    "the index of a frame": (None, ["Unnamed: 0: left out", "person: id", "person: end", "friend: end"]),
-    "dates": ("Expected column 'joined' to hold numbers or categories, got dates or times. Convert them", []),
-    "names": (None, ["email: 40 categories, nearly one text a node"]),
-    "words for what is missing": (None, ["city: 2 categories, 50 % missing", "year: label, 2 classes, 35 % missing"]),
-    "yes and no": (None, ["employed: 2 categories"]),
-    "no row of names": ("to name the columns", []),
-    "a row with a cell too many": ("row 19 has 7", []),
-    "UTF-16 with tabs, and comments": (
-        None,
-        ["person: id", "income: number, 10 % missing", "person: end", "friend: end"],
-    ),
-}
-WARNED = {"semicolons, and decimal commas": "Write 1.5 for 1,5", "names": "or leave it out: --drop email"}
 
 
 def test_words_of_few_nodes_stand_behind_a_sign_in_a_schema_from_data(sfumato, tmp_path):

@@ -8,24 +8,16 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from spec_head import head
 
 from sfumato.experiments import _runner as runner
 from sfumato.experiments import _sources as sources
 from sfumato.experiments._results import read
 from sfumato.graph._synthetic import campus
 
-SMALL = """
-name = "small"
-title = "A small table"
-source = "a test"
-comments = []
-dataset = "campus"
-split = "75/10/15"
-seeds = 2
-axis = "epsilon"
-[quick]
-seeds = 1
-minutes = 0.1
+SMALL = (
+    head("small", split="75/10/15", seeds=2)
+    + """
 [[run]]
 label = "GAP"
 method = "gap"
@@ -39,6 +31,7 @@ epsilon = 4
 value = 76.3
 source = "Table 1"
 """
+)
 
 
 @pytest.fixture
@@ -204,6 +197,7 @@ def test_interrupt(sfumato, small, tmp_path, monkeypatch):
     result = sfumato("experiment", "run", small, "--results", tmp_path)
     assert result.code == 130
     assert "Stopped: 0 of 2 cells are in" in result.err
+    assert "Nothing was charged. Run the same command again to go on." in result.err
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,16 @@
 """The floor of a run is named by the command that releases it, and saved beside the run where it spends nothing."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
-import sfumato as sf
 from sfumato.central import _labels as labels
 from sfumato.cli._options import Options
 from sfumato.cli._table import DATA, NEEDED, RECORD, rows
-from sfumato.method.card import FLOORS
 from sfumato.record._release_folder import read_release
 
 EDGE = ("--unit", "edge", "--epsilon", "0.1", "--delta", "1e-6")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_floor():
-    """The graph-free floor is the only control, so that runs are short."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sf.LabelMessages, "card", replace(sf.LabelMessages.card, controls=FLOORS[:1]))
-        yield
+pytestmark = pytest.mark.usefixtures("one_floor")
 
 
 def test_a_saved_floor_is_what_its_own_command_gives(tables, sfumato, tmp_path):

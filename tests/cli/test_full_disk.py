@@ -6,14 +6,10 @@ import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from sfumato import _files
 from sfumato.graph import read_csv
-from sfumato.pate import _plan as plan
-from sfumato.pate import _run as pate_run
-from sfumato.pate._images import Images
 from sfumato.record._dataset_ledger import read_account
 from sfumato.verify import verify
 
@@ -154,15 +150,9 @@ def test_predicting(disk, sfumato, stores, shared, tmp_path):
     assert stages == {"nothing", "charged", "saved"}
 
 
-def test_pate(disk, sfumato, tmp_path, monkeypatch):
-    x, y = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32), np.arange(80) % 2
-    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: Images("toy", x[:40], y[:40], x, y, 2))
-    for holder in (plan, pate_run):
-        monkeypatch.setattr(holder, "POOL", 60)
-    monkeypatch.setattr(pate_run, "QUICK", {"consistency": {"width": 4, "steps": 3, "batch_size": 8}})
+def test_pate(disk, sfumato, pate, tmp_path):
     ledger, stages = tmp_path / "l.jsonl", set()
-    command = ("pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick",
-               "--epsilon", "50", "--mechanism", "gnmax", "--threads", "1", "--no-controls", "--ledger", ledger)  # fmt: skip
+    command = (*pate, "--ledger", ledger)
     start = ("--total-epsilon", "9000", "--total-delta", "0.1")
     assert sfumato(*command, *start, "--out", tmp_path / "first").code == 0
 

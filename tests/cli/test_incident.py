@@ -30,18 +30,8 @@ def test_a_promise_end_to_end(sfumato, tables, tmp_path):
 
 def test_public_degrees_are_listed(sfumato, tables, tmp_path):
     out = tmp_path / "run"
-    asked = (
-        *tables["first"],
-        "--unit",
-        "node-incident",
-        "--public-degrees",
-        "--assume-public",
-        *BUDGET,
-        "--out",
-        out,
-        "--no-controls",
-    )
-    told = sfumato("train", "promised-messages", *asked)
+    unit = ("--unit", "node-incident", "--public-degrees", "--assume-public", "--no-controls")
+    told = sfumato("train", "promised-messages", *tables["first"], *unit, *BUDGET, "--out", out)
     assert told.code == 0
     assert "Assumed public, read from the data: " in (out / "guarantee.txt").read_text()
     assert "degrees" in json.loads((out / "release" / "certificate.json").read_text())["assumed_public"]

@@ -10,32 +10,17 @@ import pytest
 from sfumato.central._baselines import MLP
 from sfumato.nn._weights import load_weights
 
-image_module = pytest.importorskip("PIL.Image")
 CLASSES = ("a", "b", "c")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Images of three classes: a class has one bright row of its own, and noise."""
-    root, generator = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
-    for part, count in (("train", 40), ("test", 10)):
-        for row, name in enumerate(CLASSES):
-            (root / part / name).mkdir(parents=True)
-            for number in range(count):
-                picture = generator.integers(0, 90, (8, 9), np.uint8)
-                picture[2 * row + 1] += 160
-                image_module.fromarray(picture).save(root / part / name / f"{number}.png")
-    return root
-
-
-@pytest.fixture(scope="module")
-def runs(folder, tables, tmp_path_factory):
+def runs(pictures, tables, tmp_path_factory):
     """Runs without privacy: on images, with two seeds, and one on a graph."""
     from sfumato.cli import invoke
 
     root = tmp_path_factory.mktemp("runs")
     told = ["--unit", "none", "--json", "--out"]
-    assert invoke(["train", "mlp", "--dataset", str(folder), "--split", "public", *told, str(root / "first")]) == 0
+    assert invoke(["train", "mlp", "--dataset", str(pictures), "--split", "public", *told, str(root / "first")]) == 0
     shutil.copytree(root / "first", root / "second")
     assert invoke(["train", "mlp", *tables["first"], *told, str(root / "graph")]) == 0
     return root
@@ -77,14 +62,14 @@ def test_the_class_is_reconstructed(sfumato, runs, network, tmp_path):
     assert sfumato("verify", run).code == 0
 
 
-def test_images_may_lie_in_a_store(sfumato, runs, folder, network, tmp_path):
+def test_images_may_lie_in_a_store(sfumato, runs, pictures, network, tmp_path):
     from sfumato.datasets._loading import load_dataset
 
     run = Path(shutil.copytree(runs / "first", tmp_path / "first"))
-    store = load_dataset(str(folder), split="public").save(tmp_path / "store")
+    store = load_dataset(str(pictures), split="public").save(tmp_path / "store")
     kept = sfumato("invert", run, *SHORT, "--json")
     given = ("--graph", store)
-    for more in ((), ("--dataset", folder)):
+    for more in ((), ("--dataset", pictures)):
         assert sfumato("invert", run, *SHORT, *given, *more, "--json").code == (2 if more else 0)
     shutil.rmtree(run / "evaluation")  # which says where the images were
     assert sfumato("invert", run, *SHORT, "--json").code == 2
@@ -108,10 +93,10 @@ def test_runs_stand_beside_each_other(sfumato, runs, network, tmp_path):
     assert "second: no guarantee" in (out / "index.html").read_text()
 
 
-def test_bilateral_takes_the_settings_of_faces(sfumato, runs, folder, network, tmp_path):
+def test_bilateral_takes_the_settings_of_faces(sfumato, runs, pictures, network, tmp_path):
     run = Path(shutil.copytree(runs / "first", tmp_path / "run"))
     shutil.rmtree(run / "evaluation")  # with it goes what the run knew of its images
-    result = sfumato("invert", run, "--dataset", folder, "--regularizer", "bilateral", "--json")
+    result = sfumato("invert", run, "--dataset", pictures, "--regularizer", "bilateral", "--json")
     attack = json.loads(result.out)["attack"]
     assert (attack["steps"], attack["rate"], attack["weight"], attack["window"]) == (100, 0.05, 0.001, 2)
 
@@ -132,9 +117,9 @@ def test_bilateral_takes_the_settings_of_faces(sfumato, runs, folder, network, t
         ("first", ("--out", "{runs}/first/release/page"), "to be outside release/"),
     ],
 )
-def test_wrong_options_are_refused(refused, runs, folder, network, run, options, fragment):
+def test_wrong_options_are_refused(refused, runs, pictures, network, run, options, fragment):
     before = sorted(runs.rglob("*"))
-    refused(fragment, "invert", runs / run, *(option.format(runs=runs, folder=folder) for option in options))
+    refused(fragment, "invert", runs / run, *(option.format(runs=runs, folder=pictures) for option in options))
     assert sorted(runs.rglob("*")) == before
 
 
@@ -142,9 +127,9 @@ def test_a_method_that_is_no_network_is_refused(refused, runs):
     refused("method to be a network of pixels, got 'mlp'", "invert", runs / "first")
 
 
-def test_another_split_is_refused(refused, sfumato, folder, network, tmp_path):
+def test_another_split_is_refused(refused, sfumato, pictures, network, tmp_path):
     """Held-out images must not be those of training: where the split of the run is lost, its sizes tell of another."""
-    run, images = tmp_path / "run", folder / "train"
+    run, images = tmp_path / "run", pictures / "train"
     options = ("--split", "50/25/25", "--unit", "none", "--out", run)
     assert sfumato("train", "mlp", "--dataset", images, *options).code == 0
     assert sfumato("invert", run, "--dataset", images, *SHORT, "--out", tmp_path / "kept").code == 0
@@ -152,8 +137,8 @@ def test_another_split_is_refused(refused, sfumato, folder, network, tmp_path):
     refused("in the same split and size", "invert", run, "--dataset", images)
 
 
-def test_a_class_without_test_images_is_named(refused, sfumato, folder, network, tmp_path):
-    fewer = Path(shutil.copytree(folder, tmp_path / "fewer"))
+def test_a_class_without_test_images_is_named(refused, sfumato, pictures, network, tmp_path):
+    fewer = Path(shutil.copytree(pictures, tmp_path / "fewer"))
     for path in (fewer / "test" / "b").iterdir():
         path.unlink()
     run = tmp_path / "run"

@@ -111,25 +111,3 @@ def test_features_in_the_clear_claim_nothing(sfumato, tables, tmp_path):
     assert json.loads(result.out)["privacy"]["epsilon"] is None
     found = json.loads(sfumato("verify", tmp_path / "run", "--json").out)
     assert (found["valid"], found["claim"]["epsilon"]) == (True, None)
-
-
-def test_one_budget_for_all_features_and_a_ledger(sfumato, tables, tmp_path):
-    ledger = ("--ledger", tmp_path / "data.ledger", "--total-epsilon", "5", "--total-delta", "1e-6")
-    asked = ("--task", "link", "--epsilon-x", "3", "--mechanism", "multi-bit")
-    result = sfumato("train", "pgc", *tables["first"], *asked, *ledger, "--out", tmp_path / "one", "--json")
-    assert json.loads(result.out)["privacy"]["epsilon"] == pytest.approx(3)
-    second = sfumato("train", "pgc", *tables["first"], *asked, *ledger[:2], "--out", tmp_path / "two")
-    assert second.code == 1
-
-
-def test_what_contradicts_it_is_refused(refused, tables, tmp_path):
-    out = ("--out", tmp_path / "run")
-    for extra, said in (
-        (("--task", "link"), "Expected --epsilon-x"),
-        ((*ASKED, "--epsilon-y", "1"), "Expected no --epsilon-y with --task link: no label is read"),
-        ((*ASKED, "--unit", "edge"), "Expected --unit local"),
-        ((*ASKED, "--resumable"), "no --resumable"),
-        ((*ASKED, "--epsilon", "1"), "--epsilon-x"),
-    ):
-        refused(said, "train", "pgc", *tables["first"], *extra, *out)
-    assert not (tmp_path / "run").exists()

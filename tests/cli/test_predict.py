@@ -62,20 +62,6 @@ def test_a_kill_before_the_first_release_leaves_the_charge_in_both_ledgers(signa
     assert "whose prediction was stopped. It cannot go on, and what its ledgers name stays charged." in again.err
 
 
-def test_every_release_is_on_disk_before_it_is_computed(sfumato, other, ledger, tmp_path, monkeypatch):
-    from sfumato.method import hops as engine
-
-    real, seen = engine.noisy_neighborhood_sum, []
-
-    def hop(*args):
-        seen.append(len((tmp_path / "new" / "release" / "ledger.jsonl").read_text().splitlines()))
-        return real(*args)
-
-    monkeypatch.setattr(engine, "noisy_neighborhood_sum", hop)
-    assert sfumato(*other(), "--ledger", ledger, "--total-epsilon", "3").code == 0
-    assert seen == [2, 3]
-
-
 def test_a_ledger_is_checked_in_the_words_of_train(refused, sfumato, other, trained, tables, ledger, tmp_path):
     refused("--total-epsilon with --ledger FILE only", *other(), "--total-epsilon", "2")
     refused("--composition with --ledger FILE only", *other(), "--composition", "gdp")

@@ -83,7 +83,7 @@ def test_private_labels_are_not_in_the_file(predicted, tables):
 
 
 def test_a_method_that_learns_no_less_about_training_nodes_answers_for_all(predicted, tables):
-    rows, *_ = predicted("gap", *tables["first"], *EDGE)
+    rows, *_ = predicted("progap", *tables["first"], "--unit", "arc", *EDGE[2:])
     assert counts(rows, "source") == {"model": 200}
     assert all(row["predicted"] == model_says(row) and row["known_label"] for row in rows)
 

@@ -47,21 +47,8 @@ UNITS = {"node": ("--max-degree", "3"), "node-incident": (), "record": ()}
 
 
 def told(sfumato, folder, asked, unit, *, method="linear"):
-    out = folder / "run"
-    given = (
-        "train",
-        method,
-        *asked,
-        "--unit",
-        unit,
-        *UNITS[unit],
-        "--epsilon",
-        "8",
-        "--delta",
-        "1e-4",
-        "--no-controls",
-    )
-    done = sfumato(*given, "--out", out)
+    out, more = folder / "run", "--epsilon 8 --delta 1e-4 --no-controls"
+    done = sfumato("train", method, *asked, "--unit", unit, *UNITS[unit], *more.split(), "--out", out)
     assert done.code == 0, done.err
     after = sfumato("predict", out, "--out", folder / "p.csv")
     assert after.code == 0, after.err
@@ -78,39 +65,45 @@ def write(folder, rows):
     return ["--nodes", folder / "n.csv", "--edges", folder / "e.csv", "--schema", folder / "s.toml"]
 
 
+@pytest.fixture
+def alike(tmp_path):
+    """Check that the same is told of the two tables of a case, of which a function gets the folder and the options."""
+
+    def check(case, tell):
+        rows, other = CASES[case]
+        both = []
+        for name, last in (("one", rows(COUNT - 1)), ("two", other)):
+            asked = write(tmp_path / name, [*map(rows, range(COUNT - 1)), last])
+            both.append(tell(tmp_path / name, asked))
+        assert both[0] == both[1]
+
+    return check
+
+
 @pytest.mark.parametrize(
     ("case", "unit"), [*((case, "node") for case in CASES), ("no class", "node-incident"), ("no boolean", "record")]
 )
-def test_neighbors_are_told_alike(case, unit, sfumato, tmp_path):
-    rows, other = CASES[case]
-    both = []
-    for name, last in (("one", rows(COUNT - 1)), ("two", other)):
-        asked = write(tmp_path / name, [*map(rows, range(COUNT - 1)), last])
-        both.append(told(sfumato, tmp_path / name, asked, unit))
-    assert both[0] == both[1]
+def test_neighbors_are_told_alike(case, unit, sfumato, alike):
+    alike(case, lambda folder, asked: told(sfumato, folder, asked, unit))
 
 
 @pytest.mark.parametrize("case", ["no class", "no boolean"])
-def test_neighbors_are_told_alike_when_methods_are_tuned(case, sfumato, tmp_path):
-    rows, other = CASES[case]
-    both = []
-    for name, last in (("one", rows(COUNT - 1)), ("two", other)):
-        asked = write(tmp_path / name, [*map(rows, range(COUNT - 1)), last])
-        (tmp_path / name / "c.toml").write_text("[[candidate]]\nepochs = 1\n[[candidate]]\nepochs = 2\n")
+def test_neighbors_are_told_alike_when_methods_are_tuned(case, sfumato, alike):
+    def tuned(folder, asked):
+        (folder / "c.toml").write_text("[[candidate]]\nepochs = 1\n[[candidate]]\nepochs = 2\n")
         unit = ("--unit", "node", "--max-degree", "3", "--epsilon", "8", "--delta", "1e-4", "--trials", "2")
-        more = ("--candidates", tmp_path / name / "c.toml", "--no-controls", "--out", tmp_path / name / "run")
+        more = ("--candidates", folder / "c.toml", "--no-controls", "--out", folder / "run")
         done = sfumato("tune", "mlp", *asked, *unit, *more)
         assert done.code == 0, done.err
-        both.append(done.err.replace(str(tmp_path / name), ""))
-    assert both[0] == both[1]
+        return done.err.replace(str(folder), "")
+
+    alike(case, tuned)
 
 
-def test_neighbors_are_told_alike_from_a_store(sfumato, tmp_path):
-    rows, other = CASES["beyond a range"]
-    both = []
-    for name, last in (("one", rows(COUNT - 1)), ("two", other)):
-        write(tmp_path / name, [*map(rows, range(COUNT - 1)), last])
-        files = tmp_path / name / "n.csv", tmp_path / name / "e.csv"
-        store = import_tables(*files, tmp_path / name / "store", schema=tmp_path / name / "s.toml")
-        both.append(told(sfumato, tmp_path / name, ["--graph", store], "node", method="gap"))
-    assert both[0] == both[1]
+def test_neighbors_are_told_alike_from_a_store(sfumato, alike):
+    def stored(folder, _):
+        files = (folder / "n.csv", folder / "e.csv")
+        store = import_tables(*files, folder / "store", schema=folder / "s.toml")
+        return told(sfumato, folder, ["--graph", store], "node", method="gap")
+
+    alike("beyond a range", stored)

@@ -1,11 +1,11 @@
 """A deployment record on its way from a file into a certificate, into a registry's fields and onto plain pages."""
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from contracts_forgery import seal
 
 from sfumato.record._deployment import ASKED
 from sfumato.record.ledger import canonical_json
@@ -99,12 +99,6 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-@pytest.fixture
-def trained(run_of):
-    """Run folders by unit: edge, and none."""
-    return {"edge": run_of("gap --unit edge --epsilon 2 --delta 1e-5"), "none": run_of("gap --unit none")}
-
-
 def test_the_registry_gets_yaml_and_json(sfumato, trained, tmp_path):
     run, out = trained["edge"], tmp_path / "new" / "registry.yaml"
     printed = sfumato("export", "registry", run)
@@ -170,10 +164,3 @@ def test_the_verifier_checks_form_and_flavor_of_a_record(trained, tmp_path, unit
 
 def test_an_unknown_audience_is_refused(refused, trained):
     refused("to be one of owner, reviewer, public, got 'king'", "report", trained["edge"], "--audience", "king")
-
-
-def seal(release):
-    """Write the manifest anew, as a forger would."""
-    names = sorted(path.name for path in release.iterdir() if path.name != "manifest.json")
-    files = {name: hashlib.sha256((release / name).read_bytes()).hexdigest() for name in names}
-    (release / "manifest.json").write_text(canonical_json({"format": 1, "files": files}) + "\n")

@@ -7,12 +7,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
-def trained(run_of):
-    """Run folders by unit: edge, and none."""
-    return {"edge": run_of("gap --unit edge --epsilon 2 --delta 1e-5"), "none": run_of("gap --unit none")}
-
-
 def test_report_of_an_edge_level_run(sfumato, trained):
     run = trained["edge"]
     released = {path: path.read_bytes() for path in (run / "release").iterdir()}

@@ -1,25 +1,15 @@
 """The table of scores on the terminal, groups of nodes, and warnings of what hides behind one number."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import sfumato as sf
 from sfumato.cli._scores import _cell, _short, price_line
-from sfumato.method.card import FLOORS
 from sfumato.scoring._scores import Summary
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_floor():
-    """The graph-free floor is the only control, so that runs are short."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sf.LabelMessages, "card", replace(sf.LabelMessages.card, controls=FLOORS[:1]))
-        yield
+pytestmark = pytest.mark.usefixtures("one_floor")
 
 
 @pytest.fixture(scope="module")

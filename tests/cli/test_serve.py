@@ -1,7 +1,6 @@
 """`sfumato serve`: a run answers over HTTP within its certificate, and ends and reads again on signals."""
 
 import csv
-import hashlib
 import json
 import secrets
 import shutil
@@ -14,22 +13,24 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
+from contracts_forgery import rewrite
 
 from sfumato.cli import _serve as serve
 
 PATIENCE = 60
 
 
-@pytest.fixture(scope="module")
-def trained(run_of):
+@pytest.fixture
+def trained(trained, run_of):
     """Run folders by unit: edge, node, and none."""
-    budget = "--epsilon 2 --delta 1e-5"
-    return {
-        "edge": run_of(f"gap --unit edge {budget}"),
-        "node": run_of(f"linear --unit node {budget} --assume-public"),
-        "none": run_of("gap --unit none"),
-        "absent": "absent",
-    }
+    node = run_of("linear --unit node --epsilon 2 --delta 1e-5 --assume-public")
+    return {**trained, "node": node, "absent": "absent"}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    """Files without a folder are those of the test."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -73,8 +74,7 @@ def test_a_run_that_anyone_may_see_is_served_and_read_again(serving, trained, tm
     assert all(json.loads(line)["event"] for line in (tmp_path / "server.log").read_text().splitlines())
 
 
-def test_predictions_for_their_own_nodes_need_tokens(serving, trained, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_predictions_for_their_own_nodes_need_tokens(serving, trained, tmp_path):
     server = serving("serve", trained["node"], "--tokens", "tokens.csv")
     with (tmp_path / "tokens.csv").open() as file:
         tokens = {row["node"]: row["token"] for row in csv.DictReader(file)}
@@ -119,8 +119,7 @@ def test_first_starts_at_one_time_share_one_secret(tmp_path, monkeypatch):
         ("edge", ("--host", "a" * 100), "--host and --port"),
     ],
 )
-def test_bad_input_ends_with_2(trained, tmp_path, monkeypatch, sfumato, taken, unit, options, words):
-    monkeypatch.chdir(tmp_path)
+def test_bad_input_ends_with_2(trained, tmp_path, sfumato, taken, unit, options, words):
     (tmp_path / "short.key").touch(0o600)
     (tmp_path / "short.key").write_text("abc\n")
     result = sfumato("serve", trained[unit], *taken, *options)
@@ -129,9 +128,8 @@ def test_bad_input_ends_with_2(trained, tmp_path, monkeypatch, sfumato, taken, u
     assert not (tmp_path / "t.csv").exists()
 
 
-def test_a_run_for_other_eyes_does_not_take_over(serving, trained, tmp_path, monkeypatch):
+def test_a_run_for_other_eyes_does_not_take_over(serving, trained, tmp_path):
     """The server of a public run has no secret: it must not begin to serve predictions that need one."""
-    monkeypatch.chdir(tmp_path)
     run = shutil.copytree(trained["edge"], tmp_path / "run")
     server = serving("serve", run)
     shutil.rmtree(run)
@@ -143,8 +141,7 @@ def test_a_run_for_other_eyes_does_not_take_over(serving, trained, tmp_path, mon
     assert not (tmp_path / "serve.key").exists()
 
 
-def test_the_table_of_tokens_follows_a_newer_run(serving, trained, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_table_of_tokens_follows_a_newer_run(serving, trained, tmp_path):
     table = tmp_path / "tokens.csv"
     server = serving("serve", trained["node"], "--tokens", table)
     before = table.read_bytes()
@@ -179,29 +176,18 @@ def test_silent_connections_beyond_the_descriptors_stop_no_answer(serving, train
     assert len(lines) < 100
 
 
-def forged(run, change):
-    """Change a certificate, and the manifest with it."""
-    certificate, manifest = run / "release" / "certificate.json", run / "release" / "manifest.json"
-    values, listed = json.loads(certificate.read_bytes()), json.loads(manifest.read_bytes())
-    change(values)
-    certificate.write_bytes(json.dumps(values, sort_keys=True, separators=(",", ":")).encode() + b"\n")
-    listed["files"]["certificate.json"] = hashlib.sha256(certificate.read_bytes()).hexdigest()
-    manifest.write_bytes(json.dumps(listed, sort_keys=True, separators=(",", ":")).encode() + b"\n")
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        lambda values: values["who_may_see"]["anyone"].append("predictions for all nodes"),
-        lambda values: values["claim"].update(epsilon=0.001),
-        lambda values: values.pop("who_may_see"),
+        lambda values, _: values["who_may_see"]["anyone"].append("predictions for all nodes"),
+        lambda values, _: values["claim"].update(epsilon=0.001),
+        lambda values, _: values.pop("who_may_see"),
     ],
     ids=["audience", "epsilon", "absent"],
 )
-def test_a_run_that_does_not_verify_is_not_served(trained, tmp_path, monkeypatch, sfumato, taken, change):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_that_does_not_verify_is_not_served(trained, tmp_path, sfumato, taken, change):
     run = shutil.copytree(trained["node"], tmp_path / "run")
-    forged(run, change)
+    rewrite(run, change)
     result = sfumato("serve", run, *taken)
     assert (result.code, "sfumato verify" in result.err, result.err.count("\n")) == (2, True, 1)
     assert not (tmp_path / "serve.key").exists()
@@ -215,8 +201,7 @@ def test_nodes_that_arrived_are_not_served_as_a_run(trained, tmp_path, sfumato, 
 
 
 @pytest.mark.parametrize("name", ["nodes.csv", "serve.key"])
-def test_tokens_replace_nothing_but_a_table_of_tokens(trained, tmp_path, monkeypatch, sfumato, taken, name):
-    monkeypatch.chdir(tmp_path)
+def test_tokens_replace_nothing_but_a_table_of_tokens(trained, tmp_path, sfumato, taken, name):
     (tmp_path / "nodes.csv").write_text("id,year\nann,2004\n")
     result = sfumato("serve", trained["node"], "--tokens", name, *taken)
     assert (result.code, "--tokens" in result.err) == (2, True)
@@ -224,7 +209,6 @@ def test_tokens_replace_nothing_but_a_table_of_tokens(trained, tmp_path, monkeyp
     assert (tmp_path / "nodes.csv").read_text().startswith("id,year")
 
 
-def test_a_taken_address_leaves_no_file(trained, tmp_path, monkeypatch, sfumato, taken):
-    monkeypatch.chdir(tmp_path)
+def test_a_taken_address_leaves_no_file(trained, tmp_path, sfumato, taken):
     result = sfumato("serve", trained["node"], "--tokens", "t.csv", *taken)
     assert (result.code, list(tmp_path.iterdir())) == (2, [])

@@ -140,8 +140,6 @@ plan.POOL = run.POOL = 60
 run.QUICK = {"consistency": {"width": 4, "steps": 3, "batch_size": 8}}
 patch("sfumato.pate._images.load_images", lambda *_: toy).start()
 """
-PATE = ("pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick",
-        "--epsilon", "50", "--mechanism", "gnmax", "--threads", "1", "--no-controls")  # fmt: skip
 STAGES = {
     "teachers": ("sfumato.pate._run._ask", "The same command goes on with this charge."),
     "answers": ("sfumato.pate._run.answer", "since its answers are lost: a new one costs again, in another folder."),
@@ -150,29 +148,15 @@ STAGES = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_run_of_pate_tells_its_charge(signaled, stage, tmp_path):
+def test_a_run_of_pate_tells_its_charge(signaled, pate, stage, tmp_path):
     at, how = STAGES[stage]
-    command = (*PATE, "--ledger", tmp_path / "l.jsonl", "--total-epsilon", "150", "--out", tmp_path / "run")
+    command = (*pate, "--ledger", tmp_path / "l.jsonl", "--total-epsilon", "150", "--out", tmp_path / "run")
     result = signaled(at, *command, before=TOY)
     said = last_line(result.err)
     assert (result.code, result.out) == (130, "")
     assert said.startswith("Stopped. ")
     assert f"epsilon = 50 and delta = 1e-05 stay charged to the ledger {tmp_path / 'l.jsonl'}" in said
     assert how in said
-
-
-def test_an_experiment_charges_nothing(sfumato, tmp_path, monkeypatch):
-    spec = tmp_path / "small.toml"
-    run = '[[run]]\nlabel = "MLP"\nmethod = "mlp"\nunit = "none"\nsettings = { epochs = 1 }\n'
-    spec.write_text(
-        'name = "small"\ntitle = "t"\nsource = "a test"\ncomments = []\ndataset = "campus"\nsplit = "75/10/15"\nseeds = 1\n'
-        'axis = "epsilon"\n[quick]\nseeds = 1\nminutes = 1\nepsilons = []\n' + run
-    )
-    monkeypatch.setattr("sfumato.experiments._runner.run_cell", interrupt)
-    result = sfumato("experiment", "run", spec, "--results", tmp_path / "results")
-    assert result.code == 130
-    assert "Stopped: 0 of 1 cells" in last_line(result.err)
-    assert "Nothing was charged. Run the same command again to go on." in last_line(result.err)
 
 
 def test_what_charges_nothing_says_so(sfumato, monkeypatch):

@@ -65,12 +65,3 @@ def test_a_number_from_tables_to_predictions_and_a_report(sfumato, files, tmp_pa
     assert "R2 of" in page
     refused = sfumato("attack", "membership", run)
     assert (refused.code, "to have learned classes" in refused.err) == (2, True)
-
-
-@pytest.mark.parametrize("method", ["label-messages", "graph-free", "dpar"])
-def test_methods_for_classes_refuse_and_leave_nothing(sfumato, files, tmp_path, method):
-    unit = ("--unit", "node", "--epsilon", "4", "--delta", "1e-5") if method == "dpar" else EDGE
-    result = sfumato("train", method, *files["labels"], *unit, "--out", tmp_path / "run")
-    assert result.code == 2
-    assert "cannot learn several labels of a node" in result.err
-    assert not (tmp_path / "run").exists()

@@ -8,20 +8,7 @@ import numpy as np
 import pytest
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6", "--threads", "1", "--json", "--assume-public")
-NODE = [
-    "--unit",
-    "node",
-    "--max-degree",
-    "5",
-    "--epsilon",
-    "8",
-    "--delta",
-    "1e-6",
-    "--threads",
-    "1",
-    "--json",
-    "--assume-public",
-]
+NODE = ("--unit", "node", "--max-degree", "5", "--epsilon", "8", "--delta", "1e-6", *EDGE[-4:])
 WORDS = (("graph", "edge", "node"), ("noise", "budget", "ledger"))
 
 
@@ -224,14 +211,5 @@ def test_published_papers_end_to_end(sfumato, data_dir, tmp_path):
 
 
 def test_a_column_of_texts_that_is_named_twice_is_refused(refused, papers, tmp_path):
-    twice = ("--text", "title", "--text", "title", "--text-features", "hashing")
-    refused(
-        "Expected --text to name each column once",
-        "train",
-        "mlp",
-        *tables(papers),
-        *twice,
-        *NODE,
-        "--out",
-        tmp_path / "r",
-    )
+    twice = (*tables(papers), "--text", "title", "--text", "title", "--text-features", "hashing")
+    refused("Expected --text to name each column once", "train", "mlp", *twice, *NODE, "--out", tmp_path / "r")

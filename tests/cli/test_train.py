@@ -70,7 +70,7 @@ def test_campus_end_to_end(small_campus, sfumato, tmp_path):
         assert list(values[score]) == ["mean", "low", "high", "seeds"]
         assert 0 < values[score]["mean"] < 1
         assert (values[score]["low"], values[score]["high"], values[score]["seeds"]) == (None, None, 1)
-    assert values["privacy"].pop("epsilon") == pytest.approx(4, rel=1e-3)
+    assert 4 * 0.999 <= values["privacy"].pop("epsilon") <= 4
     assert values["privacy"] == {"unit": "edge", "relation": "add-remove", "delta": 1e-5}
     assert values["evaluation_private"] is False
     assert set(values["seconds"]) == {"load", "train", "total"}
@@ -144,44 +144,7 @@ def test_another_graph_needs_no_labels(trained, tables, sfumato, tmp_path):
     assert {line.split(",")[1] for line in out.read_text().splitlines()[1:]} <= {"2004", "2005", "2006"}
 
 
-def test_seeds_give_an_interval_and_one_certified_fit(tables, sfumato, tmp_path):
-    out = tmp_path / "run"
-    result = sfumato("train", "mlp", *tables["first"], *EDGE, "--seeds", "2", "--no-controls", "--out", out, "--json")
-    values = loads(result.out)
-    accuracy = values["test_accuracy"]
-    assert accuracy["seeds"] == 2
-    assert accuracy["low"] <= accuracy["mean"] <= accuracy["high"]
-    assert values["floor"] is values["ceiling"] is values["graph_gain_recovered"] is None
-    assert names(out / "release") == RELEASE
-
-
 BUDGET = ("--epsilon", "4", "--delta", "1e-5")
-COMBINATIONS = {
-    ("gap", "none"): True, ("progap", "arc"): True, ("gap", "edge"): True, ("mlp", "edge"): True, ("gap", "node"): True,
-    ("mlp", "record"): True, ("sage", "edge"): False, ("progap", "record"): False,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("method", "unit"), COMBINATIONS)
-def test_every_unit_works_or_says_why_not(method, unit, tables, sfumato, refused, tmp_path):
-    budget = () if unit == "none" else BUDGET
-    degree = ("--max-degree", "10") if unit == "node" else ()
-    assumed = ("--assume-public",) if unit in ("node", "record") else ()
-    asked = ["train", method, *tables["first"], "--unit", unit, *budget, *degree, *assumed]
-    arguments = [*asked, "--out", tmp_path / "run"]
-    if not COMBINATIONS[method, unit]:
-        refused("Use ", *arguments)
-        return
-    values = loads(sfumato(*arguments, "--json").out)
-    spent = values["privacy"]["epsilon"]
-    if unit == "none":
-        assert spent is None
-    elif (method, unit) == ("mlp", "edge"):
-        assert spent == 0
-    else:
-        assert 4 * 0.999 <= spent <= 4
-    assert loads(sfumato("verify", tmp_path / "run", "--json").out)["problems"] == []
-    assert sfumato("evaluate", tmp_path / "run", "--json").code == 0
 
 
 def test_a_signed_run_verifies_with_its_key_alone(tables, sfumato, tmp_path):
@@ -228,20 +191,6 @@ def test_an_unsigned_run_does_not_pass_for_a_signed_one(trained, sfumato, tmp_pa
     (tmp_path / "key.pub").write_text("ab" * 32)
     assert sfumato("verify", trained).code == 0
     assert sfumato("verify", trained, "--public-key", tmp_path / "key.pub").code == 1
-
-
-def test_parquet_trains_the_same_plan_as_csv(trained, tables, sfumato, tmp_path):
-    import duckdb
-
-    options = list(tables["first"])
-    for i in (1, 3):
-        target = tmp_path / f"{i}.parquet"
-        with duckdb.connect() as connection:
-            connection.read_csv(options[i]).write_parquet(str(target))
-        options[i] = target
-    assert sfumato("train", "gap", *options, *EDGE, "--out", tmp_path / "run", "--json").code == 0
-    one, two = ((run / "release" / "certificate.json").read_bytes() for run in (trained, tmp_path / "run"))
-    assert one == two
 
 
 def test_neither_messages_nor_certificate_depend_on_private_data(tables, sfumato, tmp_path):
@@ -298,17 +247,7 @@ def test_version_and_help(sfumato):
     from sfumato import __version__
 
     assert sfumato("--version").out == __version__ + "\n"
-    for command in (
-        "",
-        "train",
-        "predict",
-        "evaluate",
-        "verify",
-        "budget",
-        "budget epsilon",
-        "budget noise",
-        "datasets",
-    ):
-        result = sfumato(*command.split(), "--help")
+    for word in ("", "train", "predict", "evaluate", "verify", "budget", "budget epsilon", "budget noise", "datasets"):
+        result = sfumato(*word.split(), "--help")
         assert (result.code, result.err) == (0, "")
-        assert f"Usage: sfumato {command}".strip() in result.out
+        assert f"Usage: sfumato {word}".strip() in result.out

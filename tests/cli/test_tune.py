@@ -24,6 +24,9 @@ def tune(sfumato, tables, settings, out, *more):
     return sfumato("tune", "gap", *tables["first"], *settings, *BUDGET, "--out", out, *more)
 
 
+SCORES = ("test_scores", "test_accuracy", "test_macro_f1")
+
+
 def numbers_away(text):
     """A text without accuracies and without which candidate won."""
     text = re.sub(r"(gap \(unit \w+\)) .*|All \d+ nodes are told .*", r"\1", re.sub(r"\d+\.\d %", "# %", text))
@@ -37,17 +40,7 @@ def contents(run):
         if path.suffix == ".json":
             values = json.loads(path.read_text())
             drawn = ("key", "digests", "roles") if path.name == "identity.json" else ()  # afresh for each run
-            for key in (
-                "settings",
-                "files",
-                "test_scores",
-                "test_accuracy",
-                "test_macro_f1",
-                "unused",
-                "detail",
-                "out",
-                *drawn,
-            ):
+            for key in ("settings", "files", *SCORES, "unused", "detail", "out", *drawn):
                 values.pop(key, None)
             values.get("tuning", {}).pop("chosen", None)
             found[path.name] = values
@@ -84,10 +77,8 @@ def test_files_do_not_tell_how_long_the_trials_took(sfumato, tables, settings, t
     monkeypatch.setattr(tuned, "_run", lambda *args: time.sleep(0.2) or run_trial(*args))
     monkeypatch.setattr(tuned, "draw_trials", lambda *law: 2)
     before = time.time()
-    assert (
-        tune(sfumato, tables, settings, tmp_path / "run", "--ledger", tmp_path / "l.jsonl", "--total-epsilon", 5).code
-        == 0
-    )
+    ledger = ("--ledger", tmp_path / "l.jsonl", "--total-epsilon", 5)
+    assert tune(sfumato, tables, settings, tmp_path / "run", *ledger).code == 0
     dates = {path.stat().st_mtime for path in (tmp_path / "run", *(tmp_path / "run").rglob("*"))}
     assert len(dates) == 1
     assert before < dates.pop() < (tmp_path / "l.jsonl").stat().st_mtime + 0.2
@@ -179,16 +170,9 @@ def test_wrong_options_are_refused_before_anything_is_written(refused, tables, t
 
 def test_a_method_without_privacy_is_refused(refused, tables, tmp_path):
     named = "one of label-messages, progap, gap, lpgnet, edgerand, lapgraph, mlp, linear, scattering, graph-split, dpgnn, dpar"
-    refused(
-        f"{named}, got 'sage'",
-        "tune",
-        "sage",
-        *tables["first"],
-        *BUDGET,
-        "--out",
-        tmp_path / "run",
-    )
-    refused(f"Expected METHOD with tune, got none. Name {named}.", "tune", *tables["first"], *BUDGET)
+    asked = (*tables["first"], *BUDGET)
+    refused(f"{named}, got 'sage'", "tune", "sage", *asked, "--out", tmp_path / "run")
+    refused(f"Expected METHOD with tune, got none. Name {named}.", "tune", *asked)
 
 
 def test_nothing_is_charged_for_what_reads_no_edge(sfumato, tables):

@@ -5,12 +5,8 @@ The second command runs inside the first one, at a fixed step of it, as if it ha
 
 from pkgutil import resolve_name
 
-import numpy as np
 import pytest
 
-from sfumato.pate import _plan as plan
-from sfumato.pate import _run as pate_run
-from sfumato.pate._images import Images
 from sfumato.record._dataset_ledger import read_account
 from sfumato.verify import verify
 
@@ -104,16 +100,9 @@ def test_the_first_finishes_and_the_second_charges_nothing(twice, commands, shar
 
 
 @pytest.mark.parametrize("charged", [False, True], ids=["alone", "ledger"])
-def test_a_run_of_pate_finishes_too(twice, shared, tmp_path, monkeypatch, charged):
-    x, y = np.random.default_rng(0).random((80, 1, 28, 28)).astype(np.float32), np.arange(80) % 2
-    monkeypatch.setattr("sfumato.pate._images.load_images", lambda *_: Images("toy", x[:40], y[:40], x, y, 2))
-    for holder in (plan, pate_run):
-        monkeypatch.setattr(holder, "POOL", 60)
-    monkeypatch.setattr(pate_run, "QUICK", {"consistency": {"width": 4, "steps": 3, "batch_size": 8}})
-    command = ("pate", "run", "--dataset", "mnist", "--data-dir", ".", "--teachers", "3", "--queries", "20", "--quick",
-               "--epsilon", "50", "--mechanism", "gnmax", "--threads", "1", "--no-controls")  # fmt: skip
+def test_a_run_of_pate_finishes_too(twice, pate, shared, tmp_path, charged):
     out = tmp_path / "run"
-    first, second = twice("sfumato.pate._run._ask", *command, "--out", out, *(shared if charged else ()))
+    first, second = twice("sfumato.pate._run._ask", *pate, "--out", out, *(shared if charged else ()))
     refused(second, out)
     assert first.code == 0, first.err
     assert verify(out).problems == ()

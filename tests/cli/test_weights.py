@@ -53,36 +53,10 @@ def test_a_table_without_the_column_is_an_error(sfumato, files, tables, tmp_path
 
 
 def test_a_method_that_reads_no_weights_is_told_in_one_line(sfumato, files, tmp_path):
-    options = [
-        "--unit",
-        "node",
-        "--max-degree",
-        "10",
-        "--epsilon",
-        "8",
-        "--delta",
-        "1e-5",
-        "--no-controls",
-        "--assume-public",
-    ]
-    done = sfumato("train", "dpgnn", *files["first"], *WEIGHTS, *options, "--out", tmp_path / "run")
+    options = "--unit node --max-degree 10 --epsilon 8 --delta 1e-5 --no-controls --assume-public"
+    done = sfumato("train", "dpgnn", *files["first"], *WEIGHTS, *options.split(), "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert done.err.count("Not read: the weights of edges.") == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("--edge-weight", "amount"), "max_weight to be declared beside edge weights"),
-        (("--max-weight", "3"), "to stand beside edge weights"),
-        (("--edge-weight", "amount", "--max-weight", "0"), "max_weight"),
-    ],
-)
-def test_column_and_bound_are_given_together(sfumato, files, tmp_path, given, said):
-    failed = sfumato("train", "gap", *files["first"], *given, *EDGE, "--out", tmp_path / "run")
-    assert failed.code == 2
-    assert said in failed.err
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_named_data_set_and_a_store_take_no_column(sfumato, tmp_path):

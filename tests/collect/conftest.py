@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy
+from devices import label_schema
+
+from sfumato.collect._store import Store
 
 NUMBERS = itertools.count()
 
@@ -55,6 +58,14 @@ def where(request, tmp_path):
     with engine.connect() as connection:
         connection.exec_driver_sql(f"drop database {name} with (force)")
     engine.dispose()
+
+
+@pytest.fixture
+def store(tmp_path):
+    """An SQLite store of the collection about a label."""
+    made = Store.create(str(tmp_path / "reports.sqlite"), label_schema())
+    yield made
+    made.dispose()
 
 
 @pytest.fixture(autouse=True)

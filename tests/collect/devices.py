@@ -1,13 +1,17 @@
 """A collection about one label, its devices, and a server in the test's own process."""
 
+import subprocess
 from dataclasses import dataclass, field
 from functools import cached_property
+
+from starlette.testclient import TestClient
 
 from sfumato.collect import _keys as keys
 from sfumato.collect import _wire as wire
 from sfumato.collect._batch import encode_batch
 from sfumato.collect._keys import DeviceKeys, ServerKey
 from sfumato.collect._schema import Schema
+from sfumato.collect._server import create_app
 from sfumato.collect._store import Enrolment, Keys, Upload
 
 SERVER_KEY = ServerKey(bytes(range(32)))
@@ -30,6 +34,24 @@ def label_schema(
             "label": {"classes": ["a", "b", "c", "d"], "epsilon": 1.0, "mechanism": "randomized-response"},
         }
     )
+
+
+def certify(folder, key="tls.key", chain="tls.pem"):
+    """Write a key, and a certificate for this machine that it has signed itself; the files of both."""
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=x"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", chain]
+    subprocess.run([*command.split(), *names], cwd=folder, check=True, capture_output=True)
+    return folder / chain, folder / key
+
+
+def app_of(store, **settings):
+    """The application of a store, open unless its clock says otherwise."""
+    return create_app(store.schema, store, SERVER_KEY, TOKEN, **{"clock": lambda: OPEN, **settings})
+
+
+def client_of(store, **settings):
+    """A client of such an application, which sees a fault as status 500."""
+    return TestClient(app_of(store, **settings), raise_server_exceptions=False)
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,14 @@
 import random
 
 import pytest
+from collect_fake import KEY, schema_of
 
 from sfumato.collect import _batch as batch
 from sfumato.collect._batch import MOST_BYTES, decode_batch, encode_batch, most_reports
-from sfumato.collect._keys import MAC_BYTES, DeviceKeys, ServerKey, mac, verify_batch
-from sfumato.collect._schema import Schema
+from sfumato.collect._keys import MAC_BYTES, DeviceKeys, mac, verify_batch
 from sfumato.collect._wire import WireError, encode
 
-SERVER = ServerKey(bytes(range(32)))
-QUESTIONS = {
-    "collection": "reading",
-    "purpose": "A test.",
-    "opens": "2026-01-01T00:00:00Z",
-    "closes": "2036-01-01T00:00:00Z",
-    "server_key": SERVER.public.hex(),
-}
-SCHEMA = Schema.from_dict({**QUESTIONS, "label": {"classes": ["crime", "poetry", "science"], "epsilon": 1.0}})
+SCHEMA = schema_of(label={"classes": ["crime", "poetry", "science"], "epsilon": 1.0})
 DEVICES = {name: DeviceKeys(bytes([place]) * 32, bytes([place + 9]) * 32) for place, name in enumerate(("ada", "bö"))}
 
 
@@ -26,7 +18,7 @@ def reports():
     found = []
     for user, keys in DEVICES.items():
         message = encode(SCHEMA, user, {"label": (1,)})
-        found.append((message, mac(keys.mac_key(SERVER.public, user), message)))
+        found.append((message, mac(keys.mac_key(KEY.public, user), message)))
     return tuple(found)
 
 
@@ -43,8 +35,8 @@ def test_batch_is_read_back():
 
 def test_codes_are_those_that_the_server_computes():
     for user, (message, code) in zip(DEVICES, decode_batch(SCHEMA, BATCH).reports, strict=True):
-        assert code == mac(SERVER.mac_key(DEVICES[user].agree_key, user), message)
-        assert code != mac(SERVER.mac_key(DEVICES[user].agree_key, "eve"), message)
+        assert code == mac(KEY.mac_key(DEVICES[user].agree_key, user), message)
+        assert code != mac(KEY.mac_key(DEVICES[user].agree_key, "eve"), message)
 
 
 def test_head_is_as_written_down():
@@ -116,8 +108,7 @@ def test_what_is_accepted_has_one_form():
 
 def test_as_many_reports_as_fit():
     users = 50_000
-    asked = {"users": users, "roster": "0" * 64, "epsilon": 1.0, "degree_share": 0.1}
-    links = Schema.from_dict({**QUESTIONS, "links": asked})
+    links = schema_of(links={"users": users, "roster": "0" * 64, "epsilon": 1.0, "degree_share": 0.1})
     message = encode(links, f"{1:064}", {"links": (0, *[0] * (users - 1))})  # no user id is longer
     coded = [(message, bytes(MAC_BYTES))] * (most_reports(links) + 1)
     assert len(encode_batch(links, f"{1:064}", DEVICES["ada"], coded[1:])) <= MOST_BYTES

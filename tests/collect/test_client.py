@@ -3,12 +3,12 @@
 import json
 import math
 import os
+import shutil
 import stat
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from fractions import Fraction
-from pathlib import Path
+from functools import partial
 
 import pytest
 from collect_fake import FEATURES, KEY, LABEL, FakeServer, schema_of
@@ -236,7 +236,8 @@ def test_a_ledger_that_was_cut_anywhere_never_gives_a_second_report(device):
     whole = ledger.read_bytes()
     header = whole.index(b"\n") + 1
     charged = whole.index(b"\n", header) + 1
-    for size in range(header, len(whole) + 1):
+    ends = {end + near for end in (header, charged, len(whole)) for near in (-1, 0, 1)}
+    for size in sorted({*range(header, len(whole), 9), *ends} & {*range(header, len(whole) + 1)}):
         ledger.write_bytes(whole)
         cut_file(ledger, size)
         message = device.report(SCHEMA, VALUES)
@@ -266,91 +267,51 @@ def test_a_full_disk_draws_nothing_that_leaves(device, monkeypatch, place, kept)
     assert kinds(device) == ["device", "charge", "report"]
 
 
-KILLS = """
-import json, os, sys
-from pathlib import Path
-from collect_fake import schema_of
-from sfumato.collect import _drawing as drawing
-from sfumato.collect._checks import roster_sha256
-from sfumato.collect._client import Device
-from sfumato.noise import coins
+@pytest.fixture
+def wide():
+    """A schema of 64 bits, so that no two reports are the same by chance, and values for it."""
+    asked = schema_of(features={"names": [f"f{i}" for i in range(64)], "epsilon": 1.0, "mechanism": "one-bit"})
+    return asked, {"features": dict.fromkeys(asked.features.columns, 0.5)}
 
-root, real = Path(sys.argv[1]), os.fsync
-MANY = schema_of(features={"names": [f"f{i}" for i in range(64)], "epsilon": 1.0, "mechanism": "one-bit"})
-VALUES = {"features": dict.fromkeys(MANY.features.columns, 0.5)}
 
-def act(folder):
+def live(folder, asked, values):
+    """What reaches the wire in one life of a device, which may be stored or not."""
     if not (folder / "device.json").exists():
         Device.create(folder, "ada", 1.5)
-    message = Device.open(folder).report(MANY, VALUES)
-    with (folder.parent / f"{folder.name}.sent").open("ab") as wire:
-        wire.write(message.hex().encode() + b"\\n")
-
-def child(work):
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return pid
-
-for after in (False, True):
-    for place in range(1, 14):
-        def dying(descriptor, left=[place]):
-            left[0] -= 1
-            if not left[0] and not after:
-                os._exit(1)
-            real(descriptor)
-            if not left[0]:
-                os._exit(1)
-        def work():
-            os.fsync = dying
-            act(root / f"{place}-{after}")
-        code = os.waitstatus_to_exitcode(os.waitpid(child(work), 0)[1])
-        for _ in range(2):
-            os.waitpid(child(lambda: act(root / f"{place}-{after}")), 0)
-        print(place, after, code, flush=True)
-Device.create(root / "race", "ada", 1.5)
-for pid in [child(lambda: act(root / "race")) for _ in range(6)]:
-    os.waitpid(pid, 0)
-"""
+    return Device.open(folder).report(asked, values)
 
 
-def run_script(script: str, *arguments: object) -> str:
-    """Run a script in a process of its own, which can import the helpers of these tests."""
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def test_a_process_that_dies_anywhere_leaves_one_report(tmp_path, monkeypatch, wide):
+    """What is on disk at a sync is what a process leaves that dies there; in any life the device has one report at one price."""
+    lives, real, folder = [], os.fsync, tmp_path / "device"
+
+    def dying(descriptor):
+        lives.append(tmp_path / f"life {len(lives)}")
+        shutil.copytree(folder, lives[-1])
+        for path in lives[-1].glob(f"*.{os.getpid()}.partial"):
+            path.rename(path.with_name(path.name.replace(str(os.getpid()), str(1 << 30))))
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", dying)
+        sent = live(folder, *wide)
+    assert len(lives) >= 7, "the deaths must reach past the last sync of a report"
+    for place, left in enumerate([*lives, folder]):
+        known = [one["message"] for one in read_entries(left) if one["kind"] == "report"]
+        again = [live(left, *wide) for _ in range(2)]
+        assert again[0] == again[1], place
+        assert known in ([], [again[0].hex()]), place
+        assert kinds(Device.open(left)) == ["device", "charge", "report"], place
+    assert again[0] == sent, "what was sent was on disk before"
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """The folder of the devices, and for each death its place, whether it came after the sync, and the exit code."""
-    root = tmp_path_factory.mktemp("killed")
-    return root, [line.split() for line in run_script(KILLS, root).splitlines()]
-
-
-def test_a_process_that_dies_anywhere_leaves_one_report(killed):
-    """Killed before or after each sync; whatever reached the wire, in any life of the device, is one report at one price."""
-    root, told = killed
-    died = [(int(place), after) for place, after, code in told if code == "1"]
-    assert len(died) >= 14, "the deaths must reach past the last sync of a report"
-    assert {code for _, _, code in told} == {"0", "1"}
-    for folder in (path for path in root.iterdir() if path.is_dir()):
-        sent = (root / f"{folder.name}.sent").read_text().split()
-        device = Device.open(folder)
-        assert len(sent) >= 2
-        assert len(set(sent)) == 1, folder.name
-        assert kinds(device) == ["device", "charge", "report"], folder.name
-        assert lines(device)[-1]["message"] == sent[0]
-
-
-def test_processes_at_once_draw_one_report(killed):
-    sent = (killed[0] / "race.sent").read_text().split()
-    assert (len(sent), len(set(sent))) == (6, 1)
+def test_devices_at_once_draw_one_report(tmp_path, monkeypatch, wide):
+    monkeypatch.setattr("sfumato.collect._ticks.SECONDS", 0.01)  # others come between a charge and its report
+    live_at_once = partial(live, Device.create(tmp_path / "race", "ada", 1.5).folder, *wide)
+    with ThreadPoolExecutor(6) as pool:
+        sent = [one.result() for one in [pool.submit(live_at_once) for _ in range(6)]]
+    assert len(set(sent)) == 1
+    assert kinds(Device.open(tmp_path / "race")) == ["device", "charge", "report"]
 
 
 def test_sending_enrols_and_signs(device):

@@ -6,14 +6,12 @@ import tracemalloc
 
 import pytest
 import sqlalchemy
-from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
-from starlette.testclient import TestClient
+from devices import BEARER, FakeDevice, client_of, label_schema
 
 from sfumato.cli import invoke
 from sfumato.collect import _server as server_module
 from sfumato.collect._closed import Closed, Stream
 from sfumato.collect._estimate import estimate
-from sfumato.collect._server import create_app
 from sfumato.collect._store import Store, Upload
 from sfumato.errors import DataError
 
@@ -73,9 +71,8 @@ def test_blocks_and_the_whole_are_the_same_file(full):
 @pytest.mark.parametrize(
     "change", ["update reports set message = :m where \"user\" = :u", "delete from reports where \"user\" = :u"]
 )  # fmt: skip
-def test_no_answer_about_a_closed_collection_is_about_altered_reports(tmp_path, capsys, change):
+def test_no_answer_about_a_closed_collection_is_about_altered_reports(store, tmp_path, capsys, change):
     where = str(tmp_path / "reports.sqlite")
-    store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
     store.add([ADA.upload(0), BOB.upload(1)])
     store.close()
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/reports.sqlite")
@@ -89,11 +86,11 @@ def test_no_answer_about_a_closed_collection_is_about_altered_reports(tmp_path, 
     with pytest.raises(DataError, match="Restore the store"):
         store.export(tmp_path / "closed")
     assert not list(tmp_path.glob("closed*"))
-    with pytest.raises(DataError, match="Restore the store"):
-        store.close()
+    for use in (store.close, store.closed):
+        with pytest.raises(DataError, match="Restore the store"):
+            use()
     with store.stream() as stream, pytest.raises(DataError, match="Restore the store"):
         estimate(stream)
-    store.dispose()
     for options in (["--dry-run"], ["--yes"], ["--json", "--dry-run"]):
         assert invoke(["collect", "close", "--store", where, *options]) == 2
         assert "Restore the store" in capsys.readouterr().err
@@ -101,32 +98,26 @@ def test_no_answer_about_a_closed_collection_is_about_altered_reports(tmp_path, 
     assert "Restore the store" in capsys.readouterr().err
 
 
-def test_an_export_into_a_missing_folder_names_the_file_that_was_asked_for(tmp_path):
-    store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
+def test_an_export_into_a_missing_folder_names_the_file_that_was_asked_for(store, tmp_path):
     store.close()
     with pytest.raises(FileNotFoundError) as caught:
         store.export(tmp_path / "no" / "closed")
     assert caught.value.filename == str(tmp_path / "no" / "closed")
-    store.dispose()
 
 
 @pytest.fixture
-def client(tmp_path, monkeypatch):
+def client(store, monkeypatch):
     """A client of a server that waits a moment for a closing; ada and bob are enrolled."""
     monkeypatch.setattr(server_module, "_CLOSE_SECONDS", 0.05)
-    store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
-    with TestClient(
-        create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN), raise_server_exceptions=False
-    ) as client:
+    with client_of(store) as client:
         for one in (ADA, BOB):
             client.post("/users", json=one.code)
         client.post("/reports", content=ADA.body(1))
-        yield client, store
+        yield client
 
 
-def test_a_closing_that_takes_long_is_asked_for_again(client, monkeypatch):
+def test_a_closing_that_takes_long_is_asked_for_again(client, store, monkeypatch):
     """A proxy gives up on an answer after a minute; and what comes meanwhile is not kept waiting for the lock."""
-    client, store = client
     ready, real = threading.Event(), store.close
     monkeypatch.setattr(store, "close", lambda: ready.wait(60) and real())
     for _ in range(2):
@@ -144,9 +135,8 @@ def test_a_closing_that_takes_long_is_asked_for_again(client, monkeypatch):
     assert client.get("/export", headers=BEARER).content == b"".join(store.pieces())
 
 
-def test_a_closing_is_checked_once_by_a_server(client, monkeypatch):
+def test_a_closing_is_checked_once_by_a_server(client, store, monkeypatch):
     """To check takes as long as to close, so a server that began anew at each question would answer 202 for ever."""
-    client, store = client
     calls, real = [], store.close
     monkeypatch.setattr(store, "close", lambda: calls.append(1) or real())
     while (answer := client.post("/close", headers=BEARER)).status_code == 202:
@@ -156,7 +146,6 @@ def test_a_closing_is_checked_once_by_a_server(client, monkeypatch):
 
 
 def test_a_closing_that_fails_can_be_asked_for_again(client, monkeypatch):
-    client, _ = client
     with monkeypatch.context() as patch:
         patch.setattr("sfumato.collect._closed.decode", lambda *_: 1 / 0)
         assert client.post("/close", headers=BEARER).status_code == 500

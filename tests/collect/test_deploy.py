@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
-from devices import SERVER_KEY, TOKEN, label_schema
+from devices import SERVER_KEY, TOKEN, certify, label_schema
 
 from sfumato.cli import app
 
@@ -91,9 +91,7 @@ def test_the_services_start_and_answer(tmp_path):
         path.chmod(0o600)
         if path.name != "password":
             shutil.chown(path, 10001, 10001)
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout privkey.pem"
-    options = ["-out", "fullchain.pem", "-days", "2", "-subj", "/CN=localhost"]
-    subprocess.run([*command.split(), *options], cwd=folder / "tls", check=True, capture_output=True)
+    certify(folder / "tls", "privkey.pem", "fullchain.pem")
     compose = [name, "compose", "-f", str(folder / "compose.yaml")]
     try:
         subprocess.run([*compose, "up", "--build", "--wait", "--wait-timeout", "900"], check=True)

@@ -6,12 +6,12 @@ import json
 import logging
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from devices import certify
 from fastapi import FastAPI, Request
 from test_http import PATIENCE, served, talk
 
@@ -26,12 +26,7 @@ NOBODY = networks("", ())
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """Files of a certificate and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    command = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key -out chain -subj /CN=x"
-    )
-    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
-    return folder / "chain", folder / "key"
+    return certify(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(params=["plain", "tls"])

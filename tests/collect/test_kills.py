@@ -154,7 +154,7 @@ def test_acknowledged_reports_outlive_kills(tmp_path, where, kills):
 
 def test_server_that_is_told_to_stop_answers_what_is_under_way(tmp_path):
     server, stop = Server(tmp_path), threading.Event()
-    devices = [FakeDevice(f"user-{place}", SCHEMA) for place in range(2000)]
+    devices = [FakeDevice(f"user-{place}", SCHEMA) for place in range(400)]
     Store.create(server.store, SCHEMA).enrol([one.enrolment for one in devices])
     server.start()
     acknowledged = {}

@@ -8,16 +8,14 @@ from datetime import datetime
 
 import httpx
 import pytest
-from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
-from starlette.testclient import TestClient
+from devices import SERVER_KEY, FakeDevice, app_of, client_of, label_schema
 
 from sfumato.collect import _intake as intake_module
 from sfumato.collect import _keys as keys
 from sfumato.collect._bodies import Bodies
 from sfumato.collect._intake import Intake
 from sfumato.collect._refusals import RefusalError
-from sfumato.collect._server import create_app
-from sfumato.collect._store import Enrolment, Keys, Store
+from sfumato.collect._store import Enrolment, Keys
 from sfumato.web._limits import Buckets
 
 SCHEMA = label_schema()
@@ -141,16 +139,8 @@ def test_a_token_is_given_back_once():
 
 
 @pytest.fixture
-def store(tmp_path):
-    made = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
 def client(store):
-    app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN, uploads_a_second=1.0)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with client_of(store, uploads_a_second=1.0) as client:
         for device in (ADA, BOB):
             assert client.post("/users", json=device.code).status_code == 201
         yield client
@@ -159,16 +149,19 @@ def client(store):
 def test_batches_and_reports_of_one_sender_share_its_turns(client):
     batch = ADA.batch(BOB.coded())
     assert [client.post("/batches", content=batch).status_code for _ in range(4)] == [200, 200, 429, 429]
-    assert client.post("/reports", content=ADA.body()).status_code == 429
+    late = client.post("/reports", content=ADA.body())
+    assert (late.status_code, late.headers["retry-after"], "too much" in late.json()["detail"]) == (429, "1", True)
     assert client.post("/batches", content=BOB.batch(ADA.coded())).status_code == 200
     assert client.post("/reports", content=BOB.body()).status_code == 200
     assert client.post("/reports", content=BOB.body()).status_code == 429
 
 
-def test_a_batch_that_is_forged_or_broken_takes_no_turn_of_its_sender(client):
-    forged = ADA.batch(BOB.coded())[:-64] + BOB.batch(BOB.coded())[-64:]
-    assert [client.post("/batches", content=forged).status_code for _ in range(4)] == [403] * 4
-    assert client.post("/batches", content=ADA.batch(BOB.coded())).status_code == 200
+def test_what_is_forged_takes_no_turn_of_its_sender(client):
+    batch, report = ADA.batch(BOB.coded()), ADA.body()
+    forged = (("/batches", batch[:-64] + BOB.batch(BOB.coded())[-64:]), ("/reports", report[:-64] + BOB.body()[-64:]))
+    assert [client.post(path, content=content).status_code for path, content in forged * 4] == [403] * 8
+    assert client.post("/batches", content=batch).status_code == 200
+    assert client.post("/reports", content=report).status_code == 201
 
 
 def test_whoever_enrols_anew_locks_nobody_out(client, store):
@@ -218,8 +211,7 @@ def test_of_too_many_known_the_older_half_is_forgotten_and_read_again(store, mon
 
 @pytest.mark.parametrize(("rate", "burst"), [(0.01, 1), (4.0, 8)])
 def test_a_user_may_send_what_two_seconds_allow_at_once(store, rate, burst):
-    app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN, uploads_a_second=rate)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with client_of(store, uploads_a_second=rate) as client:
         client.post("/users", json=ADA.code)
         said = [client.post("/reports", content=ADA.body()).status_code for _ in range(burst)]
         assert said == [201, *[200] * (burst - 1)]
@@ -230,12 +222,15 @@ def test_a_user_may_send_what_two_seconds_allow_at_once(store, rate, burst):
 def test_reports_are_taken_from_the_first_second_to_the_last(store):
     opens, closes = (datetime.fromisoformat(moment).timestamp() for moment in (SCHEMA.opens, SCHEMA.closes))
     now = [opens]
-    with TestClient(create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: now[0])) as client:
+    with client_of(store, clock=lambda: now[0]) as client:
         client.post("/users", json=ADA.code)
         for now[0], status in ((opens - 1, 425), (opens, 201), (closes - 1, 200), (closes, 410)):
             answer = client.post("/reports", content=ADA.body())
             assert answer.status_code == status
             assert answer.headers.get("retry-after") == ("1" if status == 425 else None)
+            detail = answer.json().get("detail", "")
+            assert {425: SCHEMA.opens, 410: "closed"}.get(status, "") in detail
+        assert client.post("/batches", content=ADA.batch(ADA.coded())).status_code == 410
 
 
 @pytest.mark.parametrize(("name", "path"), [("enrol", "/users"), ("add", "/reports")])
@@ -251,7 +246,7 @@ def test_a_server_that_stops_commits_what_waits_before_it_lets_go_of_the_store(s
 
     monkeypatch.setattr(store, name, slow)
     monkeypatch.setattr(store, "dispose", lambda: seen.append("let go"))
-    app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN)
+    app = app_of(store)
     content = json.dumps(ADA.code).encode() if path == "/users" else BOB.body()
 
     async def act():

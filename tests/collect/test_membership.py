@@ -4,16 +4,14 @@ import json
 from collections import Counter
 
 import pytest
-from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+from devices import BEARER, FakeDevice, client_of, label_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from starlette.testclient import TestClient
 
 from sfumato.collect import _keys as keys
 from sfumato.collect import _stored as stored
 from sfumato.collect._batch import encode_batch
 from sfumato.collect._keys import DeviceKeys, ServerKey
-from sfumato.collect._server import create_app
 from sfumato.collect._store import Store
 
 SCHEMA = label_schema()
@@ -37,8 +35,7 @@ def served(tmp_path_factory):
             counted(where, name)
         counted(Store, "keys")
         patch.setattr("sfumato.collect._server._JUNK_AT_ONCE", 1e6)  # the limit by address has tests of its own
-        app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN, uploads_a_second=1e6)
-        with TestClient(app, raise_server_exceptions=False) as client:
+        with client_of(store, uploads_a_second=1e6) as client:
             for one in (MEMBER, SENDER):
                 assert client.post("/users", json=one.code).status_code == 201
             yield client, work, store

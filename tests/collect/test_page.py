@@ -1,32 +1,22 @@
 """The status page: what it says, and how it looks in headless Chromium on a desk and on a phone."""
 
-import os
 import re
-from pathlib import Path
 
 import pytest
-from devices import OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+from browsing import RERUN, check, opened
+from devices import OPEN, FakeDevice, app_of, label_schema
 
 from sfumato.collect._answers import counted
 from sfumato.collect._counting import Alert, Counts
 from sfumato.collect._page import status_page
 from sfumato.collect._schema import Schema
-from sfumato.collect._server import create_app
 from sfumato.collect._store import Store
 from sfumato.web._pages import docs_page
 
-pytestmark = pytest.mark.flaky(reruns=2, only_rerun="TargetClosedError")
-
-CHROMIUM = Path(os.environ.get("SFUMATO_CHROMIUM", "/usr/bin/chromium"))
+pytestmark = RERUN
 SCHEMA = label_schema()
 NINE = 1796115600  # 2026-12-01T09:00:00Z
 HOUR = int(OPEN) // 3600 * 3600
-WIDE = """() => [...document.querySelectorAll("body *")]
-  .filter(one => !one.closest(".scroll") && one.getBoundingClientRect().right > innerWidth + 0.5)
-  .map(one => one.tagName + " " + one.textContent.slice(0, 40))"""
-SMALL = (
-    """() => Math.min(...[...document.querySelectorAll("svg text")].map(one => one.getBoundingClientRect().height))"""
-)
 
 
 def page(schema=SCHEMA, state="open", sha256=None, **changes):
@@ -93,14 +83,9 @@ def test_empty_collection_has_a_page():
 
 
 @pytest.fixture(scope="module")
-def browser():
-    if not CHROMIUM.exists():
-        pytest.skip(f"Chromium not found at {CHROMIUM}; set SFUMATO_CHROMIUM")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
+def open_page(tmp_path_factory):
+    with opened(tmp_path_factory.mktemp("pages")) as show:
+        yield show
 
 
 def long_schema():
@@ -115,7 +100,7 @@ def long_schema():
 def pages(tmp_path_factory):
     store = Store.create(str(tmp_path_factory.mktemp("store") / "reports.sqlite"), SCHEMA)
     store.enrol([FakeDevice("ada", SCHEMA).enrolment])
-    described = create_app(SCHEMA, store, SERVER_KEY, TOKEN).openapi()
+    described = app_of(store).openapi()
     store.dispose()
     return {"status": page(), "long": page(long_schema()), "empty": empty(), "docs": docs_page(described)}
 
@@ -130,18 +115,5 @@ def test_calls_say_what_a_first_and_a_repeated_upload_are_answered(pages):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("kind", ["status", "long", "empty", "docs"])
-def test_page_is_quiet_and_fits(browser, pages, tmp_path, kind, width, scheme):
-    path = tmp_path / "page.html"
-    path.write_text(pages[kind], encoding="utf-8")
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    shown, noise = context.new_page(), []
-    shown.on("console", lambda message: noise.append(message.text))
-    shown.on("pageerror", lambda error: noise.append(str(error)))
-    shown.on("request", lambda request: noise.append(request.url) if request.url != path.as_uri() else None)
-    shown.goto(path.as_uri())
-    assert noise == []
-    assert shown.evaluate(WIDE) == []
-    assert shown.evaluate("document.documentElement.scrollWidth") <= width
-    if kind in ("status", "long"):
-        assert shown.evaluate(SMALL) > 8
-    context.close()
+def test_page_is_quiet_and_fits(open_page, pages, kind, width, scheme):
+    check(open_page(pages[kind], width, scheme), width)

@@ -9,13 +9,11 @@ from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 import sqlalchemy
-from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
-from starlette.testclient import TestClient
+from devices import BEARER, FakeDevice, client_of, label_schema
 
 from sfumato.collect import _patience as patience
 from sfumato.collect import _readiness as readiness
 from sfumato.collect._database import StoreError
-from sfumato.collect._server import create_app
 from sfumato.collect._store import Store
 from sfumato.errors import InputError
 
@@ -50,8 +48,7 @@ def database(postgres_url):
 def served(where):
     store = Store.create(where, SCHEMA)
     store.enrol([ADA.enrolment])
-    app = create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with client_of(store) as client:
         yield client, store
 
 

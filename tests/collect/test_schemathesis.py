@@ -4,10 +4,9 @@ import hypothesis
 import pytest
 import schemathesis
 import schemathesis.checks
-from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
+from devices import BEARER, FakeDevice, app_of, label_schema
 from schemathesis import GenerationMode
 
-from sfumato.collect._server import create_app
 from sfumato.collect._store import Store
 
 SCHEMA = label_schema()
@@ -24,9 +23,7 @@ def described(tmp_path_factory):
     store = Store.create(str(tmp_path_factory.mktemp("store") / "reports.sqlite"), SCHEMA)
     store.enrol([FakeDevice("ada", SCHEMA).enrolment])
     store.add([FakeDevice("ada", SCHEMA).upload()])
-    yield schemathesis.openapi.from_asgi(
-        "/openapi.json", create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN)
-    )
+    yield schemathesis.openapi.from_asgi("/openapi.json", app_of(store))
     store.dispose()
 
 

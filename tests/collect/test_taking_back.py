@@ -9,8 +9,7 @@ import sqlalchemy
 from collect_made import CLASSES, drawn, label, schema, write_tables
 from collect_made import GRAPH as KNOWN
 from collect_made import USERS as KNOWN_USERS
-from devices import BEARER, OPEN, SERVER_KEY, TOKEN, FakeDevice, label_schema
-from starlette.testclient import TestClient
+from devices import BEARER, SERVER_KEY, FakeDevice, client_of, label_schema
 
 from sfumato.collect._audit import Listed
 from sfumato.collect._estimate import estimate
@@ -18,7 +17,6 @@ from sfumato.collect._graph import Tables
 from sfumato.collect._keys import DeviceKeys
 from sfumato.collect._patience import BUSY
 from sfumato.collect._reading import stream_any
-from sfumato.collect._server import create_app
 from sfumato.collect._store import Enrolment, Keys, Store, Upload
 from sfumato.collect._training import prepare
 from sfumato.errors import DataError
@@ -165,18 +163,22 @@ def test_a_withdrawn_report_is_in_no_estimate_and_no_training(tmp_path):
 
 
 @pytest.fixture
-def client(tmp_path):
-    """A client of a server, and the same store as another process sees it."""
-    store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
+def operator(tmp_path):
+    """The store of ``client`` as another process sees it."""
+    Store.create(str(tmp_path / "reports.sqlite"), SCHEMA).dispose()
     other = Store.open(str(tmp_path / "reports.sqlite"))
-    with TestClient(create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN)) as client:
-        yield client, other
+    yield other
     other.dispose()
 
 
-def test_a_thief_who_enrolled_first_shuts_nobody_out(client):
+@pytest.fixture
+def client(operator, tmp_path):
+    with client_of(Store.open(str(tmp_path / "reports.sqlite"))) as client:
+        yield client
+
+
+def test_a_thief_who_enrolled_first_shuts_nobody_out(client, operator):
     """A server that has the keys of the thief at hand refuses them from the moment of the revocation on."""
-    client, operator = client
     stolen = {**ADA.code, "sign_key": THIEF.sign_key.hex(), "agree_key": THIEF.agree_key.hex()}
     forged = ADA.message(1) + THIEF.sign(ADA.message(1))
     assert client.post("/users", json=stolen).status_code == 201
@@ -196,9 +198,8 @@ def test_a_thief_who_enrolled_first_shuts_nobody_out(client):
     assert client.get("/counts", headers=BEARER).json()["budget"]["users_who_spent_again"] == 1
 
 
-def test_whose_code_was_revoked_sends_no_batch_for_others(client):
+def test_whose_code_was_revoked_sends_no_batch_for_others(client, operator):
     """The server has the keys of the time before the revocation at hand."""
-    client, operator = client
     for one in (ADA, BOB):
         client.post("/users", json=one.code)
     operator.revoke("bob", operator.seen("bob"))
@@ -207,9 +208,8 @@ def test_whose_code_was_revoked_sends_no_batch_for_others(client):
 
 
 @pytest.mark.parametrize("how", ["alone", "in a batch"])
-def test_who_enrols_again_elsewhere_with_the_same_keys_is_taken(client, how):
+def test_who_enrols_again_elsewhere_with_the_same_keys_is_taken(client, operator, how):
     """The server has the keys of the time before the revocation at hand: it looks at the store before it refuses."""
-    client, operator = client
     for one in (ADA, BOB):
         client.post("/users", json=one.code)
 
@@ -229,8 +229,7 @@ def test_who_enrols_again_elsewhere_with_the_same_keys_is_taken(client, how):
     assert (send(), send()) == (403, 403)
 
 
-def test_a_server_takes_no_withdrawn_report_again(client):
-    client, operator = client
+def test_a_server_takes_no_withdrawn_report_again(client, operator):
     for one in (ADA, BOB):
         client.post("/users", json=one.code)
     client.post("/reports", content=ADA.body(2))
@@ -245,7 +244,7 @@ def test_a_server_takes_no_withdrawn_report_again(client):
 def test_a_user_takes_the_own_report_back(where):
     """As with the command of the operator, nothing has it from then on, and the closed collection stays as it is."""
     store, other = Store.create(where, SCHEMA), Store.open(where)
-    with TestClient(create_app(SCHEMA, store, SERVER_KEY, TOKEN, clock=lambda: OPEN)) as client:
+    with client_of(store) as client:
 
         def status(path, content):
             return client.post(path, content=content).status_code
@@ -286,17 +285,15 @@ def test_a_withdrawal_of_another_report_is_a_second_spend(where):
     store.dispose()
 
 
-def test_a_withdrawal_before_its_report_keeps_that_out(client):
-    client, operator = client
+def test_a_withdrawal_before_its_report_keeps_that_out(client, operator):
     client.post("/users", json=ADA.code)
     assert client.post("/withdrawals", content=ADA.withdrawal(1)).status_code == 201
     assert client.post("/reports", content=ADA.body(1)).status_code == 410
     assert (operator.messages(), operator.seen("ada").withdrawn) == ((), True)
 
 
-def test_whoever_enrolled_again_elsewhere_takes_the_report_back(client):
+def test_whoever_enrolled_again_elsewhere_takes_the_report_back(client, operator):
     """The server has the keys of the time before the revocation at hand."""
-    client, operator = client
     client.post("/users", json=ADA.code)
     operator.revoke("ada", operator.seen("ada"))
     assert client.post("/withdrawals", content=ADA.withdrawal(1)).status_code == 403

@@ -26,13 +26,14 @@ from sfumato.cli import invoke
 from sfumato.collect._graph import Tables, graph_of
 from sfumato.collect._reading import read_closed, stream_any
 from sfumato.collect._training import _check_joined, collected, method_of, prepare
-from sfumato.collect._wire import public_id
+from sfumato.collect._wire import decode, encode, public_id
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph import from_scipy
 from sfumato.local import _blink as blink
 from sfumato.local import _method as local_method
 from sfumato.local._collection import ANSWERED, FEATURES, LABELS, received
 from sfumato.local._drop import Agreement
+from sfumato.noise.coins import SecretWords
 from sfumato.randomizers._links import LinkReports
 from sfumato.record._deployment import ASKED
 from sfumato.verify import verify
@@ -102,7 +103,7 @@ def test_rows_of_missing_users_are_neutral(edges, labeled, mechanism):
     facts = graph.public_facts(method.unit)
     estimate = received(method, graph, facts, dict(reports)).features
     ids = np.array([public_id(made.schema, user) for user in there])
-    given = asked.randomizer.encode(GRAPH.x[:100], _coins(), ids)
+    given = asked.randomizer.encode(GRAPH.x[:100], SecretWords(bytes(32)), ids)
     rows = estimate.toarray()
     np.testing.assert_array_equal(rows[:100], asked.randomizer.estimate(given).toarray())
     middle = 0.0 if mechanism in ("collision", "direction") else 0.5
@@ -112,19 +113,11 @@ def test_rows_of_missing_users_are_neutral(edges, labeled, mechanism):
     assert reports[ANSWERED].tolist() == [1] * 100 + [0] * 50
 
 
-def _coins():
-    from sfumato.noise.coins import SecretWords
-
-    return SecretWords(bytes(32))
-
-
 def test_a_label_alone_is_a_report_without_features(edges):
     asked = schema(features=features(), label=label())
     messages = drawn(asked, GRAPH.x, GRAPH.y, USERS)
     only = drawn(replace(asked, features=None), None, GRAPH.y, USERS)  # its digest differs, so it is written anew
     assert only.keys() == messages.keys()
-    from sfumato.collect._wire import decode, encode
-
     messages["u005"] = encode(asked, "u005", {"label": decode(asked, messages["u005"]).answers["label"]})
     made = closed(asked, messages)
     training = prepare(made, edges, "lpgnn")
@@ -303,21 +296,27 @@ def test_a_run_loads_predicts_and_verifies(edges, tmp_path):
     assert "from reports and public facts alone" in words
 
 
-def _train(capsys, *options):
-    code = invoke(["train", *map(str, options)])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+@pytest.fixture
+def train(folder, tmp_path, capsys):
+    """Train from a collection beside the table of edges into the folder ``run``; exit code and both outputs."""
+
+    def run(word, made, *options):
+        made.write(tmp_path / "closed")
+        sources = ("--collection", tmp_path / "closed", "--edges", folder / "edges.csv", "--out", tmp_path / "run")
+        code = invoke(["train", word, *map(str, (*sources, *options))])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
 
 
-def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys):
-    collection(USERS[:140], features=features(), label=label()).write(tmp_path / "closed.sfumato")
-    run = tmp_path / "run"
+def test_the_command_line_trains_predicts_and_verifies(train, tmp_path, capsys):
+    made, run = collection(USERS[:140], features=features(), label=label()), tmp_path / "run"
     record = dict.fromkeys(ASKED, "words") | {"publication_date": "2026-12-01", "flavor": "Approximate DP"}
     record |= {"curator_type": "Nonprofit", "sector": "Education"}
     deployment = tmp_path / "deployment.toml"
     deployment.write_text("".join(f'{name} = "{text}"\n' for name, text in record.items()))
-    options = ("--collection", tmp_path / "closed.sfumato", "--edges", folder / "edges.csv", "--deployment", deployment)
-    code, out, _ = _train(capsys, "lpgnn", *options, "--out", run, "--threads", "1", "--json")
+    code, out, _ = train("lpgnn", made, "--deployment", deployment, "--threads", "1", "--json")
     found = json.loads(out)
     assert code == 0
     assert found["test_accuracy"] is None
@@ -343,21 +342,17 @@ def test_the_command_line_trains_predicts_and_verifies(folder, tmp_path, capsys)
     assert "validation.json" in capsys.readouterr().err
     assert invoke(["predict", str(run), "--dataset", "campus", "--out", str(tmp_path / "p.csv")]) == 2
     capsys.readouterr()
-    code, out, err = _train(capsys, "lpgnn", *options, "--out", run)
-    assert code == 2
-    assert "new folder" in err
+    code, out, err = train("lpgnn", made)
+    assert (code, "new folder" in err) == (2, True)
 
 
-def test_links_are_learned_from_a_collection_of_features(folder, tmp_path, capsys):
-    asked = {"features": features(mechanism="pgc", per_feature=True)}
-    collection(USERS[:140], **asked).write(tmp_path / "closed")
+def test_links_are_learned_from_a_collection_of_features(train, folder, tmp_path, capsys):
+    made = collection(USERS[:140], features=features(mechanism="pgc", per_feature=True))
     run, pairs = tmp_path / "run", tmp_path / "pairs.csv"
-    options = ("--task", "link", "--collection", tmp_path / "closed", "--edges", folder / "edges.csv", "--out", run)
-    code, out, err = _train(capsys, "pgc", *options, "--label", "class")
-    assert (code, "Expected no --label with --task link" in err) == (2, True)
-    code, out, err = _train(capsys, "pgc", *options, "--preset", "pgc-2020")
-    assert (code, "Expected no --preset with --task link" in err) == (2, True)
-    code, out, _ = _train(capsys, "pgc", *options, "--threads", "1", "--json")
+    for option, value in (("--label", "class"), ("--preset", "pgc-2020")):
+        code, _, err = train("pgc", made, "--task", "link", option, value)
+        assert (code, f"Expected no {option} with --task link" in err) == (2, True)
+    code, out, _ = train("pgc", made, "--task", "link", "--threads", "1", "--json")
     found = json.loads(out)
     assert (code, found["task"], found["validation_accuracy"], found["missing"]) == (0, "link", None, 10)
     assert 0.5 < found["validation_auc"] <= 1
@@ -374,30 +369,24 @@ def test_links_are_learned_from_a_collection_of_features(folder, tmp_path, capsy
     for command in ("predict", "evaluate"):
         assert invoke([command, str(run)]) == 2
     assert "validation.json" in capsys.readouterr().err
-    clear = prepare(read_closed(str(tmp_path / "closed")), Tables(str(folder / "edges.csv")), "pgc-links")
-    assert (clear.plan.epsilon, clear.plan.unit.labels, clear.graph.num_classes) == (
-        found["privacy"]["epsilon"],
-        False,
-        0,
-    )
+    clear = prepare(made, Tables(str(folder / "edges.csv")), "pgc-links")
+    assert (clear.plan.epsilon, clear.plan.unit.labels) == (found["privacy"]["epsilon"], False)
+    assert clear.graph.num_classes == 0
 
 
-def test_a_forged_report_of_a_collection_is_refused(folder, tmp_path):
-    asked = {"features": features(mechanism="pgc", per_feature=True)}
-    collection(USERS, **asked).write(tmp_path / "closed")
-    training = prepare(read_closed(str(tmp_path / "closed")), Tables(str(folder / "edges.csv")), "pgc-links")
-    fitted = training.fit()
+def test_a_forged_report_of_a_collection_is_refused(edges, tmp_path):
+    fitted = prepare(collection(features=features(mechanism="pgc", per_feature=True)), edges, "pgc-links").fit()
     fitted.released[FEATURES][3] = 1 - fitted.released[FEATURES][3]
     found = verify(fitted.save(tmp_path / "run")).problems
     assert len(found) == 1
     assert "row 3 differs from the report of its user" in found[0]
 
 
-def test_mostly_silent_nodes_are_told(folder, tmp_path, capsys):
+def test_mostly_silent_nodes_are_told(train, tmp_path):
     def trained(count, name):
-        collection(USERS[:count], label=label()).write(tmp_path / f"{name}.closed")
-        options = ("--collection", tmp_path / f"{name}.closed", "--edges", folder / "edges.csv", "--json")
-        code, out, err = _train(capsys, "label-only", *options, "--out", tmp_path / name)
+        code, out, err = train(
+            "label-only", collection(USERS[:count], label=label()), "--json", "--out", tmp_path / name
+        )
         assert code == 0
         return [text for key, text in json.loads(out)["caveats"] if key == "few-reports"], err
 
@@ -419,10 +408,9 @@ def test_links_among_nobody_who_reported_are_refused(tmp_path, edges, said):
     assert prepare(collection(USERS[:30], label=label()), Tables(str(path)), "label-only").graph.num_edges >= 1
 
 
-def test_public_labels_are_called_public(folder, tmp_path, capsys):
-    options = ("--edges", folder / "edges.csv", "--collection", tmp_path / "closed", "--out", tmp_path / "run")
-    collection(features=features(mechanism="pgc", per_feature=True)).write(tmp_path / "closed")
-    code, out, _ = _train(capsys, "pgc", *options, "--nodes", folder / "nodes.csv", "--label", "class")
+def test_public_labels_are_called_public(train, folder, tmp_path):
+    made = collection(features=features(mechanism="pgc", per_feature=True))
+    code, out, _ = train("pgc", made, "--nodes", folder / "nodes.csv", "--label", "class")
     assert code == 0
     assert "on public labels that training did not read" in out
     assert "No true label was read" not in out
@@ -430,11 +418,8 @@ def test_public_labels_are_called_public(folder, tmp_path, capsys):
     assert "may lie outside 0 to 100" not in (tmp_path / "run" / "reports" / "index.html").read_text()
 
 
-def test_the_method_is_shown_as_it_was_typed(folder, tmp_path, capsys):
-    collection(features=features(), label=label()).write(tmp_path / "closed")
-    code, out, _ = _train(
-        capsys, "lpgnn", "--collection", tmp_path / "closed", "--edges", folder / "edges.csv", "--out", tmp_path / "run"
-    )
+def test_the_method_is_shown_as_it_was_typed(train):
+    code, out, _ = train("lpgnn", collection(features=features(), label=label()))
     assert code == 0
     assert out.startswith("lpgnn (hybrid) from collection test-1: 150 users reported; 0 nodes have no report.")
     assert "may lie outside 0 to 100 %; the interval is cut there. No true label was read" in out
@@ -455,10 +440,8 @@ def test_the_method_is_shown_as_it_was_typed(folder, tmp_path, capsys):
         (("--task", "link"), "Expected --task link with pgc beside a collection, and with no other, got 'label-only'"),
     ],
 )
-def test_options_beside_a_collection_are_refused(folder, tmp_path, capsys, given, why):
-    collection(label=label()).write(tmp_path / "closed.sfumato")
-    options = ("--collection", tmp_path / "closed.sfumato", "--edges", folder / "edges.csv", "--out", tmp_path / "run")
-    code, _, err = _train(capsys, "label-only", *options, *given)
+def test_options_beside_a_collection_are_refused(train, tmp_path, given, why):
+    code, _, err = train("label-only", collection(label=label()), *given)
     assert code == 2
     assert why in err
     assert not (tmp_path / "run").exists()

@@ -54,30 +54,24 @@ def test_golden_vectors(schemas, name):
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1e4])
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("count", [1, 2, 26])
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *LABEL_MECHANISMS])
+@pytest.mark.parametrize("count", [1, 2, 3, 26])
 def test_devices_can_answer_whatever_is_asked(mechanism, epsilon, count):
     """From the least budget to the largest, what a device draws is written and read as it is."""
-    asked = features(count, mechanism, epsilon, per_feature=mechanism == "pgc", cap=3)
+    if mechanism in LABEL_MECHANISMS:
+        asked, values = label(max(count, 2), mechanism, epsilon), np.arange(max(count, 2))
+    else:
+        asked = features(count, mechanism, epsilon, per_feature=mechanism == "pgc", cap=3)
+        values = np.linspace([0.0], [1.0], 3) * np.ones(count)
     if mechanism == "gaussian" and epsilon > 100:
         with pytest.raises(SchemaError, match="take all of delta"):
             schema_of(asked)
         return
     question = schema_of(asked)
-    drawn = question.features.randomizer.encode(np.linspace([0.0], [1.0], 3) * np.ones(count), SecretWords(bytes(32)))
-    for row in range(3):
-        answers = {"features": drawn.key(row)}
-        assert decode(question, encode(question, "ada", answers)).answers == answers
-
-
-@pytest.mark.parametrize("mechanism", LABEL_MECHANISMS)
-@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1e4])
-@pytest.mark.parametrize("count", [2, 3, 26])
-def test_devices_can_answer_about_labels(mechanism, epsilon, count):
-    question = schema_of(label(count, mechanism, epsilon))
-    drawn = question.label.randomizer.encode(np.arange(count), SecretWords(bytes(32)))
-    for row in range(count):
-        answers = {"label": drawn.key(row)}
+    ((part, about),) = question.parts.items()
+    drawn = about.randomizer.encode(values, SecretWords(bytes(32)))
+    for row in range(len(values)):
+        answers = {part: drawn.key(row)}
         assert decode(question, encode(question, "ada", answers)).answers == answers
 
 

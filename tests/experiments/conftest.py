@@ -1,9 +1,12 @@
 """A small specification on the generated graph, and cells that cost nothing."""
 
 import pytest
+from spec_head import head
 
+from sfumato.errors import InputError
 from sfumato.experiments import _cells as cells
 from sfumato.experiments import _runner as runner
+from sfumato.experiments._spec import Spec
 
 SMALL = """
 name = "small"
@@ -42,6 +45,33 @@ value = 76.3
 half_width = 0.21
 source = "Table 1, row GAP"
 """
+
+
+@pytest.fixture
+def spec_file(tmp_path):
+    """Write a specification of these tables as a file of its name."""
+
+    def write(name, tables, **first):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(head(name, **first) + tables)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def contradicts():
+    """Check that a specification is refused once a text in it is another one."""
+
+    def check(path, old, new, said):
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises(InputError, match=said) as caught:
+            Spec.read(path)
+        return str(caught.value)
+
+    return check
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from sfumato.errors import InputError
 from sfumato.experiments import _cells as cells
 from sfumato.experiments import _runner as runner
 from sfumato.experiments._batch import Left, quickest_first, run_all, what_is_left
@@ -31,28 +30,6 @@ def test_the_quickest_comes_first_and_pate_last(three, profile, order):
     pate = replace(pate, quick=replace(pate.quick, minutes=0.1))
     found = quickest_first([pate, first, second], profile)
     assert [spec.name for spec in found] == [*order, pate.name]
-
-
-def test_all_are_run_once(three, instant, tmp_path):
-    ended = list(run_all(three, tmp_path / "out", profile="quick"))
-    assert [(one.spec, one.state) for one in ended] == [("first", "done"), ("second", "skipped"), ("third", "done")]
-    assert "Reed98 are not there" in ended[1].why
-    assert len(instant) == 8
-    assert [one.state for one in run_all(three, tmp_path / "out", profile="quick")] == ["done", "skipped", "done"]
-    assert len(instant) == 8
-
-
-@pytest.mark.parametrize("error", [InputError("No room."), RuntimeError("No room.")])
-def test_one_that_fails_does_not_stop_the_others(three, monkeypatch, tmp_path, error):
-    def run_cell(cell, data_dir):
-        if cell.spec == "first":
-            raise error
-        return {**cells.empty_row("done"), "metrics": {"accuracy": 0.5, "macro_f1": 0.25}}
-
-    monkeypatch.setattr(runner, "run_cell", run_cell)
-    ended = list(run_all(three, tmp_path / "out"))
-    assert [one.state for one in ended] == ["failed", "skipped", "done"]
-    assert "No room." in ended[0].why
 
 
 def test_a_stop_stops_all(three, monkeypatch, tmp_path):

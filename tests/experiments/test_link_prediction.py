@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.errors import DataError, InputError
+from sfumato.errors import DataError
 from sfumato.experiments import _cells as cells
 from sfumato.experiments._results import read, summarize
 from sfumato.experiments._runner import run
@@ -14,19 +14,6 @@ from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.report import experiment_markdown
 
 LINKS = """
-name = "held-out"
-title = "Held-out links"
-source = "a test"
-comments = []
-dataset = "campus"
-split = "85/5/10"
-seeds = 2
-axis = "epsilon_x"
-
-[quick]
-seeds = 1
-minutes = 0.1
-
 [[run]]
 label = "reports"
 method = "link-prediction"
@@ -51,10 +38,8 @@ source = "Table 1"
 
 
 @pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "held-out.toml"
-    file.write_text(LINKS)
-    return file
+def path(spec_file):
+    return spec_file("held-out", LINKS, split="85/5/10", seeds=2, axis="epsilon_x")
 
 
 @pytest.fixture
@@ -113,11 +98,8 @@ def test_a_line_without_auc_is_no_result(finished):
         ("values = [2, 4]", "values = [2, 4, -1]", "epsilon_x"),
     ],
 )  # fmt: skip
-def test_what_contradicts_link_prediction_is_refused(path, old, new, said):
-    assert old in LINKS
-    path.write_text(LINKS.replace(old, new, 1))
-    with pytest.raises(InputError, match=said):
-        Spec.read(path)
+def test_what_contradicts_link_prediction_is_refused(path, contradicts, old, new, said):
+    contradicts(path, old, new, said)
 
 
 def test_the_page_says_what_the_reports_protect_and_no_label(finished):

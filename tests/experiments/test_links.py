@@ -2,7 +2,6 @@
 
 import pytest
 
-from sfumato.errors import InputError
 from sfumato.experiments import _cells as cells
 from sfumato.experiments._results import read
 from sfumato.experiments._runner import run
@@ -10,19 +9,6 @@ from sfumato.experiments._spec import Spec
 from sfumato.graph._synthetic import stochastic_block_model
 
 LINKS = """
-name = "links"
-title = "Private links"
-source = "a test"
-comments = []
-dataset = "campus"
-split = "50/25/25"
-seeds = 1
-axis = "epsilon"
-
-[quick]
-seeds = 1
-minutes = 0.1
-
 [[run]]
 label = "Blink"
 method = "blink"
@@ -39,10 +25,8 @@ source = "Table 1"
 
 
 @pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "links.toml"
-    file.write_text(LINKS)
-    return file
+def path(spec_file):
+    return spec_file("links", LINKS)
 
 
 def test_cells_run_at_their_epsilon(path, tmp_path, monkeypatch):
@@ -67,8 +51,5 @@ def test_cells_run_at_their_epsilon(path, tmp_path, monkeypatch):
         ('method = "blink"', 'method = "gap"', "unit to be another, as gap needs"),
     ],
 )
-def test_what_contradicts_link_privacy_is_refused(path, old, new, said):
-    assert old in LINKS
-    path.write_text(LINKS.replace(old, new))
-    with pytest.raises(InputError, match=said):
-        Spec.read(path)
+def test_what_contradicts_link_privacy_is_refused(path, contradicts, old, new, said):
+    contradicts(path, old, new, said)

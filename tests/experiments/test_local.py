@@ -14,18 +14,6 @@ from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.local._controls import CHOSEN
 
 LOCAL = """
-name = "local"
-title = "Labels alone"
-source = "a test"
-comments = []
-dataset = "campus"
-split = "50/25/25"
-seeds = 2
-axis = "epsilon_y"
-
-[quick]
-seeds = 1
-minutes = 0.1
 values = [1, inf]
 
 [[run]]
@@ -51,10 +39,8 @@ source = "Table 1"
 
 
 @pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "local.toml"
-    file.write_text(LOCAL)
-    return file
+def path(spec_file):
+    return spec_file("local", LOCAL, seeds=2, axis="epsilon_y")
 
 
 @pytest.fixture
@@ -69,7 +55,8 @@ def test_infinity_has_one_written_form_and_is_none_to_the_method(path):
     assert dict(spec.runs[1].settings) == {"epsilon_x": "inf", "epsilon_y": "inf"}
     assert [cell.at for cell in spec.cells("quick")] == [1, "inf", None]
     assert all(json.dumps(cell.to_dict(), allow_nan=False) for cell in spec.cells())
-    path.write_text(LOCAL.replace("inf]", '"inf"]').replace("= inf }", '= "inf" }').replace("at = inf", 'at = "inf"'))
+    text = path.read_text()
+    path.write_text(text.replace("inf]", '"inf"]').replace("= inf }", '= "inf" }').replace("at = inf", 'at = "inf"'))
     assert Spec.read(path).digest == spec.digest
 
 
@@ -101,11 +88,8 @@ def test_cells_run_under_the_unit_that_the_questions_imply(path, tiny, tmp_path)
         ("values = [0.5, 1, inf]", "values = [0.5, 1, inf, inf]", "to appear once"),
     ],
 )  # fmt: skip
-def test_what_contradicts_local_privacy_is_refused(path, old, new, said):
-    assert old in LOCAL
-    path.write_text(LOCAL.replace(old, new))
-    with pytest.raises(InputError, match=said):
-        Spec.read(path)
+def test_what_contradicts_local_privacy_is_refused(path, contradicts, old, new, said):
+    contradicts(path, old, new, said)
 
 
 def test_a_preset_gives_the_settings_of_its_data_set_and_budgets(path):
@@ -118,7 +102,7 @@ def test_a_preset_gives_the_settings_of_its_data_set_and_budgets(path):
         'vary = "epsilon_y"',
         "values = [1.0, inf]",
     ]
-    path.write_text(LOCAL + "\n[[run]]\n" + "\n".join(lines) + "\n")
+    path.write_text(path.read_text() + "\n[[run]]\n" + "\n".join(lines) + "\n")
     spec = Spec.read(path)
     for dataset, steps in (("planetoid/cora", {1.0: 2, "inf": 16}), ("musae/facebook", {1.0: 2, "inf": 8})):
         cells = [cell for cell in spec.on(dataset).cells() if cell.label == "published" and cell.seed == 0]
@@ -132,6 +116,6 @@ def test_a_preset_gives_the_settings_of_its_data_set_and_budgets(path):
 @pytest.mark.parametrize(("method", "preset"), [("lpgnn", "lpgnn-2022"), ("label-only", "lpgnn-2021")])
 def test_a_preset_that_is_not_of_the_method_is_refused(path, method, preset):
     run_lines = f'label = "wrong"\nmethod = "{method}"\nunit = "local"\npreset = "{preset}"\n'
-    path.write_text(LOCAL + "\n[[run]]\n" + run_lines)
+    path.write_text(path.read_text() + "\n[[run]]\n" + run_lines)
     with pytest.raises(InputError, match="preset"):
         Spec.read(path)

@@ -28,18 +28,6 @@ from sfumato.report import experiment_markdown
 
 FEW = {"teachers": 3, "queries": 20}
 TINY = """
-name = "tiny"
-title = "Tiny images"
-source = "a test"
-comments = ["Invented."]
-dataset = "mnist"
-split = "public"
-seeds = 2
-axis = "epsilon"
-
-[quick]
-seeds = 1
-minutes = 0.1
 epsilons = [5]
 
 [[run]]
@@ -82,10 +70,8 @@ source = "Table 1"
 
 
 @pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "tiny.toml"
-    file.write_text(TINY)
-    return file
+def path(spec_file):
+    return spec_file("tiny", TINY, dataset="mnist", split="public", seeds=2)
 
 
 @pytest.fixture
@@ -148,7 +134,7 @@ def test_students_of_a_seed_learn_from_the_same_answers(path, trained, tmp_path,
         return pate_run.fit_floor(images, rows, labels)
 
     monkeypatch.setattr(pate_run, "fit_student", fit_student)
-    text = TINY[: TINY.index("[[published]]")]
+    text = path.read_text().partition("[[published]]")[0]
     again = text[text.index("[[run]]") : text.index('[[run]]\nlabel = "Floor"')].replace("Ours", "Again")
     path.write_text(text + again.replace("student_steps = 2\nstudent_width = 4", 'student = "gan"'))
     run(replace(Spec.read(path), seeds=1), tmp_path / "out", data_dir=tmp_path / "data")
@@ -215,7 +201,7 @@ def test_damaged_votes_are_named(path, trained, tmp_path):
 
 
 def test_votes_above_the_budget_are_refused(path, trained, tmp_path):
-    path.write_text(TINY.replace("[4, 5]", "[3, 5]").replace('"4" =', '"3" ='))
+    path.write_text(path.read_text().replace("[4, 5]", "[3, 5]").replace('"4" =', '"3" ='))
     with pytest.raises(InputError, match=r"Ours, epsilon 3, seed 0: Expected epsilon to be at least \d.* Add noise"):
         run(Spec.read(path), tmp_path / "out", data_dir=tmp_path / "data")
     assert not (tmp_path / "out" / "tiny" / "results.jsonl").exists()
@@ -234,7 +220,7 @@ def test_a_report_shows_answers_and_no_graph(path, trained, tmp_path):
 
 def test_small_fits_stand_beside_nothing_published(path, trained, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(pate_run, "QUICK", {"consistency": {"steps": 2, "width": 4}})
-    path.write_text(TINY.replace("minutes = 0.1", "minutes = 0.1\nsmall = true"))
+    path.write_text(path.read_text().replace("minutes = 0.1", "minutes = 0.1\nsmall = true"))
     spec = Spec.read(path)
     small = spec.shrunk()
     assert {dict(cell.settings)["quick"] for cell in small.cells()} == {True}
@@ -298,21 +284,18 @@ def test_settings_become_those_of_the_plan():
         ('method = "pate"\nunit = "none"', 'method = "mlp"\nunit = "none"', "a specification of its own|setting of mlp"),
     ],
 )  # fmt: skip
-def test_bad_specifications(path, old, new, said):
-    assert old in TINY
-    path.write_text(TINY.replace(old, new, 1))
-    with pytest.raises(InputError, match=said):
-        Spec.read(path)
+def test_bad_specifications(path, contradicts, old, new, said):
+    contradicts(path, old, new, said)
 
 
 def test_official_votes_are_of_mnist_and_svhn(path):
-    text = TINY.replace("teachers = 3", 'votes = "official"')
-    path.write_text(text)
+    own = path.read_text()
+    path.write_text(own.replace("teachers = 3", 'votes = "official"'))
     spec = Spec.read(path)
     with pytest.raises(InputError, match="dataset to be mnist or svhn, whose votes are stored, got 'fashion_mnist'"):
         spec.on("fashion_mnist")
     spec.on("svhn")
-    path.write_text(TINY)
+    path.write_text(own)
     with pytest.raises(InputError, match="votes to be official for svhn, got 'own'"):
         Spec.read(path).on("svhn")
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.experiments._results import FILE, belonging, read, sum_up, summarize
+from sfumato.experiments._results import belonging, read, sum_up, summarize
 from sfumato.experiments._runner import run
 from sfumato.experiments._spec import Spec
 
@@ -119,11 +119,6 @@ def test_lines_with_wrong_values_are_named(path, change):
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(DataError, match=r"Expected line 2 of .* to be a result of this version"):
         read(path)
-
-
-def test_missing_file(tmp_path):
-    with pytest.raises(DataError, match=r"Run `sfumato experiment run` first"):
-        read(tmp_path / FILE)
 
 
 def test_lines_are_strict_json(path):

@@ -8,6 +8,7 @@ import pytest
 from report_samples import ACCURACY, HOSTILE, certificate, make_rows, make_run
 
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
+from sfumato.report import experiment_figures, experiment_page, run_page
 from sfumato.report._run import Run
 
 
@@ -46,6 +47,16 @@ def rows(spec):
     made = make_rows(spec, lambda run, epsilon, at: ACCURACY[run.label])
     skipped = {**made[-1], "status": "skipped", "reason": "The files of Toy1 are not there.", "seed": 3}
     return [*made, {**skipped, "metrics": {"accuracy": None, "macro_f1": None}}]
+
+
+@pytest.fixture(scope="session")
+def toy_page(spec, rows):
+    return experiment_page(spec, rows)
+
+
+@pytest.fixture(scope="session")
+def toy_figures(spec, rows):
+    return experiment_figures(spec, rows)
 
 
 @pytest.fixture(scope="session")
@@ -111,6 +122,11 @@ def edge_run():
         predicted=generator.integers(0, 3, 60),
         detail=parts(("a", "<b>", "c")),
     )
+
+
+@pytest.fixture(scope="session")
+def edge_page(edge_run):
+    return run_page(edge_run)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Pages for the public and for reviewers: sound under every unit, true to the certificate, and without any score."""
 
 import json
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -70,7 +71,7 @@ def test_limits_of_a_node_are_in_everyday_words():
     assert (len(found), {*found}) == (3, {*LIMITS})
     run = claimed_run(unit, record=RECORD)
     values = {**run.certificate, "caveats": [*found, "A sentence for experts."]}
-    text = words(public_page(type(run)(run.folder, values, run.graph, run.classes, {}, False)))
+    text = words(public_page(replace(run, certificate=values)))
     for expert in (*found, "joint DP", "aggregates", "noise", "AES", "hop", "DP-SGD"):
         assert expert not in text
     assert all(text.count(plain) == 1 for plain in LIMITS.values())
@@ -108,7 +109,7 @@ def test_a_link_that_both_report_counts_twice():
 def test_links_of_others_have_their_price():
     run = claimed_run(sf.NodeLevel(max_out_degree=3))
     values = {**run.certificate, "prices": [{"arcs": 1, "epsilon": 2.5}, {"arcs": 25, "epsilon": None}]}
-    text = words(public_page(type(run)(run.folder, values, run.graph, run.classes, {}, False)))
+    text = words(public_page(replace(run, certificate=values)))
     assert "1 2.5 92.5 25 no limit known 100" in text
     assert "The table below" in text
     assert "The table below" not in words(public_page(run))
@@ -148,10 +149,8 @@ def test_texts_cannot_leave_their_place():
 def test_no_score_is_on_the_pages():
     """What the folder knows beyond the release does not change a byte."""
     run = claimed_run(sf.EdgeLevel(directed=False))
-    known = type(run)(
-        *(run.folder, run.certificate, run.graph, run.classes, {}, False),
-        {"test_accuracy": {"mean": 0.5}}, {"encoder": [1.0]}, audit={"x": 1}, attacks=({"x": 1},),
-    )  # fmt: skip
+    evaluation = {"metrics": {"test_accuracy": {"mean": 0.5}}, "curves": {"encoder": [1.0]}}
+    known = replace(run, **evaluation, audit={"x": 1}, attacks=({"x": 1},))
     assert public_page(known) == public_page(run)
     assert reviewer_page(known, "") == reviewer_page(run, "")
 
@@ -166,4 +165,4 @@ def test_an_epsilon_of_zero_and_a_large_one_are_called_what_they_are():
     run = claimed_run(sf.EdgeLevel(directed=False), GAUSSIAN)
     for epsilon, said in ((0.0, "does not depend on your part at all"), (9.0, "promises you almost nothing")):
         values = {**run.certificate, "claim": {"epsilon": epsilon, "delta": 0.0}}
-        assert said in words(public_page(type(run)(run.folder, values, run.graph, run.classes, {}, False)))
+        assert said in words(public_page(replace(run, certificate=values)))

@@ -1,59 +1,20 @@
 """Pages in headless Chromium: no error, every plot drawn, nothing wider than a phone, readable in dark and light."""
 
-import os
-from pathlib import Path
-
 import pytest
+from browsing import RERUN, WIDE, check, opened
 from report_samples import RECORD, claimed_run
 
 from sfumato.privacy.units import NodeLevel
 from sfumato.report import experiment_figures, experiment_page, public_page, reviewer_page, run_page
 
-# A browser that dies says nothing about the page: such a test, and no other, runs again in a fresh browser.
-pytestmark = pytest.mark.flaky(reruns=2, only_rerun="TargetClosedError")
-
-CHROMIUM = Path(os.environ.get("SFUMATO_CHROMIUM", "/usr/bin/chromium"))
-
+pytestmark = RERUN
 BOXES = "elements => elements.map(one => { const box = one.getBoundingClientRect(); return [box.width, box.height]; })"
-WIDE = """() => [...document.querySelectorAll("body *")]
-  .filter(one => !one.closest(".scroll, .skip") && one.getBoundingClientRect().right > innerWidth + 0.5)
-  .map(one => one.tagName + " " + one.textContent.slice(0, 40))"""
-SMALL = """() => [...document.querySelectorAll("svg text")].filter(one => one.textContent.length > 3)
-  .map(one => one.getBoundingClientRect()).filter(box => Math.max(box.width, box.height) > 0)
-  .map(box => Math.min(box.width, box.height))"""
 
 
-@pytest.fixture
-def browser():
-    if not CHROMIUM.exists():
-        pytest.skip(f"Chromium not found at {CHROMIUM}; set SFUMATO_CHROMIUM")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def open_page(browser, tmp_path):
-    """Open HTML from a file; whatever it complains about or loads is kept in ``page.noise``."""
-    contexts = []
-
-    def show(html, width=1280, scheme="light"):
-        path = tmp_path / "page.html"
-        path.write_text(html, encoding="utf-8")
-        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme))
-        page = contexts[-1].new_page()
-        page.noise = []
-        page.on("console", lambda message: page.noise.append(message.text))
-        page.on("pageerror", lambda error: page.noise.append(str(error)))
-        page.on("request", lambda request: page.noise.append(request.url) if request.url != path.as_uri() else None)
-        page.goto(path.as_uri())
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
+@pytest.fixture(scope="module")
+def open_page(tmp_path_factory):
+    with opened(tmp_path_factory.mktemp("pages")) as show:
+        yield show
 
 
 @pytest.fixture(scope="module", params=["experiment", "hostile", "edge", "none", "public", "reviewer"])
@@ -73,14 +34,11 @@ def html(request, spec, rows, hostile, edge_run, bare_run):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_page_is_quiet_drawn_and_fits(open_page, html, width):
     page = open_page(html, width)
-    assert page.noise == []
+    check(page, width)
     boxes = page.eval_on_selector_all("svg.plot", BOXES)
     assert boxes
     assert all(wide > 250 and high > 150 for wide, high in boxes), boxes
     assert page.eval_on_selector_all("svg.plot", "elements => elements.every(one => one.querySelector('path'))")
-    assert page.evaluate(WIDE) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert min(page.evaluate(SMALL)) > 8
 
 
 def test_dark_and_light_reach_the_plots(open_page, spec, rows):

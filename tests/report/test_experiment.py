@@ -39,20 +39,6 @@ def markdown_rows(text):
     return [tuple(unescape(re.sub(r"\\(.)", r"\1", cell)) for cell in line[2:-2].split(" | ")) for line in lines]
 
 
-def test_lines_sum_up_seeds_and_keep_published_numbers_that_were_not_run(spec, rows):
-    lines = sum_up(spec, rows)
-    assert [(line.label, line.epsilon) for line in lines] == [
-        ("GAP edge", 1.0), ("GAP edge", 4.0), ("GAP edge", 8.0), ("GAP node", 4.0), ("MLP edge", None),
-        ("MLP node", 4.0), ("SAGE", None),
-    ]  # fmt: skip
-    assert lines[0].score.mean == pytest.approx(0.7)
-    assert lines[0].score.high - 0.7 == pytest.approx(4.302653 * 0.01 / 3**0.5, rel=1e-5)  # t(2), deviation 0.01
-    assert lines[0].score.seeds == 3
-    assert lines[2].score is None
-    assert lines[2].published.value == 79.0
-    assert lines[-1].score.seeds == 3  # the skipped row does not count
-
-
 def test_controls_fit_the_unit_and_the_budget(spec, rows):
     lines = sum_up(spec, rows)
     edge, node = lines[1], lines[3]
@@ -66,16 +52,15 @@ def test_controls_fit_the_unit_and_the_budget(spec, rows):
     assert gain_of(node, other_budget) is None
 
 
-def test_page_is_sound_and_repeats_itself(spec, rows):
+def test_page_is_sound_and_repeats_itself(spec, rows, toy_figures):
     page = experiment_page(spec, rows, date="2026-11-21")
     root = assert_sound(page)
     assert len(list(root.iter("{http://www.w3.org/2000/svg}svg"))) == 1
     assert page == experiment_page(spec, rows, date="2026-11-21")
-    assert experiment_figures(spec, rows) == experiment_figures(spec, rows)
+    assert experiment_figures(spec, rows) == toy_figures
 
 
-def test_soundness_check_finds_faults(spec, rows):
-    page = experiment_page(spec, rows)
+def test_soundness_check_finds_faults(toy_page):
     faults = (
         ("<main", "<script>0</script><main"),
         ('href="#results"', 'href="https://example.org"'),
@@ -85,13 +70,13 @@ def test_soundness_check_finds_faults(spec, rows):
         ("<figure>", '<figure><img src="x.png"/>'),
     )
     for good, bad in faults:
-        assert good in page
+        assert good in toy_page
         with pytest.raises((AssertionError, ElementTree.ParseError)):
-            assert_sound(page.replace(good, bad))
+            assert_sound(toy_page.replace(good, bad))
 
 
-def test_page_shows_ours_beside_published(spec, rows):
-    page = experiment_page(spec, rows)
+def test_page_shows_ours_beside_published(toy_page):
+    page = toy_page
     accuracy = table(page, "beside the published number")
     assert accuracy[0] == (
         "Run", "Epsilon", "Ours", "95 % interval", "Macro-F1", "Seeds", "Published", "Ours minus published",
@@ -116,7 +101,7 @@ def test_page_shows_ours_beside_published(spec, rows):
         assert text in page
 
 
-def test_convergence_is_drawn_from_what_every_seed_measured(spec, rows):
+def test_convergence_is_drawn_from_what_every_seed_measured(spec, rows, toy_page, toy_figures):
     """Means over seeds at the end of each stage, beside the number of steps; long curves are thinned in the figure alone."""
     curves = {"stage/0": {"train": [0.2, 0.5], "validation": [0.1, 0.4]}, "stage/1": {"train": [0.7] * 700}}
     made = [
@@ -132,32 +117,32 @@ def test_convergence_is_drawn_from_what_every_seed_measured(spec, rows):
     figures = experiment_figures(spec, made)
     assert "42 of 702 steps are drawn" in figures["toy-convergence-1.svg"]
     assert "Evaluation, never released" in figures["toy-convergence-1.svg"]
-    assert figures.keys() - experiment_figures(spec, rows).keys() == {"toy-convergence-1.svg"}
-    assert "Convergence" not in experiment_page(spec, rows)
+    assert figures.keys() - toy_figures.keys() == {"toy-convergence-1.svg"}
+    assert "Convergence" not in toy_page
     assert len(figures["toy-convergence-1.svg"]) < 60_000
 
 
 def test_an_experiment_that_comes_along_is_run_by_its_name(spec, rows):
-    spec = SimpleNamespace(**{**vars(spec), "name": "gap-table-4-2"})
+    spec = replaced(spec, name="gap-table-4-2")
     assert "sfumato experiment run gap-table-4-2 --quick" in experiment_page(spec, rows)
 
 
 def test_the_built_in_network_needs_no_data_folder(spec, rows):
-    page = experiment_page(SimpleNamespace(**{**vars(spec), "dataset": "campus"}), rows)
+    page = experiment_page(replaced(spec, dataset="campus"), rows)
     assert "--dataset campus --seeds 4" in page
     assert "--data-dir" not in page
 
 
-def test_markdown_says_the_same(spec, rows):
-    page, text = experiment_page(spec, rows), experiment_markdown(spec, rows)
-    assert markdown_rows(text) == [row for rows in cells(page).values() for row in rows]
+def test_markdown_says_the_same(spec, rows, toy_page, toy_figures):
+    text = experiment_markdown(spec, rows)
+    assert markdown_rows(text) == [row for rows in cells(toy_page).values() for row in rows]
     linked = re.findall(r"\]\(([^)]+\.svg)\)", text)
-    assert linked == list(experiment_figures(spec, rows)) == ["toy-accuracy.svg"]
+    assert linked == list(toy_figures) == ["toy-accuracy.svg"]
     assert text != experiment_markdown(spec, rows[:-4])
 
 
-def test_accuracy_description_states_the_numbers(spec, rows):
-    svg = experiment_figures(spec, rows)["toy-accuracy.svg"]
+def test_accuracy_description_states_the_numbers(toy_figures):
+    svg = toy_figures["toy-accuracy.svg"]
     (words,) = re.findall(r"<desc[^>]*>(.*)</desc>", svg)
     for part in (
         "GAP edge: 70.0 % (67.5 to 72.5) at 1",
@@ -195,7 +180,7 @@ def test_varied_setting_is_the_axis(spec):
         make_run("GAP node", "node", epsilons=(4.0, 16.0), vary="max_degree", values=(10, 100)),
         make_run("MLP", "node", role="floor", epsilons=(4.0, 16.0)),
     )
-    spec = SimpleNamespace(**{**vars(spec), "axis": "max_degree", "runs": runs, "published": ()})
+    spec = replaced(spec, axis="max_degree", runs=runs, published=())
     rows = make_rows(spec, lambda run, epsilon, at: 0.5 + (at or 0) / 1000)
     svg = experiment_figures(spec, rows)["toy-accuracy.svg"]
     (words,) = re.findall(r"<desc[^>]*>(.*)</desc>", svg)
@@ -206,14 +191,14 @@ def test_varied_setting_is_the_axis(spec):
 
 def test_words_as_places(spec):
     runs = (make_run("GAP", "edge", epsilons=(4.0,), vary="encoder", values=(True, False)),)
-    spec = SimpleNamespace(**{**vars(spec), "axis": "encoder", "runs": runs, "published": ()})
+    spec = replaced(spec, axis="encoder", runs=runs, published=())
     rows = make_rows(spec, lambda run, epsilon, at: 0.6 + 0.1 * at)
     assert "70.0 % (67.5 to 72.5) at yes; 60.0 % (57.5 to 62.5) at no" in experiment_page(spec, rows)
 
 
 def test_other_seeds_and_notes_are_disclosed(spec):
     runs = (make_run("GAP", "edge", epsilons=(1.0,)), make_run("Hybrid", "edge", epsilons=(1.0,), first_seed=200))
-    spec = SimpleNamespace(**{**vars(spec), "runs": runs, "published": ()})
+    spec = replaced(spec, runs=runs, published=())
     rows = make_rows(spec, lambda run, epsilon, at: 0.5)
     rows[-1]["certificate"]["notes"] = ["Chosen on another graph."]
     rows[3]["certificate"] = rows[-1]["certificate"]  # the one that is shown
@@ -227,7 +212,7 @@ def test_other_seeds_and_notes_are_disclosed(spec):
 
 def test_one_budget_each_is_a_list_of_points(spec, rows):
     runs = tuple(run for run in spec.runs if run.label != "GAP edge")
-    spec = SimpleNamespace(**{**vars(spec), "runs": runs, "published": ()})
+    spec = replaced(spec, runs=runs, published=())
     page = experiment_page(spec, [row for row in rows if row["label"] != "GAP edge"])
     assert "Accuracy on facebook100/Toy1. GAP node, epsilon 4: 60.0 %" in page
 

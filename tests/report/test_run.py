@@ -8,18 +8,7 @@ import numpy as np
 import pytest
 from report_samples import HOSTILE, assert_sound
 
-from sfumato.privacy.events import (
-    ComposedEvent,
-    ExponentialEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    PoissonGaussianEvent,
-    PureEvent,
-    RandomizedResponseEvent,
-    RepeatedGaussianEvent,
-    SelectionEvent,
-    ZCDPEvent,
-)
+from sfumato.privacy import events
 from sfumato.report import run_page
 from sfumato.report._detail_figures import degree_figure, wilson
 from sfumato.report._run_figures import projections, quantity, visible
@@ -34,10 +23,9 @@ def sections(page):
     }
 
 
-def test_edge_level(edge_run):
-    page = run_page(edge_run)
-    assert_sound(page)
-    parts = sections(page)
+def test_edge_level(edge_page):
+    assert_sound(edge_page)
+    parts = sections(edge_page)
     assert list(parts) == ["price", "guarantee", "released", "quantities", "evaluation"]
     assert (
         "Protects any one edge. Whoever sees the release learns at most epsilon = 1, delta = 1e-06 about it."
@@ -61,8 +49,8 @@ def test_edge_level(edge_run):
         assert words in parts["evaluation"]
 
 
-def test_no_score_outside_evaluation(edge_run):
-    parts = sections(run_page(edge_run))
+def test_no_score_outside_evaluation(edge_page):
+    parts = sections(edge_page)
     scores = re.compile(r"61\.2|0\.612|52\.3|43\.5|84\.6|60\.0|63\.0|1\.25\b|[Aa]ccuracy \d")
     for outside in ("price", "evaluation"):
         text = parts.pop(outside)
@@ -71,13 +59,13 @@ def test_no_score_outside_evaluation(edge_run):
     assert not any(scores.search(text) for text in parts.values())
 
 
-def test_pages_repeat_themselves(edge_run):
-    assert run_page(edge_run) == run_page(edge_run)
+def test_pages_repeat_themselves(edge_run, edge_page):
+    assert run_page(edge_run) == edge_page
 
 
-def test_node_level_shows_no_predictions(node_run, edge_run):
+def test_node_level_shows_no_predictions(node_run, edge_page):
     parts = sections(run_page(node_run))
-    assert "Predicted classes" in sections(run_page(edge_run))["quantities"]
+    assert "Predicted classes" in sections(edge_page)["quantities"]
     assert "Predicted classes" not in parts["quantities"]
     assert "for that node alone: no classes are shown" in parts["quantities"]
     assert "The node itself predictions that read" in parts["guarantee"]
@@ -112,16 +100,15 @@ def test_hostile_names_stay_text(edge_run):
     assert page.count("alert(1)") > 5
 
 
-def test_confusion_shares_shade_rows(edge_run):
-    (matrix,) = (t for t in ElementTree.fromstring(run_page(edge_run)).iter("table") if t.get("class") == "heat")
+def test_confusion_shares_shade_rows(edge_page):
+    (matrix,) = (t for t in ElementTree.fromstring(edge_page).iter("table") if t.get("class") == "heat")
     assert [cell.get("style") for cell in list(matrix.iter("tr"))[1][1:]] == [
         "--share:0.833", "--share:0.167", "--share:0.000",
     ]  # fmt: skip
 
 
-def test_parts_stand_beside_floor_and_ceiling_and_warnings_come_first(edge_run):
-    page = run_page(edge_run)
-    text = sections(page)["evaluation"]
+def test_parts_stand_beside_floor_and_ceiling_and_warnings_come_first(edge_page):
+    text = sections(edge_page)["evaluation"]
     for words in (
         "Below the floor Class '<b>' is below its floor: by a lot.",
         "Recall: nodes of the class that are told it, %",
@@ -131,7 +118,7 @@ def test_parts_stand_beside_floor_and_ceiling_and_warnings_come_first(edge_run):
         "By <side>",
     ):
         assert words in text, words
-    table = next(t for t in ElementTree.fromstring(page).iter("table") if "Recall" in "".join(t.itertext()))
+    table = next(t for t in ElementTree.fromstring(edge_page).iter("table") if "Recall" in "".join(t.itertext()))
     rows = [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
     assert rows[0] == ["Class", "Nodes", "Share, %", "Floor", "This run", "Ceiling"]
     assert [row[0] for row in rows[1:]] == ["c", "a", "<b>"]  # smallest first
@@ -139,7 +126,8 @@ def test_parts_stand_beside_floor_and_ceiling_and_warnings_come_first(edge_run):
 
 def test_metrics_of_the_run_take_the_place_of_what_was_computed_again(edge_run):
     other = {**edge_run.detail, "warnings": ["Class 'a' is below its floor: said by train."]}
-    text = sections(run_page(replace(edge_run, metrics={**edge_run.metrics, "detail": other})))["evaluation"]
+    run = replace(edge_run, metrics={**edge_run.metrics, "detail": other}, released={})
+    text = sections(run_page(run))["evaluation"]
     assert "said by train" in text
     assert "by a lot" not in text
 
@@ -158,7 +146,7 @@ def test_a_run_alone_has_its_parts_too(edge_run):
     }
     for part in ("reliability", "lift"):
         own[part] = {name: value for name, value in found[part].items() if name not in ("floor", "ceiling")}
-    page = run_page(replace(edge_run, detail=own))
+    page = run_page(replace(edge_run, detail=own, released={}))
     assert_sound(page)
     text = sections(page)["evaluation"]
     assert "Below the floor" not in text
@@ -217,15 +205,15 @@ def test_large_tables_are_sampled(monkeypatch):
 @pytest.mark.parametrize(
     "event",
     [
-        PoissonGaussianEvent(0.1, 2.0, 5),
-        RepeatedGaussianEvent(0.1, 3, 2.0, 5),
-        LaplaceEvent(2.0),
-        RandomizedResponseEvent(1.0, 4),
-        ExponentialEvent(0.5, 3),
-        PureEvent(0.5),
-        ZCDPEvent(0.5),
-        ComposedEvent((GaussianEvent(2.0),)),
-        SelectionEvent(((GaussianEvent(5.0),), (GaussianEvent(7.0),)), "geometric", 10),
+        events.PoissonGaussianEvent(0.1, 2.0, 5),
+        events.RepeatedGaussianEvent(0.1, 3, 2.0, 5),
+        events.LaplaceEvent(2.0),
+        events.RandomizedResponseEvent(1.0, 4),
+        events.ExponentialEvent(0.5, 3),
+        events.PureEvent(0.5),
+        events.ZCDPEvent(0.5),
+        events.ComposedEvent((events.GaussianEvent(2.0),)),
+        events.SelectionEvent(((events.GaussianEvent(5.0),), (events.GaussianEvent(7.0),)), "geometric", 10),
     ],
 )
 def test_every_event_has_words(event):
@@ -245,6 +233,7 @@ def test_unknown_events_are_shown_as_they_are():
 
 def test_what_a_tuned_run_was_chosen_among_is_shown(edge_run):
     candidates = [{"method": "gap", "settings": {"num_hops": hops}} for hops in (1, 2)]
-    page = run_page(replace(edge_run, certificate={**edge_run.certificate, "candidates": candidates}))
+    certificate = {**edge_run.certificate, "candidates": candidates}
+    page = run_page(replace(edge_run, certificate=certificate, released={}))
     assert "Chosen among: gap with num_hops 1." in page
     assert "Chosen among: gap with num_hops 2." in page

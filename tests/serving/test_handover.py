@@ -4,15 +4,13 @@ import csv
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central._graph_free import GraphFree
-from sfumato.graph import read_csv, stochastic_block_model
+from sfumato.graph import read_csv
 from sfumato.method._graph_key import GraphKey
 
 PAGE = Path(__file__).parents[2] / "docs" / "handover.md"
@@ -27,39 +25,16 @@ class Nothing:
 
 sys.meta_path.insert(0, Nothing())
 """
-EDGE, BUDGET = sf.EdgeLevel(directed=False), sf.Budget(2.0, 1e-6)
 
 
 @pytest.fixture(scope="module")
-def graph():
-    return stochastic_block_model(90, 3, mean_degree=12, num_features=4, seed=0).with_split()
-
-
-@pytest.fixture(scope="module")
-def fitted_runs(graph):
-    """Runs of label messages on each kind of graph-free model, with and without messages, and of GAP."""
-
-    def fit(method):
-        return method.calibrate(BUDGET, EDGE, graph.public_facts(EDGE)).fit(graph)
-
-    met = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GraphFree, "best", lambda self, public, graph, found: met.extend(found) or found[0])
-        labels = fit(sf.LabelMessages(epochs=5))
-        one_hop = fit(sf.LabelMessages(epochs=5, num_hops=1))
-    kinds = {next(iter(one)).partition(".")[0]: one for one in met}
-    assert set(kinds) == {"network", "linear", "trees"}
-    runs = {"gap": fit(sf.GAP(epochs=2)), "gap-encoder": fit(sf.GAP(epochs=2, encoder=False, num_hops=3))}
-    for two, run in (("two", labels), ("one", one_hop)):
-        generator = np.random.default_rng(0)
-        head = {"head.weight": generator.normal(size=(3, 13)), "head.bias": generator.normal(size=3)}
-        head |= {"class.shares": np.array([0.7, 0.2, 0.1])}
-        head |= {"later.weight": np.array([0.5])} if two == "two" else {}
-        for kind, weights in kinds.items():
-            alone = {f"prior.{name}": array for name, array in weights.items()}
-            runs[f"{two}-{kind}"] = replace(run, weights=alone | {k: v.astype(np.float32) for k, v in head.items()})
-            runs[f"{two}-{kind}-alone"] = replace(run, weights=alone)
-    return runs
+def fitted_runs(fit, message_runs):
+    """Runs of label messages, and of GAP."""
+    return {
+        **message_runs,
+        "gap": fit(sf.GAP(epochs=2)),
+        "gap-encoder": fit(sf.GAP(epochs=2, encoder=False, num_hops=3)),
+    }
 
 
 def test_the_script_predicts_what_the_package_predicts(fitted_runs, graph, tmp_path):

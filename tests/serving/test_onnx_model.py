@@ -6,23 +6,12 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central._graph_free import GraphFree
 from sfumato.errors import InputError
-from sfumato.graph import Targets, stochastic_block_model
+from sfumato.graph import Targets
 from sfumato.record._release_folder import read_release
 from sfumato.serving._onnx_model import onnx_model
 
-EDGE, NODE, BUDGET = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=10), sf.Budget(2.0, 1e-6)
-
-
-@pytest.fixture(scope="module")
-def graph():
-    return stochastic_block_model(90, 3, mean_degree=12, num_features=4, seed=0).with_split()
-
-
-@pytest.fixture(scope="module")
-def fit(graph):
-    return lambda method, unit=EDGE: method.calibrate(BUDGET, unit, graph.public_facts(unit)).fit(graph)
+EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=10)
 
 
 @pytest.fixture(scope="module")
@@ -51,26 +40,14 @@ def agrees(fitted, graph, runtime, folder):
     return session
 
 
-@pytest.mark.parametrize("hops", [1, 2])
-def test_label_messages_on_each_graph_free_model(graph, fit, runtime, tmp_path, monkeypatch, hops):
-    met = []
-    monkeypatch.setattr(GraphFree, "best", lambda self, public, graph, found: met.extend(found) or found[0])
-    run = fit(sf.LabelMessages(epochs=5, num_hops=hops))
-    kinds = {next(iter(one)).partition(".")[0]: one for one in met}
-    assert set(kinds) == {"network", "linear", "trees"}
-    generator = np.random.default_rng(0)
-    head = {"head.weight": generator.normal(size=(3, 13)), "head.bias": generator.normal(size=3)}
-    head["head.weight"][:, 9] *= 0.001  # reads the root of the number of messages, which hubs have many of
-    head |= {"class.shares": np.array([0.7, 0.2, 0.1])}
-    head |= {"later.weight": np.array([0.5])} if hops == 2 else {}
-    for kind, weights in kinds.items():
-        alone = {f"prior.{name}": array for name, array in weights.items()}
-        whole = alone | {name: array.astype(np.float32) for name, array in head.items()}
-        agrees(replace(run, weights=whole), graph, runtime, tmp_path / kind)
-        agrees(replace(run, weights=alone), graph, runtime, tmp_path / f"{kind}-alone")
-    average = np.tile([70_000, 20_000, 10_000], hops) * 32767
-    hubs = {name: rows + average for name, rows in run.released.items()}
-    agrees(replace(run, weights=whole, released=hubs), graph, runtime, tmp_path / "hubs")
+def test_label_messages_on_each_graph_free_model(graph, message_runs, runtime, tmp_path):
+    for name, run in message_runs.items():
+        agrees(run, graph, runtime, tmp_path / name)
+    for hops in (1, 2):
+        run = message_runs[f"{hops}-trees"]
+        average = np.tile([70_000, 20_000, 10_000], hops) * 32767
+        hubs = {name: rows + average for name, rows in run.released.items()}
+        agrees(replace(run, released=hubs), graph, runtime, tmp_path / f"{hops}-hubs")
 
 
 @pytest.mark.parametrize("combine", ["cat", "sum", "attention"])
@@ -118,14 +95,12 @@ def labeled(graph, kind, values, **how):
     return replace(graph, y=None, classes=(), targets=targets, assumed_public=())
 
 
-def test_several_labels_have_a_chance_each(graph, runtime, tmp_path):
+def test_several_labels_have_a_chance_each(graph, fit, runtime, tmp_path):
     one = labeled(graph, "multilabel", np.stack([graph.y == 0, graph.y < 2], axis=1))
-    run = sf.GAP(epochs=2).calibrate(BUDGET, EDGE, one.public_facts(EDGE)).fit(one)
-    agrees(run, one, runtime, tmp_path / "run")
+    agrees(fit(sf.GAP(epochs=2), on=one), one, runtime, tmp_path / "run")
 
 
-def test_a_number_is_refused(graph, tmp_path):
+def test_a_number_is_refused(graph, fit, tmp_path):
     one = labeled(graph, "number", graph.y, limits=(0, 2))
-    run = sf.GAP(epochs=2).calibrate(BUDGET, EDGE, one.public_facts(EDGE)).fit(one)
     with pytest.raises(InputError, match="A number has no probabilities"):
-        onnx_model(read_release(run.save(tmp_path / "run")))
+        onnx_model(read_release(fit(sf.GAP(epochs=2), on=one).save(tmp_path / "run")))
