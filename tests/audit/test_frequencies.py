@@ -8,7 +8,6 @@ import pytest
 from sfumato import randomizers as rz
 from sfumato.audit._bounds import epsilon_lower_bound
 from sfumato.audit._frequencies import audit_randomizer, farthest, log_ratios
-from sfumato.audit._gaussian import audit_rates
 from sfumato.audit._thresholds import Split, audit_runs
 from sfumato.errors import InputError
 from sfumato.noise.coins import SecretWords
@@ -180,8 +179,8 @@ def votes(mechanism, counts=(21, 20), queries=20, delta=1e-5, runs=500, gaussian
         for side in (votes, votes + np.array([-1, 1]))
     )
     members, others = (side.reshape(runs, queries).sum(axis=1) for side in log_ratios(first, second, queries))
-    audit = audit_rates if gaussian else audit_runs
-    return audit(members, others, name="", knowledge="", delta=delta, policy=Split()).epsilon_lower_bound
+    about = {"name": "", "knowledge": "", "delta": delta, "policy": Split(), "gaussian": gaussian}
+    return audit_runs(members, others, **about).epsilon_lower_bound
 
 
 @pytest.mark.parametrize(

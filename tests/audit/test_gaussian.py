@@ -1,17 +1,19 @@
 """Bounds on mu hold at their confidence, are near the truth, and refute what they say that they refute."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sfumato.audit._gaussian import audit_means, audit_rates, epsilon_of_mu, mean_shift_lower_bound, mu_lower_bound
-from sfumato.audit._thresholds import Explicit, Split
+from sfumato.audit._gaussian import audit_means, epsilon_of_mu, mean_shift_lower_bound, mu_lower_bound
+from sfumato.audit._thresholds import Explicit, Split, audit_runs
 from sfumato.errors import InputError
 from sfumato.privacy.accounting import gaussian_log_delta
 
 ABOUT = {"name": "likelihood ratio", "knowledge": "all but the canary", "delta": 1e-6}
+audit_rates = partial(audit_runs, gaussian=True)
 
 
 def normal(generator, mu, runs, stddev=1.0):

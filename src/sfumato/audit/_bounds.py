@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import SHARE, check_int, check_real, fail
 
 _SLACK = 1e-10  # on log-tails; covers their rounding
 _PRECISION = 1e-12  # relative, where a search stops
@@ -39,7 +39,7 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
     """
     trials = check_int(low=1, trials=trials)
     successes = check_int(low=0, high=trials, successes=successes)
-    risk = (1 - _check_confidence(confidence)) / 2
+    risk = (1 - SHARE(confidence=confidence)) / 2
     return _proportion_below(successes, trials, risk), 1 - _proportion_below(trials - successes, trials, risk)
 
 
@@ -71,7 +71,7 @@ def epsilon_lower_bound(
     """
     positives, negatives = check_int(low=1, positives=positives), check_int(low=1, negatives=negatives)
     delta = check_real(low=0, high=1, open_high=True, delta=delta)
-    risk = (1 - _check_confidence(confidence)) / (2 * check_int(low=1, comparisons=comparisons))
+    risk = (1 - SHARE(confidence=confidence)) / (2 * check_int(low=1, comparisons=comparisons))
     hits = _check_counts("true_positives", true_positives, positives)
     alarms = _check_counts("false_positives", false_positives, negatives)
     tpr = _each(hits, lambda count: _proportion_below(count, positives, risk))
@@ -155,10 +155,6 @@ def largest_rejected(rejected: Callable[[float], bool], low: float, precision: f
         middle = (low + high) / 2
         low, high = (middle, high) if rejected(middle) else (low, middle)
     return low
-
-
-def _check_confidence(confidence: float) -> float:
-    return check_real(low=0, high=1, open_low=True, open_high=True, confidence=confidence)
 
 
 def _check_counts(name: str, counts: Counts, total: int) -> np.ndarray:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato._validate import check_int, fail
-from sfumato.audit._thresholds import CONFIDENCE, audit_runs
+from sfumato.audit._evidence import CONFIDENCE
+from sfumato.audit._thresholds import audit_runs
 from sfumato.classlevel._class_dp import CellMethod
 
 if TYPE_CHECKING:

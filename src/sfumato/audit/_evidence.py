@@ -7,10 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato._validate import check_real
+from sfumato._validate import check_real, fail
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+CONFIDENCE = 0.999
+
+
+def check_scores(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return scores as a vector of finite numbers."""
+    scores = np.asarray(values, np.float64)
+    if scores.ndim != 1 or not scores.size or not np.isfinite(scores).all():
+        raise fail(
+            name,
+            f"an array of shape {scores.shape}, {int((~np.isfinite(scores)).sum())} of its entries not finite",
+            "to be a vector of finite scores, at least one",
+            "Find out why a score is not finite, or put a large finite number in the place of infinity.",
+        )
+    return scores
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ import numpy as np
 from scipy import sparse
 
 from sfumato._validate import check_int, fail
-from sfumato.audit._thresholds import CONFIDENCE, Split, audit_runs
+from sfumato.audit._evidence import CONFIDENCE
+from sfumato.audit._thresholds import Split, audit_runs
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import Collision, Direction, NeighborLists, PrivUnit, Sketch
 from sfumato.randomizers._randomized_response import Labels

@@ -5,9 +5,9 @@ positive rate t and false positive rate f has :math:`\Phi^{-1}(t) - \Phi^{-1}(f)
 multiplier z has mu = 1 / z, a composition of them the root of the sum of squares, and it is
 (epsilon, delta)-DP exactly where the closed form of Balle and Wang says so. What each function refutes:
 
-* :func:`audit_rates` refutes the claimed *noise*, that is the claim of mu-GDP that a plan of Gaussian releases makes. Its
-  epsilon is that of the mu found. It is no bound for a mechanism whose claim is (epsilon, delta) alone, since the test that
-  was tried may have its advantage elsewhere on the curve; use :func:`sfumato.audit._thresholds.audit_runs` there.
+* :func:`~sfumato.audit._thresholds.audit_runs` with ``gaussian`` refutes the claimed *noise*, that is the claim of mu-GDP that a
+  plan of Gaussian releases makes. Its epsilon is that of the mu found. It is no bound for a mechanism whose claim is
+  (epsilon, delta) alone, since the test that was tried may have its advantage elsewhere on the curve.
 * :func:`audit_means` assumes exactly normal scores of one variance. Then their whole trade-off curve is known, what was
   computed from the outputs is no easier to tell apart than the outputs are, and so its epsilon refutes the
   (epsilon, delta) claim as well as the noise.
@@ -18,18 +18,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 from scipy.special import chdtri, ndtri
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.audit._bounds import clopper_pearson
-from sfumato.audit._evidence import Evidence
-from sfumato.audit._thresholds import CONFIDENCE, Policy, check_scores, evidence_of
+from sfumato.audit._evidence import CONFIDENCE, Evidence, check_scores
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.events import GaussianEvent
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
 _DELTA_UP = 1 + 1.1e-9  # relative; the accountant rounds delta up by half of it
 _EPSILON_DOWN = 1 - 2.0**-49
@@ -74,40 +72,6 @@ def mu_lower_bound(
     return max(0.0, float(ndtri(low) - ndtri(high))) if low > 0 and high < 1 else 0.0
 
 
-def audit_rates(
-    members: ArrayLike,
-    others: ArrayLike,
-    *,
-    name: str,
-    knowledge: str,
-    delta: float,
-    confidence: float = CONFIDENCE,
-    policy: Policy | None = None,
-) -> Evidence:
-    """Return the epsilon of the largest mu that the error rates of independent runs rule out.
-
-    **Formal guarantee.** If the mechanism is mu-GDP, the bound exceeds its epsilon at ``delta`` with probability at most
-    1 - ``confidence``, for any law of the scores. It refutes the claimed noise of Gaussian releases, and not an
-    (epsilon, delta) claim by itself.
-
-    >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
-    >>> found = audit_rates(noise[0] + 1, noise[1], name="shift", knowledge="all", delta=1e-5)
-    >>> round(found.epsilon_lower_bound, 3)
-    3.202
-    """
-    check_real(low=0, high=1, open_low=True, open_high=True, confidence=confidence)
-
-    def bound(
-        hits: NDArray[np.int64], positives: int, alarms: NDArray[np.int64], negatives: int, comparisons: int
-    ) -> NDArray[np.float64]:
-        one = 1 - (1 - confidence) / comparisons
-        counts = zip(np.atleast_1d(hits).tolist(), np.atleast_1d(alarms).tolist(), strict=True)
-        return np.array([mu_lower_bound(hit, positives, alarm, negatives, confidence=one) for hit, alarm in counts])
-
-    words = name, knowledge, "Gaussian DP from both error rates (refutes the claimed noise)"
-    return evidence_of(words, members, others, confidence, policy, bound, lambda mu: epsilon_of_mu(mu, delta))
-
-
 def mean_shift_lower_bound(
     members: ArrayLike, others: ArrayLike, *, confidence: float = CONFIDENCE, stddev: float | None = None
 ) -> float:
@@ -122,6 +86,7 @@ def mean_shift_lower_bound(
 
     ``stddev`` has to be known for certain, which the claimed noise is not.
 
+    >>> import numpy as np
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> round(mean_shift_lower_bound(noise[0] + 1, noise[1]), 3)
     0.836
@@ -164,6 +129,7 @@ def audit_means(
     Without a ``stddev`` that is known for certain, an upper bound from the scores is used, so that noise of another size than
     claimed is found.
 
+    >>> import numpy as np
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> found = audit_means(noise[0] + 1, noise[1], name="likelihood ratio", knowledge="all", delta=1e-5)
     >>> round(found.epsilon_lower_bound, 3)

@@ -14,10 +14,10 @@ import numpy as np
 
 from sfumato._validate import check_int
 from sfumato.audit._bounds import clopper_pearson, one_run_epsilon, one_run_p_value
-from sfumato.audit._evidence import Evidence
+from sfumato.audit._evidence import CONFIDENCE, Evidence, check_scores
 from sfumato.audit._gaussian import epsilon_of_mu
 from sfumato.audit._one_run_fdp import one_run_mu
-from sfumato.audit._thresholds import CONFIDENCE, Bonferroni, check_scores
+from sfumato.audit._thresholds import Bonferroni
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

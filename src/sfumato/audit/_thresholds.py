@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato._validate import check_int, check_real, fail
-from sfumato.audit._bounds import epsilon_lower_bound
-from sfumato.audit._evidence import Evidence
+from sfumato.audit._bounds import Counts, epsilon_lower_bound
+from sfumato.audit._evidence import CONFIDENCE, Evidence, check_scores
+from sfumato.audit._gaussian import epsilon_of_mu, mu_lower_bound
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-CONFIDENCE = 0.999
 DEFAULT_RANKS = 32
 _RANKS_OF_A_SPLIT = 64
+_PLAIN = "Clopper-Pearson on both error rates"
+_GAUSSIAN = "Gaussian DP from both error rates (refutes the claimed noise)"
 
 
 @dataclass(frozen=True)
@@ -93,19 +95,6 @@ Policy = Explicit | Bonferroni | Split
 BoundOfCounts = Callable[..., "float | NDArray[np.float64]"]
 
 
-def check_scores(name: str, values: ArrayLike) -> Floats:
-    """Return scores as a vector of finite numbers."""
-    scores = np.asarray(values, np.float64)
-    if scores.ndim != 1 or not scores.size or not np.isfinite(scores).all():
-        raise fail(
-            name,
-            f"an array of shape {scores.shape}, {int((~np.isfinite(scores)).sum())} of its entries not finite",
-            "to be a vector of finite scores, at least one",
-            "Find out why a score is not finite, or put a large finite number in the place of infinity.",
-        )
-    return scores
-
-
 def certified(members: Floats, others: Floats, policy: Policy, bound: BoundOfCounts) -> float:
     """Return a lower bound that holds under the policy, from one that holds at a fixed threshold."""
     match policy:
@@ -148,45 +137,38 @@ def audit_runs(
     delta: float,
     confidence: float = CONFIDENCE,
     policy: Policy | None = None,
+    gaussian: bool = False,
 ) -> Evidence:
     """Return the epsilon that scores of independent runs rule out, by exact binomial bounds on both error rates.
 
     **Formal guarantee.** If the mechanism is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most
     1 - ``confidence``. Scores are independent: one for each run, or one for each of many canaries in one run of a
     mechanism that treats them independently. No law is assumed of them. Scores are never turned around: an attack that is
-    worse than chance gives 0.
+    worse than chance gives 0. With ``gaussian``: if it is mu-GDP, the bound exceeds the epsilon of mu at ``delta`` with at most
+    this probability; this refutes the claimed noise of Gaussian releases, and not an (epsilon, delta) claim by itself.
 
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
-    >>> found = audit_runs(noise[0] + 2, noise[1], name="shift", knowledge="all but the canary", delta=1e-5)
-    >>> round(found.epsilon_lower_bound, 3), found.trials
-    (3.117, 4000)
+    >>> scores = {"members": noise[0] + 1, "others": noise[1], "name": "shift", "knowledge": "all but the canary", "delta": 1e-5}
+    >>> [round(audit_runs(**scores, gaussian=one).epsilon_lower_bound, 3) for one in (False, True)]
+    [1.188, 3.202]
 
-    Source: Jagielski, Ullman and Oprea 2020, section 4; Nasr et al. 2021, section 3.
+    Source: Jagielski, Ullman and Oprea 2020, section 4; Nasr et al. 2021, section 3; Nasr et al. 2023, section 4 (Gaussian).
     """
-
-    def bound(*counts: int, comparisons: int) -> float | Floats:
-        return epsilon_lower_bound(*counts, delta=delta, confidence=confidence, comparisons=comparisons)
-
-    estimator = "Clopper-Pearson on both error rates"
-    return evidence_of((name, knowledge, estimator), members, others, confidence, policy, bound, float)
-
-
-def evidence_of(
-    words: tuple[str, str, str],
-    members: ArrayLike,
-    others: ArrayLike,
-    confidence: float,
-    policy: Policy | None,
-    bound: BoundOfCounts,
-    epsilon: Callable[[float], float],
-) -> Evidence:
-    """Return a bound of counts under a policy as evidence, with the largest that perfect scores would have given.
-
-    ``words`` are the name, what the attacker knows, and the estimator; ``epsilon`` turns the bound into an epsilon.
-    """
+    check_real(low=0, high=1, open_low=True, open_high=True, confidence=confidence)
     members, others, policy = check_scores("members", members), check_scores("others", others), policy or Bonferroni()
-    name, knowledge, estimator = words
+
+    def bound(hits: Counts, positives: int, alarms: Counts, negatives: int, comparisons: int) -> float | Floats:
+        if not gaussian:
+            rates = hits, positives, alarms, negatives
+            return epsilon_lower_bound(*rates, delta=delta, confidence=confidence, comparisons=comparisons)
+        one = 1 - (1 - confidence) / comparisons
+        counts = zip(np.atleast_1d(hits).tolist(), np.atleast_1d(alarms).tolist(), strict=True)
+        return np.array([mu_lower_bound(hit, positives, alarm, negatives, confidence=one) for hit, alarm in counts])
+
     perfect = np.full(len(members), np.inf), np.full(len(others), -np.inf)
-    found, reach = (epsilon(certified(a, b, policy, bound)) for a, b in ((members, others), perfect))
+    found, reach = (certified(one, two, policy, bound) for one, two in ((members, others), perfect))
+    if gaussian:
+        found, reach = epsilon_of_mu(found, delta), epsilon_of_mu(reach, delta)
+    estimator = f"{_GAUSSIAN if gaussian else _PLAIN}, {policy}"
     trials = len(members) + len(others)
-    return Evidence(name, knowledge, found, confidence, trials, f"{estimator}, {policy}", members, others, reach)
+    return Evidence(name, knowledge, found, confidence, trials, estimator, members, others, reach)
