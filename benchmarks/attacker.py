@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import study
 
 from sfumato._threads import set_threads
-from sfumato.attacks._listing import attack_named
+from sfumato.attacks._listing import ATTACKS
 from sfumato.audit._frequencies import audit_randomizer
 from sfumato.evaluation._source import Source
 from sfumato.privacy.budget import Budget
@@ -75,7 +75,7 @@ def run(heading: str, label: str, seed: int, data_dir: str) -> dict[str, Any]:
     graph = source.with_roles(source.check().load(), seed)
     budget = None if cell.epsilon is None else Budget(cell.epsilon, DELTA)
     fitted = study.fitted(cell.method, budget, cell.unit, graph, seed)
-    found = attack_named(cell.attack).run(fitted, graph, seed=seed)
+    found = ATTACKS[cell.attack]().run(fitted, graph, seed=seed)
     right = study.accuracy(graph, fitted)
     return {**found.to_dict(), "attack": cell.label, "curve": rates(found.scores), "accuracy": right}
 

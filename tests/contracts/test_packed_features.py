@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.attacks._listing import ATTACKS, attack_named
+from sfumato.attacks._listing import ATTACKS
 from sfumato.catalog import METHODS as EVERY_METHOD
 from sfumato.catalog import method_named
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
@@ -95,7 +95,7 @@ def test_an_attack_finds_the_same(name):
         method = method_named("sage", width=4, epochs=5)
         fitted = method.calibrate(None, unit, graph.public_facts(unit)).fit(graph, seed=0)
         try:
-            one = attack_named(name, **QUICK.get(name, {})).run(fitted, graph, seed=0)
+            one = ATTACKS[name](**QUICK.get(name, {})).run(fitted, graph, seed=0)
         except (InputError, DataError) as error:
             one = error
         found.append(repr(one))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from sfumato._validate import check_choice
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sfumato.attacks._attack import Attack
@@ -40,14 +38,3 @@ class _Classes(Mapping[str, "type[Attack]"]):
 
 
 ATTACKS: Mapping[str, type[Attack]] = _Classes()
-
-
-def attack_named(name: str, **settings: Any) -> Attack:
-    """Build an attack by its name on the command line.
-
-    ``name`` is one of :data:`ATTACKS`, and ``settings`` are fields of the attack.
-
-    >>> attack_named("membership-confidence").name
-    'membership-confidence'
-    """
-    return ATTACKS[check_choice(tuple(_HOMES), attack=name)](**settings)
