@@ -14,30 +14,17 @@ from typing import Any
 
 from sfumato.errors import MissingDependencyError
 
-EXTRAS = {
-    "torch": "train",
-    "torch_geometric": "pyg",
-    "numba": "train",
-    "sklearn": "train",
-    "threadpoolctl": "train",
-    "duckdb": "train",
-    "pyarrow": "train",
-    "safetensors": "train",
-    "PIL": "images",
+_OF_EXTRA = {
+    "train": "torch numba sklearn threadpoolctl duckdb pyarrow safetensors",
+    "pyg": "torch_geometric",
+    "images": "PIL",
     "networkx": "networkx",
-    "matplotlib": "report",
-    "jinja2": "report",
-    "markupsafe": "report",
-    "fastapi": "collect",
-    "starlette": "collect",
-    "uvicorn": "collect",
-    "httptools": "collect",
-    "httpx": "collect",
-    "sqlalchemy": "collect",
-    "prometheus_client": "collect",
-    "psycopg": "postgres",
-    "ray": "distributed",
+    "report": "matplotlib jinja2 markupsafe",
+    "collect": "fastapi starlette uvicorn httptools httpx sqlalchemy prometheus_client",
+    "postgres": "psycopg",
+    "distributed": "ray",
 }
+EXTRAS = {name: extra for extra, names in _OF_EXTRA.items() for name in names.split()}
 """Import name of each optional package, and the extra of this one that brings it; ``train`` for all that ``light`` brings."""
 ALONE = {
     "onnx": "onnx",

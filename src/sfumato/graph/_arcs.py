@@ -156,7 +156,6 @@ def _endpoints(source: Any, target: Any, num_nodes: int, self_loops: str) -> tup
 
 
 def _sorted_unique(keys: np.ndarray) -> np.ndarray:
-    """Sort in place; return the distinct keys."""
     if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
         return keys
     keys.sort()

@@ -137,7 +137,6 @@ def interests(
     (cap 8) 23, 30 and 43 %, multi-bit 22, 25 and 28 %, one-bit 20, 20 and 21 %; averaged with neighbors' they tell less.
 
     Shapes: ``x`` is CSR float32 [num_nodes, num_features] of ones, ``y`` int64 [num_nodes]. Undirected.
-    Raises ``InputError`` if ``homophily`` is below chance or asks for more than half of the edges.
 
     Args:
         num_nodes: number of nodes.
@@ -149,7 +148,7 @@ def interests(
         homophily: expected share of edges inside a class.
 
     Raises:
-        InputError: a setting is out of range.
+        InputError: a setting is out of range, such as ``homophily`` below chance or for more than half of the edges.
 
     >>> graph = interests(1000)
     >>> graph.num_features, graph.num_classes, 5 < graph.x.nnz / graph.num_nodes < 7
@@ -287,7 +286,6 @@ def stochastic_block_model(
     Features are Gaussian around a mean that depends on the class.
 
     Shapes: ``x`` is float32 [num_nodes, num_features] (None if ``num_features`` is 0), ``y`` int64 [num_nodes].
-    Raises ``InputError`` if a probability would exceed 1.
 
     Args:
         num_nodes: n, the number of nodes.
@@ -298,7 +296,7 @@ def stochastic_block_model(
         seed: a public seed.
 
     Raises:
-        InputError: a setting is out of range.
+        InputError: a setting is out of range, or a probability would exceed 1.
 
     >>> graph = stochastic_block_model(1000, 4, mean_degree=10, homophily=0.8)
     >>> 9 < graph.num_arcs / graph.num_nodes < 11

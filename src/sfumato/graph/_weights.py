@@ -156,27 +156,6 @@ def with_weights(
     return {**rest, "weights": weights}
 
 
-class Weighed:
-    """The rows of an edge table with their weights, which are kept only where ``declared`` names a column and its bound."""
-
-    def __init__(self, declared: tuple[str, float] | None) -> None:
-        self._declared = declared
-        self._parts: list[tuple[np.ndarray, ...]] = []
-
-    def append(self, source: np.ndarray, target: np.ndarray, weights: np.ndarray | None) -> None:
-        if weights is not None:
-            self._parts.append((source, target, weights))
-
-    def of(self, fields: dict[str, Any], indptr: np.ndarray, indices: np.ndarray, *, pairs: bool) -> dict[str, Any]:
-        """Return the ``fields`` of the graph of the arcs ``indptr`` and ``indices``, with its weights."""
-        if self._declared is None:
-            return fields
-        none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-        source, target, weights = (np.concatenate(parts) for parts in zip(none, *self._parts, strict=True))
-        weighted = {"edge_weight": weights, "max_weight": self._declared[1], **fields}
-        return with_weights(weighted, (indptr, indices), (source, target), pairs=pairs)
-
-
 def _totals(source: np.ndarray, target: np.ndarray, values: np.ndarray, num_nodes: int, *, pairs: bool) -> Any:
     """A function from the ends of edges to the sum of the weights of their rows, in the order of the rows."""
 

@@ -53,5 +53,4 @@ def unlisted(values: pa.Array, codes: np.ndarray) -> int:
 
 
 def counted(outside: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts that are above 0."""
     return {name: count for name, count in outside.items() if count}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._graph import Graph
 from sfumato.graph._schema import Schema, label_columns
-from sfumato.graph._weights import Weighed
+from sfumato.graph._weights import with_weights
 from sfumato.tables._columns import check_no_roles, check_words, feature_names, id_name, needed, passed, usual_id
 from sfumato.tables._ends import Numbered, Numbers, Places, edge_batches
 from sfumato.tables._id_column import check_counts, named_by_ends
@@ -36,9 +36,10 @@ def build_graph(
         how.told(places[1], edge_columns(edges.column_names, how, places[1], found.ids))
     x, outside = _features(nodes, found)
     num_nodes, directed = len(found.ids), direction(how)
-    runs, read, kept, weighed = [], 0, 0, Weighed(how.weight)
+    runs, read, kept = [], 0, 0
+    weighed: list[Any] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     for source, target, weights in edge_batches(edges, Places(found.ids), how, places, numbers[1]):
-        weighed.append(source, target, weights)
+        weighed += [] if weights is None else [(source, target, weights)]
         keys = arc_keys(source, target, num_nodes, directed=directed, self_loops=how.self_loops, first=read)
         read, kept = read + len(source), kept + len(keys) // (1 if directed else 2)
         runs.append(sort_keys(keys, num_nodes))
@@ -52,7 +53,10 @@ def build_graph(
     outside = found.fields["outside"] | outside
     fields = {**found.fields, "outside": outside, "x": x, "merged": packing.merged(read, read - kept)}
     indptr = packing.indptr()
-    fields = weighed.of(fields, indptr, indices, pairs=not directed)
+    if how.weight is not None:
+        source, target, weights = (np.concatenate(part) for part in zip(*weighed, strict=True))
+        fields |= {"edge_weight": weights, "max_weight": how.weight[1]}
+        fields = with_weights(fields, (indptr, indices), (source, target), pairs=not directed)
     return Graph.from_sorted(indptr, indices, directed=directed, **fields)
 
 
@@ -84,7 +88,10 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     columns = feature_names(names, how, schema, (id_column, *labels, role, bound, *how.text), place)
     if by_place:
         check_counts(nodes, ids, id_column, how, place)
-    layout = lay_out(types_of(nodes, columns), nodes.column, schema, id_array)
+    types = (
+        nodes.types if isinstance(nodes, FileTable) else dict(zip(nodes.column_names, nodes.schema.types, strict=True))
+    )
+    layout = lay_out({name: types[name] for name in columns}, nodes.column, schema, id_array)
     check_num_features(layout.names, schema)
     for name, declared, categories in layout.parts:
         check_words(name, () if declared else categories or (), names, how, schema, place)
@@ -116,13 +123,6 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
         "undeclared": tuple(undeclared),
     }
     return Nodes(ids, layout, fields)
-
-
-def types_of(table: Any, columns: Sequence[str]) -> dict[str, Any]:
-    """Return the Arrow types of columns of an Arrow table or a :class:`FileTable`, by name."""
-    if isinstance(table, FileTable):
-        return {name: table.types[name] for name in columns}
-    return {name: table.schema.field(name).type for name in columns}
 
 
 def feature_blocks(nodes: Any, found: Nodes, *, packed: bool = False) -> Iterator[tuple[Any, dict[str, int]]]:

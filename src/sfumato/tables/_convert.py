@@ -51,7 +51,6 @@ def from_pyg(
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
     [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes]. Tensors may have any
     type of numbers, layout and device.
-    Errors: :class:`~sfumato.errors.DataError`.
 
     Args:
         data: a homogeneous graph.
@@ -278,7 +277,6 @@ def _nodes(g: Any, how: Reading, public: Schema, vectors: str | None, weight: st
 
 
 def _with_vectors(graph: Graph, column: Any, name: str, schema: Schema) -> Graph:
-    """The graph with the vectors of an attribute as features."""
     ids = graph.node_ids
     assert ids is not None
     x = _vectors(name, column, ids)

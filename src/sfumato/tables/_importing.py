@@ -94,7 +94,7 @@ def import_tables(
     work.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(work / "lock", timeout=0):
-            _Import(files[0], files[1:], out, work, reading, limit, report or _silent).run()
+            _Import(files[0], files[1:], out, work, reading, limit, report or (lambda *_: None)).run()
     except Timeout:
         raise InputError(f"Expected one import into {out} at a time, got a second. Wait for the first.") from None
     shutil.rmtree(work, ignore_errors=True)
@@ -267,7 +267,6 @@ class _Import:
         return {"merged": packing.merged(state["rows"], state["rows"] - state["kept"]), "arrays": arrays}
 
     def _complete(self, found: Nodes) -> None:
-        """Check the whole as a graph, write the rest, and give the folder its name."""
         if self._files() != self.asked["files"]:
             raise DataError(
                 "Expected the tables to stay as they are during an import, but one was changed. Import again."
@@ -290,7 +289,3 @@ class _Import:
         facts["widths"] = features.get("widths")
         write_facts(self.graph, facts, arrays)
         finish_folder(self.graph, self.out)
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Report nothing."""

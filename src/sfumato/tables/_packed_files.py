@@ -42,7 +42,6 @@ class PackedFiles:
         return {"arrays": arrays, "widths": self.widths if self.half or self.codes is not None else None}
 
     def _widened(self, file: ArrayFile) -> ArrayFile:
-        """The same numbers in a file of float32, in place of the first."""
         file.close()
         written = np.load(self.folder / _HALF, mmap_mode="r")
         wide = ArrayFile(self.folder / _WHOLE, np.float32, written.shape[1:])

@@ -73,7 +73,6 @@ class Reading:
 
 
 def _named(argument: str, given: Any) -> Any:
-    """Names of columns without white space at their ends."""
     if given is None:
         return () if argument in ("text", "drop") else None
     if isinstance(given, str) and argument in ("label", *_ONE):
