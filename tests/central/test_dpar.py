@@ -139,6 +139,18 @@ def test_the_default_releases_rows_only_where_they_can_be_told_from_noise():
 
 
 @pytest.mark.parametrize(
+    ("settings", "epsilon", "warned"),
+    [({}, 4.0, True), ({"mechanism": "exponential"}, 4.0, True), ({"mechanism": "unreleased"}, 4.0, True),
+     ({"mechanism": "none"}, 4.0, False), ({"mechanism": "random"}, 4.0, False),
+     ({"num_roots": 1, "top_k": 1, "appr_share": 0.9}, 40.0, False)],
+)  # fmt: skip
+def test_rows_that_cannot_pay_are_warned_of_and_still_released(settings, epsilon, warned):
+    run = fitted(epsilon=epsilon, **settings)
+    assert ("rows-noise" in [code for code, _ in run.plan.caveats]) == warned
+    assert not any("Mechanism auto" in one for one in run.certificate.values["caveats"])
+
+
+@pytest.mark.parametrize(
     ("field", "value"),
     [("mechanism", "best"), ("num_roots", 0), ("top_k", 0), ("occurrences", 0), ("appr_share", 1.0), ("row_clip", 0.0),
      ("alpha", 0.0), ("rho", 1.0), ("batch_size", 0), ("public_test_graph", 1), ("root_seed", -1)],

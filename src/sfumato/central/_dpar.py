@@ -46,6 +46,7 @@ from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.privacy.events import PoissonGaussianEvent, RepeatedGaussianEvent, SampledEvent
+from sfumato.privacy.promises import Caveat
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
@@ -174,6 +175,22 @@ class DPAR(CuratorMethod):
             InputError: there is no column of features.
         """
         check_features(graph)
+
+    def doubts(self, plan: Plan) -> tuple[Caveat, ...]:
+        """Return a warning of rows that nobody can tell from noise, or of steps that have the noise of a whole batch."""
+        share, rows = self.appr_share, self.rows(plan.public)
+        if plan.budget is None:
+            return ()
+        if self.mechanism == UNRELEASED:
+            text = "Rows that are never released make the noise of each step that of a whole batch, in which little is learned. "
+        elif self.mechanism in NOISY and not worth_releasing(plan.budget, rows, share):
+            text = (
+                f"The largest entries of {rows.num_rows:,} PageRank rows cannot be told from their noise at this budget. Such "
+                "rows were worse than none on every graph that was tried. "
+            )
+        else:
+            return ()
+        return (Caveat("rows-noise", text + "Mechanism auto leaves rows out where they cannot pay."),)
 
     def grid_steps(self, unit: Unit) -> float:
         """Return the steps of a row of PageRank, by the larger of its two sensitivities; no ``unit`` changes them."""

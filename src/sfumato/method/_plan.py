@@ -98,10 +98,11 @@ class Plan(ShownPlan, Planned):
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """List what is implausible about the plan, from public facts alone; its certificate says so too."""
+        """List what is implausible about the plan, from public facts alone; certificates hold what no method adds."""
         claim, method = {"epsilon": self.epsilon, "delta": self.delta}, self.method
         learns, links = method.origin is None, method.card.reads_links
-        return implausible(self.unit, claim, self.public.to_dict(), method.settings, learns, links)
+        found = implausible(self.unit, claim, self.public.to_dict(), method.settings, learns, links)
+        return *found, *method.doubts(self)
 
     def __str__(self) -> str:
         if self.epsilon is None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.method.card import Card
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.events import Event
+    from sfumato.privacy.promises import Caveat
     from sfumato.privacy.units import Unit
     from sfumato.record._arrivals import Arrival
     from sfumato.record._resume import FitState
@@ -171,6 +172,10 @@ class Method(Listed):
             InputError: the method has none.
         """
         raise InputError(f"Method {self.name!r} has no private inference on another graph.")
+
+    def doubts(self, plan: Any) -> tuple[Caveat, ...]:
+        """Say what is implausible about a ``plan`` of this method, beside what holds for all; no certificate says it."""
+        return ()
 
     @abstractmethod
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
