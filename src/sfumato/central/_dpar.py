@@ -229,17 +229,17 @@ class DPAR(CuratorMethod):
         return 1 if self.mechanism in ("auto", "none") else self.occurrences
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Release the rows, trim them, and train on roots."""
-        roots, most = self.roots(plan.public), self.readers(self.rows(plan.public))
-        pays = plan.unit.private and self.mechanism == UNRELEASED  # training pays for rows that are read before it
-        key = session.charge("network") if pays else None
-        matrix, released = self._matrix(plan, graph, roots, session)
-        most = most if plan.unit.private else len(roots)
+        """Release the rows if they have noise, trim them, and train on roots."""
+        roots, rows = self.roots(plan.public), self.rows(plan.public)
+        walk, most = Walk(self.alpha, self.rho, self.gamma), self.readers(rows) if plan.unit.private else len(roots)
+        noisy = plan.unit.private and self.mechanism in NOISY
+        released = rows.released(plan, graph, roots, walk, session) if noisy else {}
 
-        def made() -> SplitNetwork:
+        def made() -> SplitNetwork:  # after the charge of training, which pays for rows that are not released
+            matrix = rows.matrix(released) if released else self._unreleased(graph, rows, roots, walk)
             return self.network(graph, loss_weights(matrix, roots, most), roots)
 
-        return Outcome(train_split(self, plan, session, made, key=key), released)
+        return Outcome(train_split(self, plan, session, made), released)
 
     def roots(self, public: PublicFacts) -> NDArray[np.int64]:
         """Return the roots by public coins, int64 [num_roots], ascending numbers among the training nodes.
@@ -281,20 +281,14 @@ class DPAR(CuratorMethod):
             hidden[train[roots]] = weighed @ hidden[train]
         return hidden
 
-    def _matrix(
-        self, plan: Planned, graph: Graph, roots: NDArray[np.int64], session: Session
-    ) -> tuple[sp.csr_matrix, Arrays]:
-        """The rows, and what was released of them."""
-        rows, walk = self.rows(plan.public), Walk(self.alpha, self.rho, self.gamma)
+    def _unreleased(self, graph: Graph, rows: Rows, roots: NDArray[np.int64], walk: Walk) -> sp.csr_matrix:
+        """The rows where none is released: of the roots alone, by public coins, or exact."""
         if self.mechanism in ("auto", "none"):
             ends = np.arange(len(roots)), roots
-            return sp.csr_matrix((np.ones(len(roots)), ends), (rows.num_rows, rows.num_nodes)), {}
+            return sp.csr_matrix((np.ones(len(roots)), ends), (rows.num_rows, rows.num_nodes))
         if self.mechanism == "random":
-            return random_rows(rows.num_rows, rows.num_nodes, rows.top_k, self.root_seed), {}
-        if not plan.unit.private or self.mechanism == UNRELEASED:
-            return rows.exact(graph, roots, walk), {}
-        released = rows.released(plan, graph, roots, walk, session)
-        return rows.matrix(released), released
+            return random_rows(rows.num_rows, rows.num_nodes, rows.top_k, self.root_seed)
+        return rows.exact(graph, roots, walk)
 
 
 def power_iteration(graph: Graph, scores: NDArray[np.float32], alpha: float, steps: int) -> NDArray[np.float32]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sfumato.bounded._split_kernel import Floats
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method.contract import Arrays, Planned, Session
-    from sfumato.noise.keys import Key
 
 
 def num_weights(public: PublicFacts, width: int) -> int:
@@ -66,12 +65,8 @@ def train_split(
     session: Session,
     make: Callable[[], SplitNetwork],
     optimizer: Optimizer = Adam,
-    key: Key | None = None,
 ) -> Arrays:
-    """Train the network that is made after the charge, by DP-SGD with a group as the example; without privacy plainly.
-
-    The ``key`` is that of a charge that was made before.
-    """
+    """Train the network that is made after the charge, by DP-SGD with a group as the example; without privacy plainly."""
     start = first_weights(plan.public, settings.width, session.seed)
     if not plan.unit.private:
         flat = train_plainly(make(), start, settings.steps, settings.learning_rate, optimizer)
@@ -79,7 +74,7 @@ def train_split(
     event, told, key = (
         plan.event_of(SampledEvent, "network"),
         session.watch.stage("network"),
-        key or session.charge("network"),
+        session.charge("network"),
     )
     sgd = PrivateSGD(
         event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
