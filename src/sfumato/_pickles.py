@@ -206,9 +206,7 @@ def reading(source: str | Path) -> Iterator[None]:
     except SfumatoError:
         raise
     except FileNotFoundError:
-        raise DataError(
-            f"Expected a file at {source}, found none. Check data_dir; `sfumato datasets` lists what is there."
-        ) from None
+        raise DataError(f"Expected a file at {source}, found none. Check data_dir.") from None
     except Exception as error:  # a truncated or hostile file may raise anything
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(": .")
         raise DataError(

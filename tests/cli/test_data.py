@@ -1,5 +1,8 @@
-"""Where commands look for named data sets: --data-dir, the run, or the environment."""
+"""Where commands look for named data sets: --data-dir, the run, or the environment; and what is said of one."""
 
+import gzip
+from hashlib import sha256
+from json import loads
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ import typer
 from sfumato.cli import _data as data
 from sfumato.cli import app
 from sfumato.cli._options import of
+from sfumato.datasets import _origins as origins
 from sfumato.evaluation._source import Source
 
 
@@ -61,3 +65,45 @@ def test_the_folder_of_a_run_comes_before_the_environment(monkeypatch, option, s
     small.command()(show)
     small(["--data-dir", option] if option else [], standalone_mode=False)
     assert found == [Source("planetoid/cora", expected)]
+
+
+def test_one_data_set_is_told_with_its_files(sfumato, tmp_path, monkeypatch):
+    """One file is the known one, one is another, one is there and not known, the rest is missing."""
+    monkeypatch.delenv("SFUMATO_DATA", raising=False)
+    (tmp_path / "mnist").mkdir()
+    for name in ("train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte"):
+        (tmp_path / "mnist" / f"{name}.gz").write_bytes(gzip.compress(b"known"))
+    (tmp_path / "mnist" / "t10k-images-idx3-ubyte.gz").write_bytes(b"cut off")
+    known = sha256(b"known").hexdigest()
+    monkeypatch.setitem(origins._table()["sha256"], "mnist/train-labels-idx1-ubyte", known)
+    shown = sfumato("datasets", "mnist", "--data-dir", tmp_path).out
+    assert shown.startswith(
+        "mnist: 70,000 nodes, 0 arcs, 784 features, 10 classes; images of 28 x 28, without edges.\n"
+    )
+    assert "From https://ossci-datasets.s3.amazonaws.com/mnist/.\n" in shown
+    assert "  mnist/train-images-idx3-ubyte.gz: missing, SHA-256 ba89" in shown
+    assert f"  mnist/train-labels-idx1-ubyte.gz: there, with the known SHA-256 {known}\n" in shown
+    assert "  mnist/t10k-images-idx3-ubyte.gz: there, but not with the known SHA-256 0fa7" in shown
+    assert "  mnist/t10k-labels-idx1-ubyte.gz: there, but not with the known SHA-256 ff7b" in shown
+    assert "gz: SHA-256 ba89" in sfumato("datasets", "mnist").out
+    told = loads(sfumato("datasets", "mnist", "--data-dir", tmp_path, "--json").out)
+    assert [file["is_known"] for file in told["files"]] == [None, True, False, False]
+    assert (told["num_nodes"], told["files"][0]["present"]) == (70_000, False)
+
+
+def test_a_wrong_name_of_a_data_set_is_refused_with_the_likely_one(refused):
+    refused("Did you mean 'planetoid/cora'? `sfumato datasets` lists all of them.", "datasets", "planetoid/corra")
+
+
+@pytest.mark.parametrize(("begun", "names"), [("text/c", {"text/citeseer_text", "text/cora_cane"}), ("xyz", set())])
+def test_names_of_data_sets_are_completed(begun, names):
+    assert {name for name, _ in data.complete_dataset(begun)} == names
+
+
+def test_votes_schools_and_generated_graphs_are_told(sfumato, tmp_path):
+    (tmp_path / "facebook100").mkdir()
+    (tmp_path / "facebook100" / "Mine7.mat").touch()
+    assert "campus: 4,000 nodes" in sfumato("datasets", "campus").out
+    assert "facebook100/*.mat: there" in sfumato("datasets", "facebook100/all", "--data-dir", tmp_path).out
+    assert loads(sfumato("datasets", "facebook100/Mine7", "--data-dir", tmp_path, "--json").out)["present"] is True
+    assert "pate_votes/mnist_250_teachers.npy" in sfumato("datasets", "pate_votes").out

@@ -173,7 +173,10 @@ def test_bad_options_of_texts_are_refused(refused, papers, tmp_path, options, me
             "a folder or hub name too",
         ),
         (["--nodes", "absent.csv", "--text", "title"], "but there is none"),
-        (["--dataset", "text/pokec", "--data-dir", "."], "https://snap.stanford.edu/data/soc-Pokec.html"),
+        (
+            ["--dataset", "text/pokec", "--data-dir", "."],
+            "`sfumato datasets text/pokec` says where the files come from.",
+        ),
     ],
 )
 def test_bad_options_of_text_features_are_refused(refused, papers, tmp_path, monkeypatch, options, message):

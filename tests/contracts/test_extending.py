@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^```\w+\n# (src/\S+?\.py)(?:, in (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```\w+\n# (src/\S+?\.(?:py|toml))(?:, in (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPEC = """
 name = "toy"
 title = "A toy"
@@ -58,6 +58,7 @@ Path("data/karate/sides.txt").write_text("\n".join(str(v % 2) for v in range(34)
 club = "--dataset karate --data-dir data --unit edge --epsilon 4 --delta 0 --threads 1 --no-controls".split()
 for command in (
     ["datasets", "--data-dir", "data"],
+    ["datasets", "karate", "--data-dir", "data"],
     ["train", "label-messages", *club, "--out", "club"],
     ["train", "neighbor-labels", *data, "--controls", "--hops", "2", "--out", "trained", "--json"],
     ["tune", "neighbor-labels", *data, "--out", "tuned"],
@@ -120,7 +121,7 @@ def place(text, table):
         return re.search(r"^from (?:sfumato|\.)", text, re.MULTILINE).start()
     if table == "Options":
         return re.search(r"^class Options:\n    \"\"\"(?:.|\n)*?\"\"\"\n\n", text, re.MULTILINE).end()
-    return re.search(rf"^{table}(?:: .+)? = [({{]\n", text, re.MULTILINE).end()
+    return re.search(rf"^(?:{table}(?:: .+)? = [({{]|\[{table}\])\n", text, re.MULTILINE).end()
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +154,7 @@ def test_the_page_adds_files_and_single_lines():
     """The method: a file, a line in a table, an entry of rules. The unit: a class, its import, an entry in each of three tables.
 
     The event: two files, and a line for each. The kind of release: a class, and its words in two tables. The data set: a parser,
-    a row and a card. The option: a row.
+    a row, a card and an origin. The option: a row.
     """
     assert [(name, table) for name, table, _ in blocks()] == [
         ("src/sfumato/central/_neighbor_labels.py", ""),
@@ -178,6 +179,7 @@ def test_the_page_adds_files_and_single_lines():
         ("src/sfumato/datasets/_karate.py", ""),
         ("src/sfumato/datasets/_listing.py", "KNOWN"),
         ("src/sfumato/datasets/_listing.py", "CARDS"),
+        ("src/sfumato/datasets/origins.toml", "origin"),
         ("src/sfumato/cli/_options.py", "Options"),
     ]
     assert [text.count("\n") for _, table, text in blocks() if table] == [
@@ -197,6 +199,7 @@ def test_the_page_adds_files_and_single_lines():
         1,
         1,
         1,
+        1,
     ]
 
 
@@ -206,7 +209,8 @@ def test_everything_knows_the_method(copy):
     shown = dict(part.split("\n", 1) for part in text.split("$ ")[1:])
     assert '"method": "neighbor-labels"' in text
     for command, words in {
-        "datasets": "karate",
+        "datasets --data-dir": "karate",
+        "datasets karate": "karate/sides.txt: there",
         "train label-messages": "(unit edge)",
         "--out trained": '"floor": {"mean"',
         "cite trained": "sajadmanesh2023gap",

@@ -214,11 +214,11 @@ def test_another_form_of_amazon_is_refused(tmp_path):
         ("amazon", write_amazon, "node-label.csv.gz"),
     ],
 )
-def test_a_missing_file_is_named_with_where_to_get_it(tmp_path, name, write, gone):
+def test_a_missing_file_is_named_with_who_says_where_to_get_it(tmp_path, name, write, gone):
     folder = write(tmp_path)
     assert next(row for row in list_datasets(tmp_path) if row.name == name).present
     (folder / gone).unlink()
-    refused(name, tmp_path, rf"Expected .* in {folder}, but {gone} is not there\. Get .* from http")
+    refused(name, tmp_path, rf"Expected .* in {folder}, but {gone} is not there\. `sfumato datasets {name}` says where")
     for path in folder.iterdir():
         path.unlink()
     refused(name, tmp_path, "are not there")

@@ -84,7 +84,7 @@ def test_favorite_animals(pets, expected):
 
 
 def test_pokec_files_that_are_absent_or_short(tmp_path):
-    with pytest.raises(DataError, match=r"soc-pokec-profiles.txt or .*\.gz .*snap.stanford.edu/data/soc-Pokec.html"):
+    with pytest.raises(DataError, match=r"soc-pokec-profiles.txt or .*\.gz .*`sfumato datasets text/pokec` says where"):
         load_dataset("text/pokec", tmp_path)
     write_pokec(tmp_path, cut=True)
     with pytest.raises(DataError, match="a profile of 20 columns, not 59"):
@@ -126,7 +126,7 @@ def test_reddit_is_a_sample_by_a_public_seed(tmp_path, monkeypatch, numbers):
 
 
 def test_reddit_has_vectors_and_no_texts(tmp_path):
-    with pytest.raises(DataError, match=r"reddit-G.json or .*graphsage/reddit.zip"):
+    with pytest.raises(DataError, match=r"reddit-G.json or .*`sfumato datasets text/reddit` says where"):
         load_dataset("text/reddit", tmp_path)
     write_reddit(tmp_path)
     with pytest.raises(DataError, match="vectors are published, and no texts"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from sfumato.cli._output import plain_console
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 
+_COUNTS = ("nodes", "arcs", "features", "classes")
 _OF_RUN = ("split", "text_features", "image_size", "edge_weight", "max_weight", "min_class_size")
 
 if TYPE_CHECKING:
@@ -39,13 +41,30 @@ def unscaled(graph: Graph, unit: Unit) -> tuple[Caveat, ...]:
     return (Caveat("range-undeclared", text),)
 
 
+def complete_dataset(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Yield the data sets whose names begin like this, with a remark."""
+    from sfumato.datasets._listing import KNOWN
+
+    return ((row.name, row.note) for row in KNOWN if row.name.startswith(incomplete))
+
+
 def datasets(
+    name: str | None = typer.Argument(
+        None,
+        help="Say of this data set where its files come from, what they must be called, and which are there.",
+        autocompletion=complete_dataset,
+    ),
     data_dir: Path | None = of("data_dir"),
     as_json: bool = JSON,
 ) -> None:
-    """List the named data sets and whether their files are there."""
+    """List the named data sets and whether their files are there, or say where the files of one come from."""
     from sfumato.datasets._listing import list_datasets
+    from sfumato.datasets._origins import told_of
 
+    if name is not None:
+        told = told_of(name, data_dir)
+        typer.echo(json.dumps(told) if as_json else "\n".join(_lines(told)))
+        return
     rows = list_datasets(data_dir)
     if as_json:
         typer.echo(json.dumps({"datasets": [asdict(row) for row in rows]}))
@@ -55,7 +74,7 @@ def datasets(
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("name", no_wrap=True)
-    for column in ("nodes", "arcs", "features", "classes"):
+    for column in _COUNTS:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("files")
     for row in rows:
@@ -66,6 +85,23 @@ def datasets(
     for row in rows:
         if row.note:
             screen.print(f"{row.name}: {row.note}", highlight=False, soft_wrap=True)
+    typer.echo("`sfumato datasets NAME` says where the files of one come from.")
+
+
+def _lines(told: dict[str, Any]) -> Iterator[str]:
+    counts = [f"{_count(told[f'num_{what}'])} {what}" for what in _COUNTS if told[f"num_{what}"] is not None]
+    yield f"{told['name']}: {'; '.join(filter(None, (', '.join(counts), told['note'])))}."
+    if told["address"]:
+        yield f"From {told['address']}. {told['remark']}".rstrip()
+        yield "Files below --data-dir:"
+    for one in told["files"]:
+        there = {None: "", True: "there", False: "missing"}[one["present"]]
+        known = {None: "SHA-256", True: "with the known SHA-256", False: "but not with the known SHA-256"}[
+            one["is_known"]
+        ]
+        yield f"  {one['path']}: " + ", ".join(filter(None, (there, one["sha256"] and f"{known} {one['sha256']}")))
+    if any(one["sha256"] for one in told["files"]):
+        yield "A SHA-256 is that of the file that was tested; for a .gz, that of the unpacked file."
 
 
 def in_place_of(stored: Source, named: dict[str, Any], context: typer.Context) -> Source:

@@ -31,9 +31,7 @@ def facebook100(folder: Path, school: str, min_class_size: int | None) -> Graph:
     together = school == EVERY_SCHOOL
     names = sorted(path.stem for path in folder.glob("*.mat")) if together else [school]
     if not names:
-        raise DataError(
-            f"Expected the files of schools, such as Berkeley13.mat, in {folder}, found none. Put them there."
-        )
+        raise DataError(f"Expected the files of schools, such as Berkeley13.mat, in {folder}, found none.")
     parts = [_read(folder / f"{name}.mat") for name in names]
     starts = np.cumsum([0, *(len(info) for _, _, info in parts)])
     ends = np.cumsum([0, *(len(indices) for _, indices, _ in parts)])

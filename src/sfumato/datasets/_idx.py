@@ -46,14 +46,14 @@ def read_parts(folder: Path) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]
     >>> read_parts(Path("nowhere/mnist"))
     Traceback (most recent call last):
     ...
-    sfumato.errors.DataError: No file 'nowhere/mnist/train-images-idx3-ubyte.gz'. Put the four published files there.
+    sfumato.errors.DataError: No file 'nowhere/mnist/train-images-idx3-ubyte.gz'.
     """
     parts = []
     for prefix in _FILES.values():
         images, labels = folder / f"{prefix}-images-idx3-ubyte.gz", folder / f"{prefix}-labels-idx1-ubyte.gz"
         for path in (images, labels):
             if not path.exists():
-                raise DataError(f"No file {str(path)!r}. Put the four published files there.")
+                raise DataError(f"No file {str(path)!r}.")
         parts.append(_labeled(images, labels))
     return parts
 

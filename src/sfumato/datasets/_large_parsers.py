@@ -24,7 +24,7 @@ _FLICKR_ROLES = ("tr", "va", "te")
 def elliptic(folder: Path, _: str) -> Graph:
     """Read Bitcoin transactions. The target is licit or illicit; most have no label. Flows of money are read as undirected."""
     names = [f"elliptic_txs_{part}.csv" for part in ("features", "classes", "edgelist")]
-    paths = _found(folder, names, "https://www.kaggle.com/ellipticco/elliptic-data-set")
+    paths = _found(folder, names)
     with reading(paths[0]):
         table = np.loadtxt(paths[0], delimiter=",", ndmin=2)
         if table.shape[1] != _ELLIPTIC_COLUMNS:
@@ -59,7 +59,7 @@ def _rows(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def flickr(folder: Path, _: str) -> Graph:
     """Read pictures on Flickr in the form of GraphSAINT. The target is the kind of picture; roles are the published split."""
     names = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
-    paths = _found(folder, names, "https://github.com/GraphSAINT/GraphSAINT")
+    paths = _found(folder, names)
     source, target, num_nodes = _arcs(paths[0])
     with reading(paths[1]):
         x = np.load(paths[1], allow_pickle=False)
@@ -90,9 +90,7 @@ def _roles(lists: dict[str, Any], num_nodes: int) -> np.ndarray:
 
 def reddit(folder: Path, _: str) -> Graph:
     """Read posts on Reddit with all 57 million edges between them. The target is the community."""
-    data_path, arcs_path = _found(
-        folder, ("reddit_data.npz", "reddit_graph.npz"), "https://data.dgl.ai/dataset/reddit.zip"
-    )
+    data_path, arcs_path = _found(folder, ("reddit_data.npz", "reddit_graph.npz"))
     source, target, num_nodes = _arcs(arcs_path)
     members = read_npz(data_path, "feature", "label")
     with reading(data_path):
@@ -134,7 +132,7 @@ def _arcs(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
 def amazon(folder: Path, _: str) -> Graph:
     """Read products on Amazon that are bought together (ogbn-products). The target is the category."""
     names = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz")
-    paths = _found(folder / "raw", names, "http://snap.stanford.edu/ogb/data/nodeproppred/products.zip")
+    paths = _found(folder / "raw", names)
     with reading(paths[2]):
         y, classes = number_labels(whole(np.loadtxt(paths[2], ndmin=1), "labels", low=0))
     with reading(paths[1]):
@@ -148,11 +146,11 @@ def amazon(folder: Path, _: str) -> Graph:
     return Graph.from_edges(edges[:, 0], edges[:, 1], len(y), directed=False, x=x, y=y, classes=classes)
 
 
-def _found(folder: Path, names: Sequence[str], where: str) -> list[Path]:
+def _found(folder: Path, names: Sequence[str]) -> list[Path]:
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise DataError(
             f"Expected {', '.join(names)} in {folder}, but {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} "
-            f"not there. Get them from {where}, as they are there."
+            "not there."
         )
     return [folder / name for name in names]

@@ -65,8 +65,7 @@ KNOWN = (
         None,
         0,
         2,
-        note="soc-pokec-profiles.txt and soc-pokec-relationships.txt, or their .gz, from "
-        "https://snap.stanford.edu/data/soc-Pokec.html; features by --text-features",
+        note="profiles in Slovak; features by --text-features",
     ),
     DatasetRow(
         "text/reddit",
@@ -74,8 +73,7 @@ KNOWN = (
         None,
         602,
         41,
-        note="reddit-G.json, -class_map.json, -id_map.json and -feats.npy from http://snap.stanford.edu/graphsage/reddit.zip; "
-        "a tenth of the posts",
+        note="a tenth of the posts",
     ),
     DatasetRow(
         "elliptic",
@@ -83,8 +81,7 @@ KNOWN = (
         468710,
         166,
         2,
-        note="elliptic_txs_features.csv, _classes.csv and _edgelist.csv from "
-        "https://www.kaggle.com/ellipticco/elliptic-data-set; 157,205 nodes without label",
+        note="157,205 nodes without label",
     ),
     DatasetRow(
         "flickr",
@@ -92,20 +89,17 @@ KNOWN = (
         899756,
         500,
         7,
-        note="adj_full.npz, feats.npy, class_map.json and role.json from https://github.com/GraphSAINT/GraphSAINT",
     ),
     DatasetRow(
         "reddit",
         num_features=602,
         num_classes=8,
-        note="reddit_data.npz and reddit_graph.npz from https://data.dgl.ai/dataset/reddit.zip",
     ),
     DatasetRow(
         "amazon",
         num_features=100,
         num_classes=10,
-        note="raw/edge.csv.gz, node-feat.csv.gz and node-label.csv.gz of ogbn-products from "
-        "http://snap.stanford.edu/ogb/data/nodeproppred/products.zip",
+        note="ogbn-products",
     ),
     DatasetRow("mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
     DatasetRow("fashion_mnist", 70000, 0, 784, 10, note="images of 28 x 28, without edges"),
@@ -115,8 +109,7 @@ KNOWN = (
         0,
         1728,
         10,
-        note="centers of 24 x 24 in color, without edges; the six files of cifar-10-python.tar.gz from "
-        "https://www.cs.toronto.edu/~kriz/cifar.html",
+        note="centers of 24 x 24 in color, without edges",
     ),
     DatasetRow(
         "svhn",
@@ -124,8 +117,7 @@ KNOWN = (
         0,
         3072,
         10,
-        note="images of 32 x 32 in color, without edges; train_32x32.mat and test_32x32.mat from "
-        "http://ufldl.stanford.edu/housenumbers/",
+        note="images of 32 x 32 in color, without edges",
     ),
     DatasetRow("orl_faces", 400, 0, 10304, 40, note="images of 92 x 112, without edges; --image-size scales them"),
 )

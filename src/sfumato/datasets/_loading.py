@@ -14,6 +14,7 @@ from sfumato._validate import check_choice, check_int, fail, nearest
 from sfumato.datasets import _text_parsers
 from sfumato.datasets._facebook import facebook100
 from sfumato.datasets._listing import EVERY_SCHOOL, GENERATED, KNOWN, card_of
+from sfumato.datasets._origins import hint, hinting
 from sfumato.datasets._parsers import require_nodes
 from sfumato.datasets.images import IMAGE_DATASETS, from_folder, load_images
 from sfumato.errors import DataError, InputError
@@ -128,8 +129,8 @@ def load_dataset(
             read = getattr(import_module(f"sfumato.datasets.{module}"), reader)
             graph = _of_large_classes(read(folder, item), least)[0]
     except DataError as error:
-        hint = "" if name in _NAMES else nearest(name, _NAMES)
-        raise DataError(f"Cannot load {name}: {error} {hint}".rstrip()) from error
+        told = hint(name, folder.parent) if name in _NAMES else nearest(name, _NAMES)
+        raise DataError(f"Cannot load {name}: {error} {told}".rstrip()) from error
     return replace(graph, name=name, roles=graph.roles if split else None)
 
 
@@ -170,7 +171,8 @@ def _images(
     elif data_dir is None:
         raise InputError(f"Expected data_dir for dataset {name}, got None. Pass the folder that holds {name}/.")
     else:
-        graph = load_images(name, data_dir, size=size)
+        with hinting(name, data_dir):
+            graph = load_images(name, data_dir, size=size)
     return graph if split else replace(graph, roles=None)
 
 

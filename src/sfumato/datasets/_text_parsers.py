@@ -98,8 +98,8 @@ def _pokec(folder: Path) -> tuple[Graph, Documents]:
 
     Ties go to the earlier row. Friendships have a direction in the file; they are read as undirected.
     """
-    profiles = _found(folder, "soc-pokec-profiles.txt", "https://snap.stanford.edu/data/soc-Pokec.html")
-    relationships = _found(folder, "soc-pokec-relationships.txt", "https://snap.stanford.edu/data/soc-Pokec.html")
+    profiles = _found(folder, "soc-pokec-profiles.txt")
+    relationships = _found(folder, "soc-pokec-relationships.txt")
     with reading(profiles):
         kept = [
             (cells, label)
@@ -146,7 +146,7 @@ def _reddit(folder: Path) -> Graph:
     The first two columns of the features are counts (comments and score): x becomes sign(x) log(1 + |x|).
     """
     names = ("reddit-G.json", "reddit-class_map.json", "reddit-id_map.json", "reddit-feats.npy")
-    paths = [_found(folder, name, "http://snap.stanford.edu/graphsage/reddit.zip") for name in names]
+    paths = [_found(folder, name) for name in names]
     with reading(paths[0]):
         content = json.loads(_text(paths[0]), object_hook=_pair)
         ids = [node["id"] for node in content["nodes"]]
@@ -180,13 +180,11 @@ def _pair(link: dict[str, Any]) -> Any:
     return (link["source"], link["target"]) if "source" in link else link
 
 
-def _found(folder: Path, name: str, where: str) -> Path:
+def _found(folder: Path, name: str) -> Path:
     """The file or its gzip."""
     path = next((one for one in (folder / name, folder / f"{name}.gz") if one.is_file()), None)
     if path is None:
-        raise DataError(
-            f"Expected {name} or {name}.gz in {folder}, found neither. Get it from {where}, as it is there."
-        )
+        raise DataError(f"Expected {name} or {name}.gz in {folder}, found neither.")
     return path
 
 

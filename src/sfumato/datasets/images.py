@@ -173,7 +173,7 @@ def load_images(name: str, data_dir: str | Path, *, size: tuple[int, int] | None
     >>> load_images("mnist", "nowhere")
     Traceback (most recent call last):
     ...
-    sfumato.errors.DataError: No file 'nowhere/mnist/train-images-idx3-ubyte.gz'. Put the four published files there.
+    sfumato.errors.DataError: No file 'nowhere/mnist/train-images-idx3-ubyte.gz'.
     """
     folder = Path(data_dir) / check_choice(IMAGE_DATASETS, name=name)
     if name == "orl_faces":

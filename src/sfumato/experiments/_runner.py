@@ -224,6 +224,7 @@ def _start_worker() -> None:
 def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
     """Say why a data set cannot be run, if its files are not there."""
     from sfumato.datasets._listing import list_datasets
+    from sfumato.datasets._origins import hint, missing
 
     store = store_of(dataset)
     if store is not None:
@@ -236,11 +237,10 @@ def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
         return None
     if data_dir is None:
         return f"The files of {dataset} are not there, and no --data-dir was given: name the folder that holds them."
-    expected = "".join(f" Expected: {row.note}." for row in rows if row.note)
-    return (
-        f"The files of {dataset} are not in the data folder {str(data_dir)!r}: `sfumato datasets --data-dir "
-        f"{shlex.quote(str(data_dir))}` lists what is.{expected}"
-    )
+    absent = missing(dataset, data_dir)
+    listed = f"`sfumato datasets --data-dir {shlex.quote(str(data_dir))}` lists what is."
+    told = f"{', '.join(absent)}. {hint(dataset, data_dir)}" if absent else listed
+    return f"The files of {dataset} are not in the data folder {str(data_dir)!r}: {told}"
 
 
 def _done(path: Path, ids: set[str]) -> int:

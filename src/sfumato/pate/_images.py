@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_choice
 from sfumato.datasets._idx import read_parts
+from sfumato.datasets._origins import hinting
 from sfumato.datasets.images import IDX_DATASETS, pixels
 
 IMAGE_DATASETS = IDX_DATASETS
@@ -40,15 +41,17 @@ def load_images(name: str, data_dir: str | Path) -> Images:
         InputError: another name.
         DataError: a file is missing, damaged, or does not fit the others.
 
-    >>> load_images("mnist", "nowhere")
+    >>> load_images("mnist", "nowhere")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
     ...
-    sfumato.errors.DataError: No file 'nowhere/mnist/train-images-idx3-ubyte.gz'. Put the four published files there.
+    sfumato.errors.DataError: No file 'nowhere/mnist/train-images-idx3-ubyte.gz'.
+    `sfumato datasets mnist` says where the files come from.
     """
     folder = Path(data_dir) / check_choice(IMAGE_DATASETS, name=name)
     parts: list[Any] = []
-    for x, y in read_parts(folder):
-        parts += [pixels(x), y.astype(np.int64)]
+    with hinting(name, data_dir):
+        for x, y in read_parts(folder):
+            parts += [pixels(x), y.astype(np.int64)]
     return Images(name, *parts)
 
 
@@ -56,6 +59,7 @@ def load_svhn(data_dir: str | Path) -> Images:
     """Read ``DATA_DIR/svhn``: 73,257 training and 26,032 test images in color."""
     from sfumato.datasets._svhn import read_svhn
 
-    x, y, roles = read_svhn(Path(data_dir) / SVHN)
+    with hinting(SVHN, data_dir):
+        x, y, roles = read_svhn(Path(data_dir) / SVHN)
     private = roles == 0
     return Images(SVHN, pixels(x[private]), y[private], pixels(x[~private]), y[~private])
