@@ -11,8 +11,8 @@ from scipy import sparse
 
 from sfumato._validate import check_int, fail
 from sfumato.noise.coins import PublicWords, SecretWords, scaled_down, user_ids
-from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized
-from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Randomizer, Reports, shares
+from sfumato.noise.exact import WORDS, check_epsilon, probabilities
+from sfumato.randomizers._randomizer import Drawn, Estimate, Layout, Pmf, Reports
 from sfumato.randomizers._values import Floats, Values, check_values, to_csr
 
 _BLOCK = 1 << 20
@@ -20,7 +20,7 @@ _MOST_BUCKETS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Collision(Randomizer):
+class Collision(Drawn):
     r"""Collision mechanism for sets: features are hashed to t buckets, and the buckets that are hit are reported more often.
 
     A user holds a set S of at most s of d features, and h is a public hash of the user to t > s buckets. Each of the k distinct
@@ -89,24 +89,14 @@ class Collision(Randomizer):
         total = (s * p * (1 - p) + (self.num_features - s) * q * (1 - q)) / (p - q) ** 2
         return int(t[total.argmin()])
 
-    @cached_property
-    def _hit(self) -> int:
-        return hit_share(self.epsilon, self.cap, self.buckets_used - self.cap)
-
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return realized(self._hit, self.cap, self.buckets_used - self.cap)
+    @property
+    def _odds(self) -> tuple[int, ...]:
+        return self.cap, self.buckets_used - self.cap
 
     @property
     def layout(self) -> Layout:
         """The number of a bucket."""
         return Layout(1, 0, self.buckets_used - 1)
-
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """The share of each favored outcome, and how many outcomes share the rest."""
-        return shares(self._hit, self.cap, self.buckets_used - self.cap)
 
     @property
     def _hit_and_chance(self) -> tuple[float, float]:

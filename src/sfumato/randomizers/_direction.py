@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from math import pi, sqrt
 
 import numpy as np
@@ -13,8 +12,8 @@ from scipy import sparse
 
 from sfumato._validate import check_int, check_real
 from sfumato.noise.coins import PublicWords, SecretWords, normals, user_ids
-from sfumato.noise.exact import WORDS, check_epsilon, hit_share, realized
-from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Randomizer, Reports, shares
+from sfumato.noise.exact import WORDS, check_epsilon
+from sfumato.randomizers._randomizer import Drawn, Estimate, Layout, Pmf, Reports
 from sfumato.randomizers._values import Floats, Values, check_values, csr_blocks, dense, finite
 
 
@@ -49,7 +48,7 @@ def check_norm(norm: float) -> float:
 
 
 @dataclass(frozen=True)
-class Direction(Randomizer):
+class Direction(Drawn):
     r"""1-bit random direction: the sign of :math:`\langle g, x \rangle`, kept with odds :math:`e^\epsilon` to 1.
 
     The direction g is standard normal in d + 1 dimensions. It is public: it follows from the collection and the user's id. The
@@ -85,6 +84,7 @@ class Direction(Randomizer):
     epsilon: float
     norm: float
     collection: str = "collection"
+    _odds = (1, 1)
 
     def __post_init__(self) -> None:
         check_int(low=1, high=2**31, num_features=self.num_features)
@@ -92,24 +92,10 @@ class Direction(Randomizer):
         check_norm(self.norm)
         _ = self.realized_epsilon
 
-    @cached_property
-    def _hit(self) -> int:
-        return hit_share(self.epsilon, 1, 1)
-
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return realized(self._hit, 1, 1)
-
     @property
     def layout(self) -> Layout:
         """A single bit, the sign."""
         return Layout(1, 0, 1)
-
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """The share of words that keeps the sign."""
-        return shares(self._hit, 1, 1)
 
     @property
     def _scale(self) -> float:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato._validate import check_real
 from sfumato.privacy.accounting import epsilon as epsilon_of
 from sfumato.privacy.calibration import effective_delta, gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent
-from sfumato.randomizers._randomizer import Estimate, Layout, Ranged, Reports
+from sfumato.randomizers._randomizer import Layout, OnGrid, Reports
 from sfumato.randomizers._values import Floats, Values, check_values, row_blocks
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _LARGEST_STDDEV = 2.0**36
 
 
 @dataclass(frozen=True)
-class Gaussian(Ranged):
+class Gaussian(OnGrid):
     r"""Analytic Gaussian mechanism: every feature plus noise of standard deviation :math:`z \sqrt d \, w`.
 
     Here w is the width of the feature's range. Values are rounded to a public grid of K = 2^k steps a range and sent as
@@ -102,11 +101,6 @@ class Gaussian(Ranged):
         multiplier = self.noise_multiplier
         return {"steps": steps, "stddev": stddev, "parts": self.num_features, "noise_multiplier": multiplier}
 
-    @property
-    def grid_error(self) -> Floats:
-        """Largest distance of a value from the grid, [d]."""
-        return self.width / (2 * self._grid[0])
-
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Send every feature with noise; ``users`` is not needed."""
         from sfumato.noise.gaussian import rounded_gaussian
@@ -118,10 +112,6 @@ class Gaussian(Ranged):
             noise = rounded_gaussian(key, stddev, rows.start * d, rows.stop * d)
             reports[rows] = np.rint(self.to_unit(block) * steps).astype(np.int64) + noise.reshape(block.shape)
         return Reports(reports)
-
-    def estimate(self, reports: Reports) -> Estimate:
-        """Return the reports in units of the values. The estimate is dense, because every feature reports."""
-        return Estimate(sparse.csr_matrix(reports.values * (self.width / self._grid[0])), self.start)
 
     def variance(self, values: Values | None = None) -> Floats:
         """Return the variance of each coordinate: [d], the same for all values, or [n, d]."""

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato.noise._geometric import discrete_laplace
 from sfumato.noise.exact import round_up
-from sfumato.randomizers._randomizer import Estimate, Layout, Ranged, Reports
+from sfumato.randomizers._randomizer import Layout, OnGrid, Reports
 from sfumato.randomizers._values import Floats, Values, check_values, row_blocks
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _CUT = 60
 
 
 @dataclass(frozen=True)
-class Laplace(Ranged):
+class Laplace(OnGrid):
     r"""Laplace mechanism: every feature plus noise of scale :math:`b = d w / \epsilon`, w the width of its range.
 
     Values are rounded to a public grid of K = 2^k steps a range and sent as integers x + Z. The noise Z has the discrete Laplace
@@ -92,11 +91,6 @@ class Laplace(Ranged):
         steps, scale = self._grid
         return {"steps": steps, "scale": scale, "parts": self.num_features}
 
-    @property
-    def grid_error(self) -> Floats:
-        """Largest distance of a value from the grid, [d]."""
-        return self.width / (2 * self._grid[0])
-
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Send every feature with noise; ``users`` is not needed."""
         values = check_values(values, self.num_features)
@@ -106,10 +100,6 @@ class Laplace(Ranged):
             noise = discrete_laplace(source, Fraction(scale), exact.size).reshape(exact.shape)
             reports[rows] = np.clip(exact + noise, -_CUT * scale, steps + _CUT * scale)
         return Reports(reports)
-
-    def estimate(self, reports: Reports) -> Estimate:
-        """Return the reports in units of the values. The estimate is dense, because every feature reports."""
-        return Estimate(sparse.csr_matrix(reports.values * (self.width / self._grid[0])), self.start)
 
     def variance(self, values: Values | None = None) -> Floats:
         """Return the variance of each coordinate: [d], the same for all values, or [n, d]."""

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato._validate import check_choice, check_int, fail
-from sfumato.noise.exact import WORDS, hit_share, realized
-from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Ranged, Reports, bit_thresholds, shares
+from sfumato.noise.exact import WORDS
+from sfumato.randomizers._randomizer import Drawn, Estimate, Layout, Pmf, Ranged, Reports, bit_thresholds
 from sfumato.randomizers._values import Floats, Values, check_values, dense, entries
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _MOST_REPORTS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Bits(Ranged):
+class Bits(Drawn, Ranged):
     """The common part of randomizers whose users answer one private bit about each of m features. It is not used alone.
 
     ``m`` features are drawn (all, if m = d), and each bit says whether one of 2^64 words is below an affine threshold.
@@ -47,24 +46,14 @@ class Bits(Ranged):
     def m(self) -> int:
         """The number of features that a report is about."""
 
-    @cached_property
-    def _hit(self) -> int:
-        return hit_share(self.epsilon, 1, 1, self.m)
-
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return realized(self._hit, 1, 1, self.m)
+    @property
+    def _odds(self) -> tuple[int, ...]:
+        return 1, 1, self.m
 
     @property
     def layout(self) -> Layout:
         """Bits about m features, which are implied if all are sampled."""
         return Layout(self.m, 0, 1, 0 if self.m == self.num_features else self.num_features)
-
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """The share of words that gives the likelier answer, for each of m bits."""
-        return shares(self._hit, 1, 1, self.m)
 
     @cached_property
     def _step(self) -> Floats:
@@ -93,13 +82,7 @@ class Bits(Ranged):
 
     def estimate(self, reports: Reports) -> Estimate:
         """Return an unbiased estimate: n m entries around the middle of the range."""
-        n, m = reports.values.shape
-        indices = np.tile(np.arange(m), (n, 1)) if reports.indices is None else reports.indices
-        signs = 2.0 * reports.values - 1.0
-        data = (signs * self._step[indices]).ravel()
-        shape = (n, self.num_features)
-        matrix = sparse.csr_matrix((data, indices.ravel().astype(np.int32), np.arange(0, n * m + 1, m)), shape)
-        return Estimate(matrix, self.middle)
+        return self.around_middle(reports, 2.0 * reports.values - 1.0, self._step)
 
     def variance(self, values: Values | None = None) -> Floats:
         """Return the variance of each coordinate: [n, d], or the largest (in the middle of the range), [d]."""

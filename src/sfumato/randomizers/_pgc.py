@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from sfumato.noise.exact import hit_share, realized
+from sfumato.noise.exact import realized
 from sfumato.randomizers._multibit import Bits
 from sfumato.randomizers._randomizer import shares
 
@@ -40,19 +40,12 @@ class PGC(Bits):
     Source: Sajadmanesh and Gatica-Perez (2020), When Differential Privacy Meets Graph Neural Networks, equations 2.3 to 2.5.
     """
 
+    _odds = (1, 1)
+
     @property
     def m(self) -> int:
         """The number of features: all of them report."""
         return self.num_features
-
-    @cached_property
-    def _hit(self) -> int:
-        return hit_share(self.epsilon, 1, 1)
-
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of one feature, rounded upward."""
-        return realized(self._hit, 1, 1)
 
     @cached_property
     def total_epsilon(self) -> float:

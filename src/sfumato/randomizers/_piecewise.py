@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sfumato._validate import check_choice, check_int
-from sfumato.noise.exact import WORDS, hit_share, probabilities, realized
-from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Ranged, Reports, shares
+from sfumato.noise.exact import WORDS, hit_share, probabilities
+from sfumato.randomizers._randomizer import Drawn, Estimate, Layout, Pmf, Ranged, Reports
 from sfumato.randomizers._values import Floats, Values, check_values, dense, entries
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Piecewise(Ranged):
+class Piecewise(Drawn, Ranged):
     r"""Piecewise mechanism on a grid: m of d features, each reported as one of N cells, a window around the value favored.
 
     A sampled feature u in [0, 1] places a window of W cells at u (N - W), rounded to an integer at random without bias. Each
@@ -156,20 +155,14 @@ class Piecewise(Ranged):
         """The cells, the window and its probability."""
         return self._best_window(self.m)
 
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return realized(self.window.hit, self.window.width, self.window.places, self.m)
+    @property
+    def _odds(self) -> tuple[int, ...]:
+        return self.window.width, self.window.places, self.m
 
     @property
     def layout(self) -> Layout:
         """Cells of m features, which are implied if all report."""
         return Layout(self.m, 0, self.cells - 1, 0 if self.m == self.num_features else self.num_features)
-
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """The share of each cell in the window, and how many cells share the rest."""
-        return shares(self.window.hit, self.window.width, self.window.places, self.m)
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Draw m features for each user and send one cell for each; ``users`` is not needed."""
@@ -194,12 +187,9 @@ class Piecewise(Ranged):
 
     def estimate(self, reports: Reports) -> Estimate:
         """Return an unbiased estimate: n m entries around the middle of the range."""
-        n, m = reports.values.shape
-        indices = np.tile(np.arange(m), (n, 1)) if reports.indices is None else reports.indices
-        scale = self.num_features / m * self.width[indices]
-        data = (scale * (self.window.decode(reports.values) - 0.5)).ravel()
-        shape = (n, self.num_features)
-        return Estimate(sparse.csr_matrix((data, indices.ravel(), np.arange(0, n * m + 1, m)), shape), self.middle)
+        return self.around_middle(
+            reports, self.window.decode(reports.values) - 0.5, self.num_features / self.m * self.width
+        )
 
     def variance(self, values: Values | None = None) -> Floats:
         """Return the variance of each coordinate: [n, d], or the largest possible, [d]."""

@@ -13,14 +13,14 @@ from scipy.special import bdtr, ndtr
 
 from sfumato._validate import check_int
 from sfumato.noise.coins import PublicWords, SecretWords, normals, user_ids
-from sfumato.noise.exact import check_epsilon, hit_share, probabilities, realized
+from sfumato.noise.exact import check_epsilon, hit_share, probabilities
 from sfumato.randomizers._direction import check_norm, pad
-from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Randomizer, Reports, shares
+from sfumato.randomizers._randomizer import Drawn, Estimate, Layout, Pmf, Reports
 from sfumato.randomizers._values import Floats, Values, check_values, dense, row_blocks
 
 
 @dataclass(frozen=True)
-class PrivUnit(Randomizer):
+class PrivUnit(Drawn):
     r"""PrivUnitG on N public candidates: of N directions, the k nearest to x are each :math:`e^\epsilon` times as likely.
 
     The candidates :math:`z_1, \dots, z_N` of a user are standard normal in d + 1 dimensions; they follow from the
@@ -80,39 +80,27 @@ class PrivUnit(Randomizer):
         density, above = np.exp(-(x**2) / 2) * total * (x[1] - x[0]) / np.sqrt(2 * np.pi), ndtr(-x)
         for nearest in range(1, total // 2 + 1):
             among = density * bdtr(nearest - 1, total - 1, above)
-            near, far = (float(p) for p in probabilities(self._share(nearest), nearest, total - nearest))
+            hit = hit_share(self.epsilon, nearest, total - nearest)
+            near, far = map(float, probabilities(hit, nearest, total - nearest))
             along = (near - far) * float(among @ x)
             if along <= best[1]:
                 break
             best = nearest, along, (near - far) * float(among @ x**2) + far * total
         return best
 
-    def _share(self, nearest: int) -> int:
-        return hit_share(self.epsilon, nearest, self.candidates - nearest)
-
     @property
     def nearest(self) -> int:
         """The number k of favored candidates."""
         return self._design[0]
 
-    @cached_property
-    def _hit(self) -> int:
-        return self._share(self.nearest)
-
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return realized(self._hit, self.nearest, self.candidates - self.nearest)
+    @property
+    def _odds(self) -> tuple[int, ...]:
+        return self.nearest, self.candidates - self.nearest
 
     @property
     def layout(self) -> Layout:
         """The number of a candidate."""
         return Layout(1, 0, self.candidates - 1)
-
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """The share of each favored outcome, and how many outcomes share the rest."""
-        return shares(self._hit, self.nearest, self.candidates - self.nearest)
 
     @cached_property
     def _words(self) -> PublicWords:
@@ -162,5 +150,5 @@ class PrivUnit(Randomizer):
         """Return the exact probability of every index, given the user's public candidates."""
         values = check_values(np.asarray(value)[None], self.num_features)
         ((_, (ranking,)),) = self._rankings(values, np.array([user]))
-        near, far = probabilities(self._hit, self.nearest, self.candidates - self.nearest)
+        near, far = probabilities(self._hit, *self._odds)
         return {(int(i),): near if place < self.nearest else far for place, i in enumerate(ranking)}

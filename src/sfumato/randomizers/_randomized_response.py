@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from sfumato._validate import check_int, fail
-from sfumato.noise.exact import WORDS, check_epsilon, hit_share, probabilities, realized
+from sfumato.noise.exact import WORDS, check_epsilon, probabilities
 from sfumato.randomizers._collision import Collision
-from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Randomizer, Reports, shares
+from sfumato.randomizers._randomizer import Drawn, Estimate, Layout, Pmf, Reports
 from sfumato.randomizers._values import Floats, check_array
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _MOST_CLASSES_FOR_PMF = 20
 
 
 @dataclass(frozen=True)
-class Labels(Randomizer):
+class Labels(Drawn):
     """The common part of randomizers of one label among public classes. It is not used alone.
 
     Values are integers 0, ..., num_classes - 1, one for each user. The estimate is an unbiased one-hot row.
@@ -83,18 +83,13 @@ class RandomizedResponse(Labels):
     Source: Kairouz, Bonawitz and Ramage (2016), Discrete Distribution Estimation under Local Privacy, section 3.1.
     """
 
-    @cached_property
-    def _hit(self) -> int:
-        return hit_share(self.epsilon, 1, self.num_classes - 1)
-
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return realized(self._hit, 1, self.num_classes - 1)
+    @property
+    def _odds(self) -> tuple[int, ...]:
+        return 1, self.num_classes - 1
 
     @cached_property
     def _keep_and_other(self) -> tuple[float, float]:
-        keep, other = probabilities(self._hit, 1, self.num_classes - 1)
+        keep, other = probabilities(self._hit, *self._odds)
         return float(keep), float(other)
 
     @property
@@ -107,11 +102,6 @@ class RandomizedResponse(Labels):
     def layout(self) -> Layout:
         """The number of a class."""
         return Layout(1, 0, self.num_classes - 1)
-
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """The share of each favored outcome, and how many outcomes share the rest."""
-        return shares(self._hit, 1, self.num_classes - 1)
 
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
@@ -139,7 +129,7 @@ class RandomizedResponse(Labels):
     def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
         """Return the exact probability of every class on one label."""
         label = int(self.clipped(np.atleast_1d(value))[0])
-        keep, other = probabilities(self._hit, 1, self.num_classes - 1)
+        keep, other = probabilities(self._hit, *self._odds)
         return {(j,): keep if j == label else other for j in range(self.num_classes)}
 
 
@@ -167,24 +157,16 @@ class UnaryEncoding(Labels):
     Source: T. Wang, Blocki, Li and Jha (2017), Locally Differentially Private Protocols for Frequency Estimation, section 4.2.
     """
 
-    @cached_property
-    def _other(self) -> int:
-        return WORDS - hit_share(self.epsilon, 1, 1)
+    _odds = (1, 1)
 
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return realized(WORDS - self._other, 1, 1)
+    @property
+    def _other(self) -> int:
+        return WORDS - self._hit
 
     @property
     def layout(self) -> Layout:
         """A bit for each class."""
         return Layout(self.num_classes, 0, 1)
-
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """The share of words that keeps a 0; the bit of the label is 1 for half of them."""
-        return shares(WORDS - self._other, 1, 1)
 
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
@@ -252,20 +234,14 @@ class LocalHashing(Labels):
     def _sets(self) -> Collision:
         return Collision(self.num_classes, self.epsilon, 1, self.collection)
 
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return self._sets.realized_epsilon
+    @property
+    def _odds(self) -> tuple[int, ...]:
+        return self._sets._odds
 
     @property
     def layout(self) -> Layout:
         """The number of a bucket."""
         return self._sets.layout
-
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """Those of the set of one."""
-        return self._sets.thresholds
 
     def _one_hot(self, values: NDArray[np.integer]) -> sparse.csr_matrix:
         labels = self.clipped(values)

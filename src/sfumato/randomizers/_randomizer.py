@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from sfumato._validate import check_int, fail
-from sfumato.noise.exact import WORDS, check_epsilon
+from sfumato.noise.exact import WORDS, check_epsilon, hit_share, realized
 from sfumato.randomizers._values import Floats, Values, check_range, dense, floats
 
 if TYPE_CHECKING:
-    from scipy import sparse
-
     from sfumato.noise.coins import SecretWords
 
 Pmf = dict[tuple[int, ...], Fraction]
@@ -94,14 +93,12 @@ class Estimate:
         >>> said.spread(np.array([False, True]), np.zeros(2)).toarray().tolist()
         [[0.0, 0.0], [2.5, 0.5]]
         """
-        from scipy.sparse import csr_matrix
-
         if reported.all():
             return self
         lengths = np.zeros(len(reported), np.int64)
         lengths[reported] = np.diff(self.sparse.indptr)
         starts = np.concatenate(([0], lengths.cumsum()))
-        rows = csr_matrix((self.sparse.data, self.sparse.indices, starts), (len(reported), self.shape[1]))
+        rows = sparse.csr_matrix((self.sparse.data, self.sparse.indices, starts), (len(reported), self.shape[1]))
         return Estimate(rows, self.offset, ~reported, neutral)
 
     @property
@@ -269,6 +266,29 @@ class Randomizer(ABC):
         return f"{type(self).__name__}: {spent} a user, {self.bits} bits a report"
 
 
+class Drawn(Randomizer):
+    """The common part of randomizers that favor some of finitely many outcomes by exact draws. It is not used alone."""
+
+    @property
+    @abstractmethod
+    def _odds(self) -> tuple[int, ...]:
+        """How many outcomes a draw favors, how many others there are, and the number of draws that share the budget, if not 1."""
+
+    @cached_property
+    def _hit(self) -> int:
+        return hit_share(self.epsilon, *self._odds)
+
+    @cached_property
+    def realized_epsilon(self) -> float:
+        """The guarantee of the thresholds in use, rounded upward."""
+        return realized(self._hit, *self._odds)
+
+    @property
+    def thresholds(self) -> dict[str, int | float]:
+        """The share of words of each favored outcome, how many others share the rest, and the number of draws."""
+        return shares(self._hit, *self._odds)
+
+
 @dataclass(frozen=True)
 class Ranged(Randomizer):
     """The common settings of randomizers of columns with a public range. It is not used alone.
@@ -325,6 +345,31 @@ class Ranged(Randomizer):
     def clipped(self, values: Values) -> Floats:
         """Return the values clipped to their range, [n, d], which the estimate aims at."""
         return self.start + self.width * self.to_unit(dense(values))
+
+    def around_middle(self, reports: Reports, decoded: NDArray[np.floating], scale: Floats) -> Estimate:
+        """Return an estimate of n m entries, ``decoded`` [n, m] times the ``scale`` [d] of their columns, around the middle."""
+        n, m = decoded.shape
+        indices = np.tile(np.arange(m), (n, 1)) if reports.indices is None else reports.indices
+        entries = (decoded * scale[indices]).ravel(), indices.ravel().astype(np.int32), np.arange(0, n * m + 1, m)
+        return Estimate(sparse.csr_matrix(entries, (n, self.num_features)), self.middle)
+
+
+class OnGrid(Ranged):
+    """The common part of randomizers that send every feature with noise, on a public grid. It is not used alone."""
+
+    @property
+    @abstractmethod
+    def _grid(self) -> tuple[int, float]:
+        """Steps K a range, and the scale of the noise in steps."""
+
+    @property
+    def grid_error(self) -> Floats:
+        """Largest distance of a value from the grid, [d]."""
+        return self.width / (2 * self._grid[0])
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """Return the reports in units of the values. The estimate is dense, because every feature reports."""
+        return Estimate(sparse.csr_matrix(reports.values * (self.width / self._grid[0])), self.start)
 
 
 def shares(hit: int, favored: int, others: int, parts: int = 1) -> dict[str, int | float]:

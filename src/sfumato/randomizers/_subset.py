@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from sfumato._validate import check_int
-from sfumato.noise.exact import WORDS, hit_share, probabilities, realized
+from sfumato.noise.exact import WORDS, probabilities
 from sfumato.randomizers._randomized_response import Labels
-from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Reports, shares
+from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Reports
 
 if TYPE_CHECKING:
     from sfumato.noise.coins import SecretWords
@@ -86,19 +86,10 @@ class SubsetSelection(Labels):
         return self._information(self.chosen)
 
     @cached_property
-    def _in_and_out(self) -> tuple[int, int]:
+    def _odds(self) -> tuple[int, int]:
         """How many sets hold a given class, and how many do not."""
         c, k = self.num_classes, self.chosen
         return math.comb(c - 1, k - 1), math.comb(c - 1, k)
-
-    @cached_property
-    def _hit(self) -> int:
-        return hit_share(self.epsilon, *self._in_and_out)
-
-    @cached_property
-    def realized_epsilon(self) -> float:
-        """The guarantee of the thresholds in use, rounded upward."""
-        return realized(self._hit, *self._in_and_out)
 
     @cached_property
     def sets(self) -> NDArray[np.int32]:
@@ -116,7 +107,7 @@ class SubsetSelection(Labels):
     @cached_property
     def transition(self) -> Floats:
         """The probabilities P[set r | label i] in use, shape [C, R]."""
-        hit, miss = probabilities(self._hit, *self._in_and_out)
+        hit, miss = probabilities(self._hit, *self._odds)
         table = np.full((self.num_classes, len(self.sets)), float(miss))
         table[np.arange(self.num_classes)[:, None], self._holding[0]] = float(hit)
         return table
@@ -126,17 +117,12 @@ class SubsetSelection(Labels):
         """The place of a set."""
         return Layout(1, 0, math.comb(self.num_classes, self.chosen) - 1)
 
-    @property
-    def thresholds(self) -> dict[str, int | float]:
-        """The share of each favored outcome, and how many outcomes share the rest."""
-        return shares(self._hit, *self._in_and_out)
-
     def encode(
         self, values: NDArray[np.integer], source: SecretWords, users: NDArray[np.integer] | None = None
     ) -> Reports:
         """Send a set that holds the label, or a set that does not; ``users`` is not needed."""
         labels = self.clipped(values)
-        (inside, outside), (hits, misses) = self._holding, self._in_and_out
+        (inside, outside), (hits, misses) = self._holding, self._odds
         held = source.words(labels.shape) < np.uint64(hits * self._hit)
         with_label, without = source.below(hits, labels.shape), source.below(misses, labels.shape)
         reports = np.where(held, inside[labels, with_label], outside[labels, without])
@@ -144,7 +130,7 @@ class SubsetSelection(Labels):
 
     @cached_property
     def _p_and_q(self) -> tuple[float, float]:
-        c, k, p = self.num_classes, self.chosen, self._in_and_out[0] * self._hit / WORDS
+        c, k, p = self.num_classes, self.chosen, self._odds[0] * self._hit / WORDS
         return p, (p * (k - 1) + (1 - p) * k) / (c - 1)
 
     def estimate(self, reports: Reports) -> Estimate:
@@ -162,6 +148,6 @@ class SubsetSelection(Labels):
     def pmf(self, value: ArrayLike, user: int = 0) -> Pmf:
         """Return the exact probability of every set on one label."""
         label = int(self.clipped(np.atleast_1d(value))[0])
-        hit, miss = probabilities(self._hit, *self._in_and_out)
+        hit, miss = probabilities(self._hit, *self._odds)
         held = set(self._holding[0][label].tolist())
         return {(place,): hit if place in held else miss for place in range(len(self.sets))}
