@@ -7,10 +7,10 @@ from browsing import RERUN, check, opened
 from devices import OPEN, FakeDevice, app_of, label_schema
 
 from sfumato.collect._answers import counted
-from sfumato.collect._counting import Alert, Counts
 from sfumato.collect._page import status_page
 from sfumato.collect._schema import Schema
 from sfumato.collect._store import Store
+from sfumato.collect._stored import Alert, Counts
 from sfumato.web._pages import docs_page
 
 pytestmark = RERUN

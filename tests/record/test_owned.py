@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from sfumato.errors import InputError
-from sfumato.record._owned import owned
-from sfumato.record._release_folder import LOCK, check_new_run
+from sfumato.record._release_folder import LOCK, check_new_run, owned
 
 
 def names(folder):
@@ -68,7 +67,7 @@ def test_a_ledger_with_a_line_is_more_than_a_beginning(tmp_path):
 HOLD = """
 import sys
 from pathlib import Path
-from sfumato.record._owned import owned
+from sfumato.record._release_folder import owned
 with owned(Path(sys.argv[1]), lambda run: None):
     print("held", flush=True)
     sys.stdin.read()

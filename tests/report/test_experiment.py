@@ -11,7 +11,7 @@ from report_samples import HOSTILE, assert_sound, make_rows, make_run
 
 from sfumato.experiments._results import sum_up
 from sfumato.report import experiment_figures, experiment_markdown, experiment_page
-from sfumato.report._lines import ceiling_of, floor_of, gain_of
+from sfumato.report._experiment import ceiling_of, floor_of, gain_of
 
 
 def cells(page):

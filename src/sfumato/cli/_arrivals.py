@@ -103,7 +103,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
         return {"out": str(out), "nodes": nodes.num_nodes, "epsilon_spent": 0.0, "arrival": None}
     if asked.options.new_edges is None:
         raise InputError("Expected --new-edges beside --new-nodes, got none. A table without rows stands for no edges.")
-    from sfumato.record._owned import owned
+    from sfumato.record._release_folder import owned
 
     with owned(asked.options.run / FOLDER, lambda _: None):
         batches, lost = stored_batches(asked.options.run, trained, source)

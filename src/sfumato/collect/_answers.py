@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from sfumato.collect._counting import Counts
     from sfumato.collect._schema import Schema
+    from sfumato.collect._stored import Counts
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -249,3 +249,21 @@ def _set_up(connection: Any, _record: object) -> None:
     connection.execute(f"PRAGMA busy_timeout={1000 * patience.BUSY:.0f}")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA secure_delete=ON")  # what is withdrawn leaves zeros
+
+
+def _add_audit(connection: Connection) -> None:
+    """Format 2: codes can be revoked, and reports withdrawn."""
+    connection.exec_driver_sql("ALTER TABLE users ADD COLUMN generation INTEGER DEFAULT 0 NOT NULL")
+    AUDIT.create(connection)
+
+
+_STEPS: dict[int, Callable[[Connection], None]] = {2: _add_audit}
+FORMAT = max(_STEPS)
+
+
+def migrate(connection: Connection) -> None:
+    """Update the tables step by step, in the transaction that first writes to them; another process may have done it already."""
+    found = connection.scalar(sql.select(META.c.format)) or 1
+    for step in range(found + 1, FORMAT + 1):
+        _STEPS[step](connection)
+        connection.execute(sql.update(META).values(format=step))

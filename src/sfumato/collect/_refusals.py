@@ -1,4 +1,4 @@
-"""How a server refuses: one sentence and its remedy, counted, and logged without the name of a user."""
+"""How a server answers devices, and refuses: one sentence and its remedy, counted, and logged without the name of a user."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from sfumato.collect._sentences import CLOSED
 from sfumato.collect._wire import public_id
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
+    from sfumato.collect._intake import Intake
     from sfumato.collect._observe import Metrics
     from sfumato.collect._schema import Schema
+    from sfumato.collect._store import Answer, Enrolment
     from sfumato.web._logs import Log
+
+GOOD = ("stored", "repeated")
 
 
 class RefusalError(Exception):
@@ -80,3 +85,40 @@ class Refusals:
 
     async def _crash(self, _request: Request, _error: Exception) -> Response:
         return JSONResponse({"detail": "The server has a fault, and nothing was acknowledged. Tell its operator."}, 500)
+
+
+def answered(outcome: Answer | RefusalError) -> Response:
+    if isinstance(outcome, RefusalError):
+        raise outcome
+    return Response(b'{"answer":"%s"}' % outcome.encode(), status_of(outcome), media_type="application/json")
+
+
+def enrolled(intake: Intake, enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
+    if answer in GOOD:
+        return answer
+    if answer == "revoked":
+        return intake.no_code(enrolment.user)
+    detail = "This user has other keys already, which stay. If it was not you, ask the operator."
+    return RefusalError(409, detail, user=enrolment.user)
+
+
+def not_taken(intake: Intake, user: str, answer: Answer) -> RefusalError:
+    if answer == "revoked":
+        return intake.unproved("signature", user)
+    if answer == "withdrawn":
+        return RefusalError(410, "The report of this user was withdrawn. None is taken any more.", user=user)
+    detail = "Another report of this user is stored, and stays. This one was dropped, and an alert was written."
+    return RefusalError(409, detail, user=user)
+
+
+def gone() -> RefusalError:
+    return RefusalError(410, CLOSED)
+
+
+def status_of(outcome: Answer | RefusalError) -> int:
+    return outcome.status if isinstance(outcome, RefusalError) else 201 if outcome == "stored" else 200
+
+
+def detail_of(outcome: Answer | RefusalError) -> str:
+    """What a refusal says; nothing else has a detail."""
+    return outcome.detail if isinstance(outcome, RefusalError) else ""

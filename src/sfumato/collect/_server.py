@@ -32,10 +32,19 @@ from sfumato.collect._database import StoreError
 from sfumato.collect._intake import MOST_KNOWN, CheckedBatch, Intake, read_users
 from sfumato.collect._observe import Metrics
 from sfumato.collect._operator import Operator
-from sfumato.collect._outcomes import GOOD, answered, detail_of, enrolled, gone, not_taken, status_of
 from sfumato.collect._page import status_page
 from sfumato.collect._readiness import Readiness
-from sfumato.collect._refusals import RefusalError, Refusals
+from sfumato.collect._refusals import (
+    GOOD,
+    RefusalError,
+    Refusals,
+    answered,
+    detail_of,
+    enrolled,
+    gone,
+    not_taken,
+    status_of,
+)
 from sfumato.collect._writer import BusyError, Writer
 from sfumato.errors import InputError
 from sfumato.web._addresses import caller

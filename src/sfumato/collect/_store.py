@@ -18,8 +18,7 @@ import sqlalchemy as sql
 
 from sfumato.collect._audit import Listed, Standing, look_up, standings, write_line
 from sfumato.collect._closed import pieces
-from sfumato.collect._database import ALERTS, META, REPORTS, USERS, Database, count, rows_of
-from sfumato.collect._migrations import FORMAT, migrate
+from sfumato.collect._database import ALERTS, FORMAT, META, REPORTS, USERS, Database, count, migrate, rows_of
 from sfumato.collect._stored import Keys, Stored
 from sfumato.errors import DataError
 

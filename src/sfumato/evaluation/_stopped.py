@@ -38,8 +38,7 @@ def leaving(
     Of a run that is charged, the ledger stays, and its private state if it has one. Of any other run nothing stays. Notes on
     the error say what is charged and how to go on.
     """
-    from sfumato.record._owned import owned
-    from sfumato.record._release_folder import check_new_run
+    from sfumato.record._release_folder import check_new_run, owned
 
     with owned(out, _any if resumed else check or check_new_run):
         if not resumed:

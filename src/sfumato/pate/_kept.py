@@ -33,8 +33,7 @@ from sfumato.errors import InputError, SfumatoError
 from sfumato.method._engine import Spending
 from sfumato.pate._aggregation import REFUSED, Answers
 from sfumato.record._claims import new_run
-from sfumato.record._owned import owned
-from sfumato.record._release_folder import LEDGER, LOCK, check_new_folder
+from sfumato.record._release_folder import LEDGER, LOCK, check_new_folder, owned
 from sfumato.record._sealed import MALFORMED, damaged, digest, read_sealed, write_sealed
 from sfumato.record._stopped import charges, is_spent
 from sfumato.record.ledger import Chain

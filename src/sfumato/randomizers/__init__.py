@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from sfumato.randomizers._gaussian import Gaussian as Gaussian
     from sfumato.randomizers._laplace import Laplace as Laplace
     from sfumato.randomizers._links import NeighborLists as NeighborLists
+    from sfumato.randomizers._multibit import PGC as PGC
     from sfumato.randomizers._multibit import MultiBit as MultiBit
     from sfumato.randomizers._multibit import OneBit as OneBit
-    from sfumato.randomizers._pgc import PGC as PGC
     from sfumato.randomizers._piecewise import Piecewise as Piecewise
     from sfumato.randomizers._privunit import PrivUnit as PrivUnit
     from sfumato.randomizers._questions import Questions as Questions

@@ -33,8 +33,8 @@ class Laplace(OnGrid):
     :math:`1 / (2 \sinh^2(1 / 2t))`, which tends to 2 t^2. Results are cut at 60 t beyond the range, so that reports have a fixed
     size.
 
-    To give each single feature its own budget (as in the tables of :class:`~sfumato.randomizers._pgc.PGC`), ask for d times as
-    much.
+    To give each single feature its own budget (as in the tables of :class:`~sfumato.randomizers._multibit.PGC`), ask for d times
+    as much.
 
     **Formal guarantee.** ``realized_epsilon`` = d K / t, delta 0. Proof: two users differ by at most K steps in each of d
     integers, and P(z) / P(z + a) <= e^(|a| / t); cutting is post-processing. The sampler is exact: it uses only uniform integers

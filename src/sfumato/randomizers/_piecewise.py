@@ -89,8 +89,8 @@ class Piecewise(Drawn, Ranged):
     minimize the largest variance; ``rule="paper"`` takes m = floor(epsilon / 2.5) clamped to [1, d]. As N tends to infinity, this
     becomes the continuous mechanism, with W / N = (C - 1) / 2C, :math:`C = \coth(\epsilon / 4m)`.
 
-    To give each single feature its own budget (as in the tables of :class:`~sfumato.randomizers._pgc.PGC`), ask for d times as
-    much with ``sampled=d``.
+    To give each single feature its own budget (as in the tables of :class:`~sfumato.randomizers._multibit.PGC`), ask for d times
+    as much with ``sampled=d``.
 
     **Formal guarantee.** ``realized_epsilon``-LDP for all features together, delta 0. Proof: exactly m features are drawn
     without looking at x. Given them, the reported cells are independent, and each cell has probability h or l wherever

@@ -12,8 +12,7 @@ from sfumato.randomizers._collision import Collision
 from sfumato.randomizers._direction import Direction
 from sfumato.randomizers._gaussian import Gaussian
 from sfumato.randomizers._laplace import Laplace
-from sfumato.randomizers._multibit import MultiBit, OneBit
-from sfumato.randomizers._pgc import PGC
+from sfumato.randomizers._multibit import PGC, MultiBit, OneBit
 from sfumato.randomizers._piecewise import Piecewise
 from sfumato.randomizers._randomized_response import RandomizedResponse
 from sfumato.randomizers._subset import SubsetSelection

@@ -17,16 +17,17 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from sfumato._files import left_behind, read_secret, remove_empty, whole_file
+from sfumato._files import left_behind, make_folders, read_secret, remove_empty, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
 from sfumato.record._collected import FILE
@@ -46,7 +47,7 @@ IDENTITY = "identity.json"
 """The file, in the run folder, by which the run knows its graph again, in any order of rows."""
 _SALT = "salt"
 LOCK = ".sfumato.lock"
-"""Held, in the run folder, by the process that makes the run (:mod:`sfumato.record._owned`)."""
+"""Held, in the run folder, by the process that makes the run (:func:`owned`)."""
 _BEGUN = {LOCK, "private", "private/lock", "release", f"release/{LEDGER}"}
 _TYPES = ("U64", "I64", "F64", "F32", "U32", "I32", "F16", "U16", "I16", "I8", "U8")
 
@@ -314,3 +315,36 @@ def read_sign_key(path: Path) -> Callable[[bytes], dict[str, str]]:
         )
     public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
     return lambda data: {"algorithm": "ed25519", "public_key": public, "signature": key.sign(data).hex()}
+
+
+@contextmanager
+def owned(run: Path, check: Callable[[Path], None]) -> Iterator[None]:
+    """Hold a run folder for this process alone. The folder is made, and removed again if it stays empty.
+
+    Only this process removes anything there. If it dies, the lock is free, and what it left belongs to the next process.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with owned(Path(folder, "run"), lambda run: None):
+    ...         print([path.name for path in Path(folder, "run").iterdir()])
+    ...     Path(folder, "run").exists()
+    ['.sfumato.lock']
+    False
+    """
+    if not (run / LOCK).exists():
+        check(run)
+    made, lock = make_folders(run), FileLock(run / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except (Timeout, FileNotFoundError) as error:  # the second: the other run ended, and removed the folder
+        raise InputError(
+            f"Expected out to be a folder of this run alone, got {str(run)!r}, in which another run is at work. This one "
+            "charged nothing and changed nothing there. Choose another folder, or let the other run finish."
+        ) from error
+    try:
+        check(run)
+        yield
+    finally:
+        (run / LOCK).unlink(missing_ok=True)
+        lock.release()
+        remove_empty(made)

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sfumato.experiments._measured import Measured
-from sfumato.report._answers import answers_section
+from sfumato.privacy.units import class_for
 from sfumato.report._convergence import convergence_section
 from sfumato.report._figures import accuracy_figure
 from sfumato.report._html import to_html
-from sfumato.report._lines import ceiling_of, floor_of, gain_of
 from sfumato.report._markdown import to_markdown
 from sfumato.report._page import Items, Page, Part, Section, Table
 from sfumato.report._ran import compared_section, reproduce_section, skipped_section
 from sfumato.report._words import AXES, capital, claim_words, event_words, interval, percent, plain
+from sfumato.scoring._scores import graph_gain_recovered
 
 if TYPE_CHECKING:
     from sfumato.experiments._cells import Row
@@ -209,3 +209,68 @@ def _cost(lines: Sequence[Line]) -> Section | None:
         ),
     )
     return Section("cost", "Cost", (table.without_empty(),))
+
+
+def floor_of(line: Line, lines: Sequence[Line]) -> Line | None:
+    """Return the best graph-free line under the same unit and budget; None without one.
+
+    Arc and edge count as the same unit here, because they are words of one unit.
+    """
+    fitting = [
+        one
+        for one in lines
+        if one.role == "floor"
+        and one.score is not None
+        and (one.unit == line.unit or {one.unit, line.unit} <= class_for(line.unit).words.keys())
+        and one.epsilon in (None, line.epsilon)
+        and one.at in (None, line.at)
+    ]
+    return max(fitting, key=lambda one: one.mean, default=None)
+
+
+def ceiling_of(line: Line, lines: Sequence[Line]) -> Line | None:
+    """Return the best line without privacy, at the same varied value if there are several; None without one."""
+    fitting = [one for one in lines if one.role == "ceiling" and one.score is not None and one.at in (None, line.at)]
+    return max(fitting, key=lambda one: one.mean, default=None)
+
+
+def gain_of(line: Line, lines: Sequence[Line]) -> float | None:
+    """Return (accuracy - floor) / (ceiling - floor), or None if a control is missing."""
+    floor, ceiling = floor_of(line, lines), ceiling_of(line, lines)
+    if floor is None or ceiling is None:
+        return None
+    return graph_gain_recovered(line.mean, floor.mean, ceiling.mean)
+
+
+_TEXT = (
+    "Means over seeds. The epsilon as published depends on clean votes: it is no guarantee, and must not be told where the "
+    "records are private. The data-independent one holds for all votes, with every query answered up to the cap. Shares of "
+    "right labels read true labels."
+)
+
+
+def answers_section(lines: Sequence[Line], seconds: float | None) -> Section | None:
+    """Return the answers and their cost by run, epsilon and varied value; None without such lines."""
+    answered = [(line, line.answers) for line in lines if line.answers is not None]
+    if not answered:
+        return None
+    table = Table(
+        "answers",
+        "Answers, how many are right in percent, and what they cost",
+        ("Run", "Epsilon", "At", "Answers", "Right", "Plurality right", "As published", "Data-independent"),
+        tuple(
+            (
+                line.label,
+                plain(line.epsilon),
+                plain(line.at),
+                f"{found['answered']:.0f}",
+                percent(found["noisy_label_accuracy"]),
+                percent(found["plurality_accuracy"]),
+                f"{found['published_epsilon']:.4f}",
+                f"{found['data_independent_epsilon']:.4f}",
+            )
+            for line, found in answered
+        ),
+    )
+    time = () if seconds is None else (f"Teachers of a seed took up to {seconds:.0f} s, once for all its students.",)
+    return Section("answers", "Answers of the teachers", (_TEXT, table.without_empty(), *time), kind="outside")
