@@ -17,7 +17,6 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def check_keys(where: str, values: Mapping[str, Any], needed: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a table that lacks a needed key or has an unknown one."""
     allowed = sorted({*needed, *known})
     for key in values:
         if key not in allowed:

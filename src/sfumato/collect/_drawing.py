@@ -43,7 +43,6 @@ class Values:
 
 
 def values_of(schema: Schema, user: str, given: Mapping[str, Any], roster: Mapping[str, int]) -> Values:
-    """Read the values of one user from the tables of a file."""
     given = {name: value for name, value in given.items() if value is not None}
     unknown, needed = set(given) - set(schema.parts), set(schema.parts) - {"label"} or {"label"}
     if unknown or needed - set(given):
@@ -115,7 +114,6 @@ def outside(features: Features, rows: NDArray[np.float64]) -> int:
 
 
 def check_names(where: str, given: Iterable[str], asked: Iterable[str]) -> None:
-    """Refuse names that are not asked for, and missing ones."""
     unknown, missing = sorted(set(given) - set(asked)), sorted(set(asked) - set(given))
     if unknown or missing:
         faults = [*(f"{one!r} is missing" for one in missing[:1]), *(f"{one!r} is unknown" for one in unknown[:1])]

@@ -17,7 +17,6 @@ _DEVICE, _CODES = "device.json", "codes.json"
 
 
 def write_device(folder: Path, about: Mapping[str, Any], keys: DeviceKeys, *, unless_there: bool = False) -> None:
-    """Store a new device."""
 
     def stays() -> bool:
         if unless_there and (folder / _DEVICE).exists():

@@ -50,7 +50,6 @@ class Intake:
 
     @property
     def most_bytes(self) -> int:
-        """The size of the largest upload of one report."""
         return wire.most_bytes(self._schema) + keys.SIGNATURE_BYTES
 
     def enrolments(self, asked: Sequence[Any]) -> list[Enrolment | RefusalError]:
@@ -62,7 +61,6 @@ class Intake:
         return [one if isinstance(one, RefusalError) else self._enrolment(*one, again) for one in read]
 
     def _form(self, values: Any) -> tuple[Enrolment, object] | RefusalError:
-        """The user and keys of one device, and its code, which is to be checked."""
         if not isinstance(values, dict) or set(values) != _FIELDS:
             return RefusalError(422, "Expected an object with user, sign_key, agree_key and code. Update the client.")
         user, sign_key, agree_key, code = (values[name] for name in ("user", "sign_key", "agree_key", "code"))
@@ -93,7 +91,6 @@ class Intake:
         return isinstance(code, str) and keys.same(expected, code)
 
     def no_code(self, user: str) -> RefusalError:
-        """Build the answer to a code that is not the one of this ``user``, or does not count any more."""
         return RefusalError(403, "Expected the enrolment code of this user. Ask the operator for it.", user=user)
 
     def report_at_hand(self, body: bytes, user: str, *, withdrawal: bool = False) -> Upload | None:

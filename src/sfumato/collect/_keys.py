@@ -80,7 +80,6 @@ class DeviceKeys:
         return self._signer.sign(_BATCH + batch)
 
     def mac_key(self, server_key: bytes, user: str) -> bytes:
-        """Derive the secret that this device shares with the server of this public key, 32 bytes."""
         return _shared(self.agreeing, server_key, user)
 
 
@@ -121,7 +120,6 @@ class ServerKey:
         return X25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw()
 
     def mac_key(self, agree_key: bytes, user: str) -> bytes:
-        """Derive the secret that the server shares with the device of this public key, 32 bytes."""
         return _shared(self.secret, agree_key, user)
 
     def code(self, schema: Schema, user: str, generation: int = 0) -> str:

@@ -28,10 +28,7 @@ _ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3
 
 
 def settings(url: sql.URL, limited: bool) -> dict[str, Any]:
-    """Return options of an engine: how long it waits for a connection, and a ``limited`` one for a statement.
-
-    What the ``url`` itself says stays.
-    """
+    """Return options of an engine: how long it waits for a connection, and a ``limited`` one for a statement."""
     if "psycopg" not in url.drivername:
         return {"pool_timeout": BUSY}
     said = url.query.get("options", ())

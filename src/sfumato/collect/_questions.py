@@ -258,7 +258,6 @@ class Links:
 
 
 def part(kind: type[T], name: str, values: object) -> T:
-    """Build a part of a schema from its table."""
     if not isinstance(values, dict):
         raise SchemaError(f"Expected {name} to be a table, got {type(values).__name__}.")
     known = {field.name: field for field in fields(kind)} | ({"names": None} if kind is Features else {})

@@ -28,8 +28,7 @@ GOOD = ("stored", "repeated")
 class RefusalError(Exception):
     """What the server answers instead of doing what it was asked.
 
-    ``detail`` is a sentence and its remedy, and holds no part of a report; ``retry_after`` is None if to ask again helps
-    nothing.
+    ``detail`` is a sentence and its remedy, and holds no part of a report; ``retry_after`` is None if it would not help.
     """
 
     def __init__(self, status: int, detail: str, retry_after: float | None = None, user: str | None = None) -> None:
@@ -53,7 +52,6 @@ class Refusals:
         }
 
     def note(self, refusal: RefusalError) -> None:
-        """Count and log a refusal."""
         self._metrics.refusals.labels(str(refusal.status)).inc()
         facts: dict[str, object] = {"detail": refusal.detail}
         if refusal.user is not None:
@@ -120,5 +118,4 @@ def status_of(outcome: Answer | RefusalError) -> int:
 
 
 def detail_of(outcome: Answer | RefusalError) -> str:
-    """What a refusal says; nothing else has a detail."""
     return outcome.detail if isinstance(outcome, RefusalError) else ""

@@ -118,8 +118,6 @@ class _Direct(APIRoute):
 
 
 class _Service:
-    """The calls, and what they share."""
-
     def __init__(
         self,
         schema: Schema,

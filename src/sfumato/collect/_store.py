@@ -52,7 +52,6 @@ class Store(Stored):
 
     @classmethod
     def create(cls, where: str, schema: Schema) -> Store:
-        """Open the store of a schema, which is made if there is none."""
         database = Database(where, limited=True)
         try:
             database.create({"id": 1, "format": FORMAT, "schema": schema.text})

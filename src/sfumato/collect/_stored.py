@@ -46,8 +46,6 @@ class Keys(NamedTuple):
 
 
 class Stored:
-    """The store of one collection in a ``database``, to be read."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
         self.name = database.name

@@ -42,8 +42,6 @@ _WANTED = {
 
 @dataclass(frozen=True)
 class Training:
-    """A training is ready to run: a plan, the public graph, and the reports."""
-
     plan: Plan
     graph: Graph
     collected: Collected

@@ -42,7 +42,6 @@ class Writer(Generic[T]):
         return await future
 
     async def stop(self) -> None:
-        """Return once nothing is waiting."""
         while self._task is not None:
             await asyncio.shield(self._task)
 

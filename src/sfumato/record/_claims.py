@@ -63,7 +63,6 @@ class Claim:
 
     @cached_property
     def charge(self) -> Charge:
-        """What a filter counts for this claim."""
         return Charge(self.epsilon, self.delta, self.mu, self.draws)
 
 

@@ -152,7 +152,6 @@ class DatasetLedger:
         return account
 
     def _opened(self, claim: Claim, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
-        """Return the account that a new file starts with."""
         delta = self.total_delta
         if delta is None:
             delta = float(min(10 * Fraction(repr(claim.delta)), Fraction(1, 2)))

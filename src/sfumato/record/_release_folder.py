@@ -268,7 +268,6 @@ def _tensors(content: bytes) -> Arrays:
 
 
 def _file_order(arrays: Arrays) -> Arrays:
-    """Return the arrays by type, then by name."""
     return dict(sorted(arrays.items(), key=lambda item: (_TYPES.index(_type(item[1])), item[0])))
 
 

@@ -125,7 +125,6 @@ class FitState:
 
     @classmethod
     def open(cls, directory: Path) -> FitState:
-        """Open the state of a fit that was stopped, to continue the fit."""
         path = directory / _FILE
         if not path.exists():
             raise InputError(

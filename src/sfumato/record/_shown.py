@@ -34,7 +34,6 @@ class ShownCertificate(Shown):
         return f"Not protected, since the unit takes them for public: {parts}."
 
     def facts(self) -> Mapping[str, str]:
-        """Return the claim: what it protects, its cost, and whom it trusts."""
         claim, unit = self.values["claim"], self.values["unit"]
         return {
             "protects": self.values["protects"],

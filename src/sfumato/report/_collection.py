@@ -49,7 +49,6 @@ def write_figure(found: Answers, path: Path) -> None:
 
 
 def _drawn(found: Answers) -> Any:
-    """A figure with axes for each part, one below the other."""
     parts = [(part, _shown(answers)) for part, answers in found.answers.items()]
     heights = [1.1 + 0.34 * len(answers) for _, answers in parts]
     figure, first = canvas(sum(heights), WIDTH)

@@ -205,7 +205,6 @@ def _trees(graph: _Graph, arrays: Arrays) -> str:
 
 
 def _gap(graph: _Graph, stored: StoredRun) -> str:
-    """Encoder, and classifier of all hops (``sfumato.central._gap``)."""
     encoded, layer = "features", 0
     while f"encoder.mlp.layers.{layer}.weight" in stored.weights:
         mapped = graph.linear(encoded, f"encoder.mlp.layers.{layer}")

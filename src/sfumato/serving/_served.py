@@ -46,7 +46,6 @@ class Served:
         return {**known, **of_nodes, "decided": list(self.predictions.notes)}
 
     def tell(self, node: str) -> dict[str, Any] | None:
-        """Return what is told about a node, or None for an unknown one."""
         row = self.rows.get(node)
         if row is None:
             return None

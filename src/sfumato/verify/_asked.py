@@ -55,7 +55,6 @@ class Layout:
 
     @property
     def bits(self) -> int:
-        """Bits of a report."""
         return self.count * self.width + (min(self.of, self.count * self.index_width) if self.of else 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from ._documents import differences
@@ -59,8 +60,12 @@ def _number_faults(certificate: dict[str, Any]) -> tuple[list[str], tuple[float,
     if not math.isclose(stated, sampler, rel_tol=1e-9):
         faults.append(f"accounting.delta_sampler: expected {sampler:.12g}, got {stated}")
     low, high = epsilon_bracket([release["event"] for release in releases], claim["delta"] - sampler)
+    return [*faults, *(f"claim.epsilon: {text}" for text in bracket_faults(epsilon, low, high))], (low, high)
+
+
+def bracket_faults(epsilon: float, low: float, high: float) -> Iterator[str]:
+    """Yield a problem for an epsilon that is below its bracket, or not near its upper end."""
     if low > epsilon:
-        faults.append(f"claim.epsilon: {epsilon:.9g} is too small: the cost is at least {low:.9g}")
+        yield f"{epsilon:.9g} is too small: the cost is at least {low:.9g}"
     elif high > TOLERANCE * epsilon:
-        faults.append(f"claim.epsilon: {epsilon:.9g} is not confirmed: the bound is {high:.9g}")
-    return faults, (low, high)
+        yield f"{epsilon:.9g} is not confirmed: the bound is {high:.9g}"

@@ -43,7 +43,6 @@ class Closed:
 
 
 def presence_faults(folder: Path, certificate: Certificate) -> Iterator[str]:
-    """Yield a problem if there is a collection in only one of ``folder`` and ``certificate``."""
     if (folder / FILE).is_file() != ("collection" in certificate):
         there = (
             "is missing, but the certificate names it" if "collection" in certificate else "is not in the certificate"

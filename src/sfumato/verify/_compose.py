@@ -140,7 +140,6 @@ def _lost(atoms: Iterable[Atoms]) -> float:
 
 
 def _error(atoms: Iterable[Atoms]) -> float:
-    """Return the largest error of the FFT in a tilted law."""
     return _FFT_ERROR + _STEP_ERROR * sum(part.steps for part in atoms)
 
 

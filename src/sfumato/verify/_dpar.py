@@ -33,7 +33,6 @@ class PageRankRows(Planned):
     axes: ClassVar[str] = "roots and entries, "
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for parts of another type, and for columns that are out of bounds or out of order."""
         for part in self.names:
             yield from type_faults(part, stored[part], "I64")
             if part.endswith("columns"):
@@ -70,7 +69,6 @@ class DPAR(Rules):
         return [DECLARED] if certificate["settings"]["public_test_graph"] else []
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the rows, if they have noise, and the network; nothing without privacy."""
         if certificate["unit"]["name"] == "none":
             return []
         network = self._network(certificate, "network")
@@ -107,6 +105,5 @@ class DPAR(Rules):
 
     @staticmethod
     def _roots(certificate: Certificate) -> tuple[int, int]:
-        """Return how many roots and how many training nodes there are."""
         nodes = max(certificate["public_facts"]["num_train"], 1)
         return min(certificate["settings"]["num_roots"] or nodes, nodes), nodes

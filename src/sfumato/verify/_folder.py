@@ -20,7 +20,6 @@ class VerifyInputError(ValueError):
 
 
 def release_folder(run: Path) -> Path:
-    """Return the release folder of a run folder, or the folder itself if it is a release folder."""
     if not run.is_dir():
         raise VerifyInputError(f"Expected DIR to be a run folder, got {str(run)!r}, which is not a folder.")
     if (run / "release").is_dir():

@@ -73,7 +73,6 @@ class Planned:
         return () if not self.stored else (self.name,) if self.parts is None else self.parts
 
     def tensors(self, release: Values) -> dict[str, Shape]:
-        """Return the tensors that hold the release, with the shapes that were charged."""
         shape: Shape = release["shape"]
         return dict.fromkeys(self.names, shape)
 

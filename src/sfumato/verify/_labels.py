@@ -70,7 +70,6 @@ class LabelMessages(Rules):
         return {"head": ({"": (classes, inputs)}, {})}
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        """Return the shapes of the head; where labels are public, of the graph-free model, and of the head if it was kept."""
         head = super().networks(certificate, found)
         if "labels" not in public_parts(certificate):
             return head
@@ -85,7 +84,6 @@ class LabelMessages(Rules):
         return {**alone, **head, **({"later.weight": [1]} if self.hops(certificate) == 2 else {})}
 
     def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
-        """Yield a problem for trees that training cannot give, a weight that is no candidate, and shares that are none."""
         yield from tree_faults(weights, "prior.")
         if "later.weight" in weights and float(weights["later.weight"].array()[0]) not in _WEIGHTS:
             yield f"later.weight: expected one of {_WEIGHTS}"

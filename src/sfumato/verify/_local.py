@@ -37,7 +37,6 @@ def _faults(known: Known) -> Iterator[str]:
 
 
 def _releases(known: Known) -> list[Planned]:
-    """The reports of features, unless nothing is asked about them, and of labels, unless they are public."""
     certificate, nodes = known.certificate, known.num_nodes
     check, found = partial(report_faults, certificate=certificate), []
     if known.epsilon_x:
@@ -67,7 +66,6 @@ RULES: dict[str, Any] = {
 
 
 def of_lpgnn(known: Known, _: Iterable[str]) -> Tensors:
-    """The tensors of the network, of the epoch that was kept, and of the seed of made-up features."""
     asked, width = known.features_in == "reports", known.hidden
     columns = known.num_features or (0 if asked else _COLUMNS)
     layer = {"sage": _sage, "gat": _gat, "mlp": _own, "gcn": _linear}[known.backbone]

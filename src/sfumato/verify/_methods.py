@@ -62,7 +62,6 @@ def _partition(v: Known) -> Any:
 
 
 def _of_subclasses(v: Known) -> list[str]:
-    """What the way in which cells are found leaves unprotected."""
     clusters = (
         "The cells are clusters of the private images by k-means: which image is in which cell, and what the clusters tell, is "
         "not protected."

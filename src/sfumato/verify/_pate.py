@@ -85,7 +85,6 @@ class PATE(Rules):
             yield from (f"certificate.json: {text} (compared with what the method implies)" for text in found)
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the threshold, if there is one, and the answers; the queries are stored with the answers."""
         settings, classes = certificate["settings"], certificate["public_facts"]["num_classes"]
         mechanism, queries = settings["mechanism"], settings["num_queries"]
         if mechanism["name"] == "lnmax":
@@ -158,7 +157,6 @@ def _contradictions(settings: dict[str, Any], pool: int) -> Iterator[str]:
 
 
 def _discriminator(student: dict[str, Any], public: dict[str, Any]) -> dict[str, list[int]]:
-    """Return convolutions (networks cnn and deep), linear layers, and scores of the classes."""
     inputs, height, width = public["image_shape"]
     widths, columns = student["widths"], _EDGES if student["network"] == "edges" else inputs * height * width
     layers: dict[str, list[int]] = {}

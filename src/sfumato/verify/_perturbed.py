@@ -46,7 +46,6 @@ def _releases(known: Known) -> list[Planned]:
 
 
 def _values(known: Known, released: Mapping[str, Stored]) -> Iterator[str]:
-    """Yield a problem for numbers of edges that are cut away, and for more pairs than are wanted."""
     single = known.unit["directed"]
     total = known.num_nodes * (known.num_nodes - 1) // (1 if single else 2)
     wanted = (known.mean_degree or 0.0) * known.num_nodes / (1 if single else 2)

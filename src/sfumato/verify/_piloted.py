@@ -40,7 +40,6 @@ class PilotedMessages(LabelMessages):
         yield from split_faults(certificate, _EARLY_SHARES if self._early(certificate) else _SHARES, "head")
 
     def releases(self, certificate: Certificate) -> list[Planned]:
-        """Return the center, the head, the pilot hop, the test, the rest and the last stage; the hop alone of another graph."""
         hops = [release for release in super().releases(certificate) if isinstance(release, Matrix)]
         if not hops or certificate["composition"]["builds_on"]:
             return list(hops)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ._claim import TOLERANCE, bracket_faults
 from ._documents import plain
 from ._epsilon import SAMPLER_TAU, epsilon_bracket
 from ._units import owns_arcs
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ._rules import Certificate, Rules
 
 ARCS, MOST = [1, 5, 25], 30.0
-TOLERANCE = 1.001
 _WITHOUT = 2  # the last format that may leave prices out
 
 
@@ -50,7 +50,6 @@ def price_words(price: dict[str, Any]) -> str:
 
 
 def price_faults(certificate: Certificate) -> Iterator[str]:
-    """Yield a problem for prices that are missing, not expected, or not what the releases cost."""
     where, releases, claim = "certificate.json: prices", certificate["releases"], certificate["claim"]
     stated = certificate.get("prices")
     due = owns_arcs(certificate) and claim["epsilon"] is not None and all(map(_known, releases))
@@ -93,7 +92,5 @@ def _faults(certificate: Certificate, price: dict[str, Any]) -> Iterator[str]:
             yield f"is null, expected about {high:.9g}"
     elif epsilon > MOST:
         yield f"{epsilon:.9g} is above {MOST:g}, where null is written"
-    elif low > epsilon:
-        yield f"{epsilon:.9g} is too small: the cost is at least {low:.9g}"
-    elif high > TOLERANCE * epsilon:
-        yield f"{epsilon:.9g} is not confirmed: the bound is {high:.9g}"
+    else:
+        yield from bracket_faults(epsilon, low, high)

@@ -75,7 +75,6 @@ class PromisedMessages(Linear):
 
 
 def _noise_faults(certificate: Certificate) -> Iterator[str]:
-    """Yield a problem for noise multipliers that do not follow from that of the pairs."""
     found = {release["name"]: release["event"].get("noise_multiplier") for release in certificate["releases"]}
     if not isinstance(found.get("pairs"), int | float):
         return  # named as a wrong release

@@ -92,7 +92,6 @@ class Rules:
 
     @property
     def on_graph(self) -> bool:
-        """Whether the method learns from a graph."""
         return self.facts == "graph_facts"
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
@@ -129,7 +128,6 @@ class Rules:
         return batch / rows, max(1, (settings["epochs"] or self.epochs) * rows // batch)
 
     def terms(self, certificate: Certificate) -> int | None:
-        """Return how many terms DP-SGD reads of a record, where these may be several."""
         found: int | None = self._of("terms", certificate, None)
         return found
 

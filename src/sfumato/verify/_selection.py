@@ -75,7 +75,6 @@ def _unscored(certificate: Certificate, rules: Rules) -> Iterator[str]:
 
 
 def _scores(certificate: Certificate) -> int:
-    """Return how many scores a trial releases: 1, or 0 if labels are public."""
     return int("labels" not in public_parts(certificate))
 
 

@@ -62,7 +62,6 @@ def fingerprint(key: str) -> str:
 
 
 def read_key(path: Path) -> bytes:
-    """Read the public key in a file, PEM or 64 hexadecimal digits."""
     try:
         data = path.read_bytes()
         digits = re.fullmatch(rb"\s*([0-9a-fA-F]{64})\s*", data)

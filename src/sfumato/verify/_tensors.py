@@ -100,7 +100,6 @@ def _types(path: Path, name: str) -> tuple[str, ...]:
 
 
 def unreal_faults(weights: dict[str, Stored]) -> Iterator[str]:
-    """Yield a problem for weights that are not finite numbers."""
     for name, stored in weights.items():
         if not np.isfinite(stored.array()).all():
             yield f"{stored.path.name}: {plain(name)}: holds numbers that are not finite"

@@ -124,7 +124,6 @@ def _local(unit: Unit) -> str:
 
 
 def _both_ends(certificate: Certificate) -> list[str]:
-    """A link is a bit of two lists."""
     epsilon = certificate["claim"]["epsilon"]
     if epsilon is None:
         return []

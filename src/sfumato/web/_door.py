@@ -116,7 +116,6 @@ class Guest:
         self._door.refused[reason] += 1
 
     def leave(self) -> None:
-        """Let its place be free: the connection has ended."""
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -183,7 +182,6 @@ class Door:
                 guest.send_away()
 
     async def wait_closed(self) -> None:
-        """Return once nothing more is accepted."""
         if self._listener is not None:
             await asyncio.wait([self._listener])
 
@@ -199,7 +197,6 @@ class Door:
         self._shaking[guest] = None
 
     def arrived(self, guest: Guest) -> None:
-        """Take note that a ``guest`` has no handshake before it any more."""
         self._strangers.pop(guest, None)
         self._shaking.pop(guest, None)
 
