@@ -4,8 +4,8 @@ import pytest
 from devices import label_schema
 
 from sfumato.collect._address import Address
-from sfumato.collect._closed import read_closed
 from sfumato.collect._database import StoreError
+from sfumato.collect._reading import read_closed
 from sfumato.collect._store import Store
 from sfumato.errors import InputError
 

@@ -12,11 +12,11 @@ from collect_made import USERS as KNOWN_USERS
 from devices import BEARER, SERVER_KEY, FakeDevice, client_of, label_schema
 
 from sfumato.collect._audit import Listed
-from sfumato.collect._closed import stream_any
 from sfumato.collect._estimate import estimate
 from sfumato.collect._graph import Tables
 from sfumato.collect._keys import DeviceKeys
 from sfumato.collect._patience import BUSY
+from sfumato.collect._reading import stream_any
 from sfumato.collect._store import Enrolment, Keys, Store, Upload
 from sfumato.collect._training import prepare
 from sfumato.errors import DataError

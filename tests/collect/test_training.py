@@ -23,8 +23,8 @@ from scipy.sparse import csr_matrix
 
 from sfumato.catalog import load
 from sfumato.cli import invoke
-from sfumato.collect._closed import read_closed, stream_any
 from sfumato.collect._graph import Tables, graph_of
+from sfumato.collect._reading import read_closed, stream_any
 from sfumato.collect._training import _check_joined, collected, method_of, prepare
 from sfumato.collect._wire import decode, encode, public_id
 from sfumato.errors import DataError, InputError, SchemaError

@@ -28,8 +28,8 @@ def estimate(
 
     Nothing is spent: reports are random already, so they may be looked at as often as you like.
     """
-    from sfumato.collect._closed import stream_any
     from sfumato.collect._estimate import estimate as estimated
+    from sfumato.collect._reading import stream_any
     from sfumato.report._collection import check_figure, write_figure
 
     if plot is not None:

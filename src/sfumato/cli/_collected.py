@@ -71,8 +71,8 @@ def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
     if isinstance(values["label"], list):
         raise fail("label", values["label"], "to be one column of classes beside a collection", "Name one.")
     check_installed(*TRAIN)
-    from sfumato.collect._closed import read_closed
     from sfumato.collect._graph import Tables
+    from sfumato.collect._reading import read_closed
     from sfumato.collect._training import prepare
     from sfumato.evaluation._memory import peak_mb
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sfumato._files import whole_file
-from sfumato.collect._checks import check_plain
 from sfumato.collect._schema import Schema
 from sfumato.collect._wire import Message, decode
 from sfumato.errors import DataError, InputError, SchemaError
@@ -144,37 +143,3 @@ def _counted(messages: Iterator[bytes], count: int, name: str) -> Iterator[bytes
         yield message
     if found != count:
         raise DataError(f"Expected {name} to hold {count} reports, got {found}. Export it again.")
-
-
-def read_closed(where: str) -> Closed:
-    """Read a closed collection from its file, or from the store of the server."""
-    if _is_store(where):
-        from sfumato.collect._store import Store
-
-        closed: Closed = Store.open(where).closed()
-        return closed
-    return Closed.read(Path(where))
-
-
-@contextmanager
-def stream_any(where: str) -> Iterator[Stream]:
-    """Read the reports that are there, of a store also if it is still open; ``where`` is that of :func:`read_closed`."""
-    if _is_store(where):
-        from sfumato.collect._store import Store
-
-        with Store.open(where).stream() as stream:
-            yield stream
-    else:
-        with Stream.of_file(Path(where)) as stream:
-            yield stream
-
-
-def _is_store(where: str) -> bool:
-    """Whether this names a store: a URL, or a file that does not begin as a closed collection."""
-    if "://" in where:
-        return True
-    check_plain(where)
-    if not Path(where).is_file():
-        raise DataError(f"Expected {where} to be a closed collection or a store, but there is none. Check the path.")
-    with Path(where).open("rb") as file:
-        return file.read(len(MAGIC)) != MAGIC

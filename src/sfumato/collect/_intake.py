@@ -16,8 +16,7 @@ from sfumato.collect import _wire as wire
 from sfumato.collect._batch import MAGIC as BATCH_MAGIC
 from sfumato.collect._batch import Batch, LongBatchError, decode_batch
 from sfumato.collect._keys import DeviceKeys
-from sfumato.collect._refusals import RefusalError
-from sfumato.collect._sentences import UNPROVED
+from sfumato.collect._refusals import RefusalError, no_code, unproved
 from sfumato.collect._store import Enrolment, Store, Upload
 from sfumato.collect._stored import Keys
 from sfumato.errors import InputError
@@ -76,7 +75,7 @@ class Intake:
         if one.user in standings:
             one = Enrolment(one.user, one.keys._replace(generation=standings[one.user].generation))
         if not self._is_code(one, code):
-            return self.no_code(one.user)
+            return no_code(one.user)
         if not keys.is_strong(one.keys.sign_key):
             detail = "Expected sign_key to be an Ed25519 key that a device drew, got a point that no secret key has."
             return RefusalError(422, detail, user=one.user)
@@ -89,9 +88,6 @@ class Intake:
     def _is_code(self, one: Enrolment, code: object) -> bool:
         expected = self._server_key.code(self._schema, one.user, one.keys.generation)
         return isinstance(code, str) and keys.same(expected, code)
-
-    def no_code(self, user: str) -> RefusalError:
-        return RefusalError(403, "Expected the enrolment code of this user. Ask the operator for it.", user=user)
 
     def report_at_hand(self, body: bytes, user: str, *, withdrawal: bool = False) -> Upload | None:
         """Check the upload of one report by the keys at hand, without the store; None leaves it to :meth:`report`."""
@@ -108,7 +104,7 @@ class Intake:
         self._read([user])
         upload = self.report_at_hand(body, user, withdrawal=withdrawal)
         if upload is None:
-            raise self.unproved("signature", user)
+            raise unproved("signature", user)
         return upload
 
     def user_of(self, body: bytes) -> str:
@@ -130,7 +126,7 @@ class Intake:
         if not self._is_signed(found) or self._is_stale(found.sender):
             self._read([found.sender])
             if not self._is_signed(found):
-                raise self.unproved("signature", found.sender)
+                raise unproved("signature", found.sender)
         return self._checked(found)
 
     def add(self, uploads: Sequence[Upload]) -> list[Answer]:
@@ -173,22 +169,22 @@ class Intake:
                 read.append((place, self._decode(message), message, code))
             except RefusalError as refusal:
                 refused.append((place, refusal))
-        uploads, unproved = [], []
+        uploads, others = [], []
         for place, user, message, code in read:
             own = self._at_hand(user)
             if self._is_coded(self._derived.get(own.agree_key + user.encode()), message, code):
                 uploads.append((place, Upload(user, message, code, own.generation)))
             else:
-                unproved.append((place, user, message, code))
-        self._read({user for _, user, _, _ in unproved})
-        for place, user, message, code in unproved:
+                others.append((place, user, message, code))
+        self._read({user for _, user, _, _ in others})
+        for place, user, message, code in others:
             own = self._at_hand(user)
             secret = self._server_key.mac_key(own.agree_key, user)
             if self._is_coded(secret, message, code):
                 self._derived.keep({own.agree_key + user.encode(): secret})
                 uploads.append((place, Upload(user, message, code, own.generation)))
             else:
-                refused.append((place, self.unproved("authentication code", user)))
+                refused.append((place, unproved("authentication code", user)))
         return CheckedBatch(found.sender, tuple(sorted(uploads, key=itemgetter(0))), tuple(refused))
 
     def _is_stale(self, user: str) -> bool:
@@ -200,10 +196,6 @@ class Intake:
 
     def _is_coded(self, secret: bytes | None, message: bytes, code: bytes) -> bool:
         return keys.same(keys.mac(secret or self._nobody.sign_key, message), code)
-
-    def unproved(self, what: str, user: str) -> RefusalError:
-        """Build the one answer to strangers and to whoever speaks for another ``user`` without ``what`` proves it."""
-        return RefusalError(403, UNPROVED.format(what), user=user)
 
     def _read(self, users: Collection[str]) -> None:
         """Read the keys of users from the store; those who are not enrolled are forgotten.

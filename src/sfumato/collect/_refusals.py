@@ -11,12 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from sfumato.collect._sentences import CLOSED
+from sfumato.collect._sentences import CLOSED, UNPROVED
 from sfumato.collect._wire import public_id
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
-    from sfumato.collect._intake import Intake
     from sfumato.collect._observe import Metrics
     from sfumato.collect._schema import Schema
     from sfumato.collect._store import Answer, Enrolment
@@ -91,22 +90,31 @@ def answered(outcome: Answer | RefusalError) -> Response:
     return Response(b'{"answer":"%s"}' % outcome.encode(), status_of(outcome), media_type="application/json")
 
 
-def enrolled(intake: Intake, enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
+def enrolled(enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
     if answer in GOOD:
         return answer
     if answer == "revoked":
-        return intake.no_code(enrolment.user)
+        return no_code(enrolment.user)
     detail = "This user has other keys already, which stay. If it was not you, ask the operator."
     return RefusalError(409, detail, user=enrolment.user)
 
 
-def not_taken(intake: Intake, user: str, answer: Answer) -> RefusalError:
+def not_taken(user: str, answer: Answer) -> RefusalError:
     if answer == "revoked":
-        return intake.unproved("signature", user)
+        return unproved("signature", user)
     if answer == "withdrawn":
         return RefusalError(410, "The report of this user was withdrawn. None is taken any more.", user=user)
     detail = "Another report of this user is stored, and stays. This one was dropped, and an alert was written."
     return RefusalError(409, detail, user=user)
+
+
+def no_code(user: str) -> RefusalError:
+    return RefusalError(403, "Expected the enrolment code of this user. Ask the operator for it.", user=user)
+
+
+def unproved(what: str, user: str) -> RefusalError:
+    """Build the one answer to strangers and to whoever speaks for another ``user`` without ``what`` proves it."""
+    return RefusalError(403, UNPROVED.format(what), user=user)
 
 
 def gone() -> RefusalError:

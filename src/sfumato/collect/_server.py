@@ -172,9 +172,7 @@ class _Service:
         kept = {one.user: one.keys for one, answer in zip(good, answers, strict=True) if answer in GOOD}
         self._intake.remember(kept)
         stored = iter(answers)
-        outcomes = [
-            one if isinstance(one, RefusalError) else enrolled(self._intake, one, next(stored)) for one in checked
-        ]
+        outcomes = [one if isinstance(one, RefusalError) else enrolled(one, next(stored)) for one in checked]
         if not alone:
             for one in outcomes:
                 if isinstance(one, RefusalError):
@@ -193,7 +191,7 @@ class _Service:
             self._take_turn(user)
             (answer,) = await self._write(self._reports, [upload])
         self._count([answer])
-        return answered(answer if answer in GOOD else not_taken(self._intake, user, answer))
+        return answered(answer if answer in GOOD else not_taken(user, answer))
 
     async def batches(self, request: Request) -> Response:
         """Take reports of many devices, each with its code, signed by the device that sends them.
@@ -210,7 +208,7 @@ class _Service:
         refused = list(batch.refused)
         for (place, upload), answer in zip(batch.uploads, answers, strict=True):
             if answer not in GOOD:
-                refused.append((place, not_taken(self._intake, upload.user, answer)))
+                refused.append((place, not_taken(upload.user, answer)))
         for _, one in refused:
             self.refusals.note(one)
         places = [
@@ -235,7 +233,7 @@ class _Service:
             if answer == "revoked":  # or the keys at hand are none, or those of before
                 read = asyncio.to_thread(self._intake.report, body, user, withdrawal=True)
                 answer = await self._take_back(await self._bounded(read))
-        return answered(answer if answer in GOOD else not_taken(self._intake, user, answer))
+        return answered(answer if answer in GOOD else not_taken(user, answer))
 
     async def close(self) -> Response:
         """Close the collection for good. The same answer is given if it is closed already.
