@@ -151,7 +151,7 @@ def undivided(rows, out_degree):
     [(EDGE, "one_way", both_ways), (EDGE, "one_way", degree_order), (OWNED, "share", undivided)],
 )
 def test_planted_faults_of_routing(monkeypatch, unit, name, fault):
-    monkeypatch.setattr(arrivals, name, fault)
+    monkeypatch.setattr(shares if name == "share" else arrivals, name, fault)
     with pytest.raises(AssertionError, match="too small"):
         measure(monkeypatch, unit)
 

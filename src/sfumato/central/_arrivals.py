@@ -40,18 +40,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded._incoming import capped, owned, regrouped
+from sfumato.bounded._incoming import owned, regrouped
 from sfumato.bounded._routing import (
     needs_one_way,
     one_way,
     outward,
     public_order,
     receiving,
-    share,
 )
 from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import NAME, Counter, one_hot, stored_weight
-from sfumato.central._shares import Routed, release_hop, simplex
+from sfumato.central._shares import release_hop, route
 from sfumato.errors import InputError
 from sfumato.graph._targets import probabilities, softmax
 from sfumato.method._derived import derived
@@ -139,11 +138,7 @@ class LabelInference(Inference):
     def _nodes(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
         """One hop over arcs that training nodes own, to nodes in other roles; other rows are not released, and zero."""
         receives = ~heard.sends & (np.arange(len(heard.sends)) < graph.num_nodes)
-        lists = receiving(heard.lists, heard.sends, receives)
-        if plan.unit.max_out_degree is not None:
-            lists = capped(lists, plan.unit.max_out_degree, session.key)
-        codes = heard.rows @ simplex(plan.public.num_classes)
-        sent = Routed(regrouped(lists), share(codes, np.diff(lists.offsets)), receives)
+        sent = route(plan, session, receiving(heard.lists, heard.sends, receives), heard.rows, receives)
         return {NAME: release_hop(plan, session, sent)[: graph.num_nodes]}
 
 

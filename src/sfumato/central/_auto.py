@@ -110,16 +110,14 @@ class Auto(Listed):
         if budget is None or not routed:
             return Linear()
         learners, noise = public.num_train * LabelMessages().shared(unit), noise_of(budget, unit)
-        if noise / math.sqrt(TEST[2]) > _MOST_TEST_NOISE * learners:
-            return Linear()
-        if noise > MOST_NOISE:
-            return Linear()
-        if noise * math.sqrt(public.num_features) > _MOST_FEATURE_NOISE * public.num_train:
-            return Linear()
-        if public.mean_degree is None:
-            return PilotedMessages()
-        signal = signal_to_noise(budget, unit, public)
-        return PilotedMessages() if signal >= _LEAST_SIGNAL else Linear()
+        signal = math.inf if public.mean_degree is None else signal_to_noise(budget, unit, public)
+        pays = (
+            noise / math.sqrt(TEST[2]) <= _MOST_TEST_NOISE * learners
+            and noise <= MOST_NOISE
+            and noise * math.sqrt(public.num_features) <= _MOST_FEATURE_NOISE * public.num_train
+            and signal >= _LEAST_SIGNAL
+        )
+        return PilotedMessages() if pays else Linear()
 
 
 def can_promise(unit: Unit, public: PublicFacts) -> bool:

@@ -18,7 +18,7 @@ from sfumato.bounded._incoming import capped, owned, regrouped
 from sfumato.bounded._routing import receiving, routed_sensitivity, share
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.central._counts import NAME, directions
+from sfumato.central._counts import NAME, directions, one_hot
 from sfumato.central._rows import Matrix, beside
 from sfumato.method._gaussian import multiplier_of
 from sfumato.noise.keys import new_key
@@ -49,14 +49,18 @@ class Routed(NamedTuple):
 
 def shared_labels(plan: Planned, graph: Graph, session: Session, receives: NDArray[np.bool_]) -> Routed:
     """Return what one hop sends: labels of training nodes along the arcs that they own, each with its share."""
-    assert graph.y is not None
-    lists = receiving(owned(graph), graph.train_mask, receives)
+    rows, _ = one_hot(graph, plan.public.num_classes)
+    return route(plan, session, receiving(owned(graph), graph.train_mask, receives), rows, receives)
+
+
+def route(
+    plan: Planned, session: Session, lists: Arcs, rows: NDArray[np.float32], receives: NDArray[np.bool_]
+) -> Routed:
+    """Return the codes of one-hot ``rows`` along the arcs of ``lists``, of which each owner keeps no more than the unit's cap."""
     if plan.unit.max_out_degree is not None:
         lists = capped(lists, plan.unit.max_out_degree, session.key)
-    messages = np.zeros((graph.num_nodes, plan.public.num_classes), np.float32)
-    known = np.flatnonzero(graph.train_mask & (graph.y >= 0))
-    messages[known] = simplex(plan.public.num_classes)[graph.y[known]]
-    return Routed(regrouped(lists), share(messages, np.diff(lists.offsets)), receives)
+    codes = rows @ simplex(plan.public.num_classes)
+    return Routed(regrouped(lists), share(codes, np.diff(lists.offsets)), receives)
 
 
 def release_hop(plan: Planned, session: Session, routed: Routed) -> NDArray[np.int64]:

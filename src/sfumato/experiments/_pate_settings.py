@@ -65,22 +65,13 @@ class PateCell:
         given = {**_OWN, **settings}
         learned = _student_settings(settings, _student_fields(given["student"]), device)
         _check(given)
-        own, ridge, quick, queries = (
-            given["votes"] == "own",
-            given["student"] == RIDGE,
-            given["quick"],
-            given["queries"],
-        )
+        own, ridge, quick = given["votes"] == "own", given["student"] == RIDGE, given["quick"]
         plan: dict[str, Any] = {"mechanism": given["mechanism"]}
         if not quick:
-            plan = {
-                "mechanism": _mechanism(given),
-                "accounting": given["accounting"],
-                "max_answers": given["max_answers"],
-            }
+            plan = {name: given[name] for name in ("accounting", "max_answers")} | {"mechanism": _mechanism(given)}
         made = Settings(
             given["teachers"],
-            min(queries, QUICK_QUERIES) if quick else queries,
+            min(given["queries"], QUICK_QUERIES) if quick else given["queries"],
             1.0 if epsilon is None else epsilon,
             1e-5 if delta is None else delta,
             **plan,

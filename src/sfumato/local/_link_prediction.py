@@ -21,7 +21,7 @@ from sfumato.local import _collection as collection
 from sfumato.local._collection import encode, estimated
 from sfumato.local._edge_split import EdgeSplit, non_edges, split_edges
 from sfumato.local._heat import normalized_adjacency
-from sfumato.local._method import ReportingMethod, coins
+from sfumato.local._method import ReportingMethod
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn._metrics import auc, average_precision
@@ -143,9 +143,7 @@ class LinkPrediction(ReportingMethod):
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Ask every user, unless devices were asked already, then learn a code of each from what was received."""
-        for release in plan.releases:
-            session.charge(release.name)
-        reports = encode(self, graph, plan.public, coins(session)) if session.reports is None else dict(session.reports)
+        reports = self._answers(plan, graph, session)
         rows = received_rows(self, graph, plan.public, reports)
         report = session.watch.stage("network")
         codes, _ = learn_codes(self, rows, split_edges(graph, session.seed, test_share=0.0), session.seed, report)

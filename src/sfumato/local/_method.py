@@ -99,6 +99,12 @@ class ReportingMethod(Questions, AskingMethod):
         settings = {setting: None if value == math.inf else value for setting, value in given.items()}
         return {**settings, **({"per_feature": True} if settings.get("mechanism") == "pgc" else {})}
 
+    def _answers(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
+        """Charge the reports, then ask every user, unless devices were asked already."""
+        for release in plan.releases:
+            session.charge(release.name)
+        return encode(self, graph, plan.public, coins(session)) if session.reports is None else dict(session.reports)
+
     def _claim(self, releases: tuple[Release, ...]) -> tuple[float, float]:
         noisy = [release.event for release in releases if isinstance(release.event, GaussianEvent)]
         pure = pure_cost([release.event for release in releases if release.event not in noisy])
@@ -159,9 +165,7 @@ class LocalMethod(ReportingMethod):
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Ask every user, unless devices were asked already, then learn from what was received."""
-        for release in plan.releases:
-            session.charge(release.name)
-        reports = encode(self, graph, plan.public, coins(session)) if session.reports is None else dict(session.reports)
+        reports = self._answers(plan, graph, session)
         collection = received(self, graph, plan.public, reports)
         return Outcome(self.learn(collection, plan.public.num_classes, session), reports)
 

@@ -278,14 +278,7 @@ class Method(Listed):
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Say who may be shown what of a run; the certificate prints it."""
-        shown = self.card.audience
-        return unit.audience(
-            shown.outputs,
-            predictions=shown.predictions,
-            never=shown.never,
-            never_of_nodes=shown.never_of_nodes,
-            own=shown.own,
-        )
+        return unit.audience(**vars(self.card.audience))
 
 
 @dataclass(frozen=True)
