@@ -1,5 +1,6 @@
 """A base installation: what needs an optional package names the extra that brings it, and the rest works."""
 
+import ast
 import json
 import re
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato._optional import EXTRAS, check_installed, lazily, not_installed, require
+from sfumato._optional import EXTRAS, check_installed, homes_in, lazily, not_installed, require
 from sfumato.errors import MissingDependencyError
 
 ROOT = Path(__file__).parents[1]
@@ -199,3 +200,11 @@ def test_an_error_about_another_package_stays_as_it_is():
     find, names = lazily("sfumato.noise")
     assert find("keys") is sf.noise.keys
     assert "keys" in names()
+
+
+def test_a_facade_has_every_name_that_type_checkers_see():
+    for file in Path(sf.__file__).parent.rglob("__init__.py"):
+        nodes = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+        later = [node for node in nodes if node.col_offset and "." in node.module]  # not at import
+        names = {alias.name: node.module for node in later for alias in node.names if alias.asname == alias.name}
+        assert homes_in(file) == names, file
