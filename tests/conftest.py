@@ -136,8 +136,8 @@ _NEVER_QUICK = (
         "forged_curators", "forged_devices", "link_method", "local_methods", "methods", "pate_tampering", "prices",
         "selection_tampering", "selections", "split_tampering", "tampering",
     )),
-    *("collect/test_estimate.py", "collect/test_page.py", "report/test_browser.py", "privacy/test_accounting_events.py",
-      "privacy/test_rare_sampling.py", "verify/test_epsilon.py"),
+    *("collect/test_estimate.py", "collect/test_page.py", "collect/test_schemathesis.py", "report/test_browser.py",
+      "privacy/test_accounting_events.py", "privacy/test_rare_sampling.py", "verify/test_epsilon.py"),
 )  # fmt: skip
 """Folders and files whose tests fit, start browsers, or go through every case of a law or a graph, so that few would be left."""
 

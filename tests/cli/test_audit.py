@@ -10,11 +10,11 @@ CLAIM = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6")
 
 @pytest.fixture
 def run(small_campus, run_of):
-    return run_of("gap --dataset campus --unit edge --epsilon 1 --delta 1e-6")
+    return run_of("label-messages --dataset campus --unit edge --epsilon 1 --delta 1e-6")
 
 
 def test_a_method_stands_and_prints_what_scripts_read(sfumato):
-    result = sfumato("audit", "gap", *CLAIM, *SMALL, "--json")
+    result = sfumato("audit", "label-messages", *CLAIM, *SMALL, "--json")
     told = json.loads(result.out)
     assert (result.code, told["flagged"], told["confidence"]) == (0, False, 0.999)
     assert 0.999 < told["claimed"] <= 1
@@ -26,7 +26,7 @@ def test_a_run_carries_its_audit_and_the_report_shows_it(sfumato, run):
     result = sfumato("audit", run, *SMALL)
     assert result.code == 0
     assert "does not refute it" in result.out
-    assert json.loads((run / "evaluation" / "audit.json").read_text())["method"] == "gap"
+    assert json.loads((run / "evaluation" / "audit.json").read_text())["method"] == "label-messages"
     assert "Audit of" in (run / "evaluation" / "audit.html").read_text()
     assert sfumato("verify", run).code == 0
     sfumato("report", run)

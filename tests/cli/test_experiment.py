@@ -8,7 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from spec_head import head
+from spec_head import head, read_once
 
 from sfumato.experiments import _runner as runner
 from sfumato.experiments import _sources as sources
@@ -32,6 +32,12 @@ value = 76.3
 source = "Table 1"
 """
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _read_once():
+    with read_once():
+        yield
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
-ASKED = ("--task", "link", "--epsilon-x", "1")
+ASKED = ("--task", "link", "--epsilon-x", "1", "--set", "max_epochs=20")
 
 
 @pytest.fixture
 def run(run_of):
-    return run_of("pgc --task link --epsilon-x 1")
+    return run_of(f"pgc {' '.join(ASKED)}")
 
 
 def read(path):
@@ -105,7 +105,7 @@ def test_no_label_is_needed(sfumato, tables, tmp_path):
 
 
 def test_features_in_the_clear_claim_nothing(sfumato, tables, tmp_path):
-    options = ("--task", "link", "--epsilon-x", "inf", "--no-controls", "--out", tmp_path / "run")
+    options = ("--task", "link", "--epsilon-x", "inf", *ASKED[4:], "--no-controls", "--out", tmp_path / "run")
     result = sfumato("train", "pgc", *tables["first"], *options, "--json")
     assert result.code == 0
     assert json.loads(result.out)["privacy"]["epsilon"] is None

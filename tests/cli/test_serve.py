@@ -23,8 +23,14 @@ PATIENCE = 60
 @pytest.fixture
 def trained(trained, run_of):
     """Run folders by unit: edge, node, and none."""
-    node = run_of("linear --unit node --epsilon 2 --delta 1e-5 --assume-public")
-    return {**trained, "node": node, "absent": "absent"}
+    budget = "--epsilon 2 --delta 1e-5"
+    node = run_of(f"linear --unit node {budget} --assume-public")
+    return {
+        "edge": run_of(f"label-messages --unit edge {budget}"),
+        "node": node,
+        "none": trained["none"],
+        "absent": "absent",
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +141,7 @@ def test_a_run_for_other_eyes_does_not_take_over(serving, trained, tmp_path):
     shutil.rmtree(run)
     shutil.copytree(trained["node"], run)
     server.hang_up("still served")
-    assert httpx.get(f"{server.url}/run").json()["method"] == "gap"
+    assert httpx.get(f"{server.url}/run").json()["method"] == "label-messages"
     assert "Invalid" not in (tmp_path / "server.log").read_text()
     assert server.stop() == 0
     assert not (tmp_path / "serve.key").exists()

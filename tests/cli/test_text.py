@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-6", "--threads", "1", "--json", "--assume-public")
-NODE = ("--unit", "node", "--max-degree", "5", "--epsilon", "8", "--delta", "1e-6", *EDGE[-4:])
+NODE = ("--unit", "node", "--max-degree", "5", "--epsilon", "8", "--delta", "1e-6", "--set", "epochs=5", *EDGE[-4:])
 WORDS = (("graph", "edge", "node"), ("noise", "budget", "ledger"))
 
 

@@ -7,7 +7,7 @@ import sys
 
 COPIES = multiprocessing.get_context("forkserver")
 COPIES.set_forkserver_preload(
-    ["sfumato.cli", "sfumato.serving._app", "sfumato.web._http", "psycopg", "devices", "preloaded"]
+    ["torch", "sfumato.cli", "sfumato.serving._app", "sfumato.web._http", "psycopg", "devices", "preloaded"]
 )
 
 

@@ -109,20 +109,20 @@ def test_usual_requests_are_answered(narrow):
     "parts",
     [
         (),
-        (b"\r\n",) * 50,
-        (b"POST /reports HTTP/1.1\r\n", *(b"X: y\r\n",) * 50),
-        tuple(bytes([byte]) for byte in request(b"x" * 50)[:60]),
+        (b"\r\n",) * 12,
+        (b"POST /reports HTTP/1.1\r\n", *(b"X: y\r\n",) * 12),
+        tuple(bytes([byte]) for byte in request(b"x" * 50)[:12]),
     ],
 )
 def test_slow_headers_are_refused(hasty, parts):
     start = time.monotonic()
-    assert answer_of(talk(hasty, *parts, pause=0.1))[0] == 408
+    assert answer_of(talk(hasty, *parts, pause=0.05))[0] == 408
     assert time.monotonic() - start < PATIENCE / 2
 
 
 def test_slow_bodies_are_refused(hasty):
     drops = request(ADA.body())
-    assert answer_of(talk(hasty, drops[:-40], *(bytes([byte]) for byte in drops[-40:]), pause=0.1))[0] == 408
+    assert answer_of(talk(hasty, drops[:-12], *(bytes([byte]) for byte in drops[-12:]), pause=0.05))[0] == 408
     assert answer_of(talk(hasty, request(ADA.body())))[0] in (200, 201)
 
 

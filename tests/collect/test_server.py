@@ -92,34 +92,33 @@ def test_another_key_is_an_alert(enrolled, store):
     assert [(one.kind, one.user) for one in store.counts().alerts] == [("key", "ada")]
 
 
-@pytest.mark.parametrize(
-    ("change", "status"),
-    [
-        ({"code": "0" * 32}, 403),
-        ({"code": BOB.code["code"]}, 403),
-        ({"code": "\u00e9" * 32}, 403),
-        ({"code": 7}, 403),
-        ({"user": "eve"}, 403),
-        ({"user": " ada"}, 422),
-        ({"user": "a" * 65}, 422),
-        ({"user": "\ud800"}, 422),
-        ({"user": 7}, 422),
-        ({"sign_key": "00"}, 422),
-        ({"sign_key": ADA.code["sign_key"].upper()}, 422),
-        ({"sign_key": None}, 422),
-        ({"agree_key": "00" * 32}, 422),
-        ({"more": 1}, 422),
-    ],
-)
-def test_wrong_enrolments_are_refused(client, store, change, status):
-    response = client.post("/users", content=json.dumps({**ADA.code, **change}))
-    refused(response, status, "Expected")
-    assert store.keys(["ada", "eve"]) == {}
+WRONG_ENROLMENTS = [
+    ({"code": "0" * 32}, 403),
+    ({"code": BOB.code["code"]}, 403),
+    ({"code": "\u00e9" * 32}, 403),
+    ({"code": 7}, 403),
+    ({"user": "eve"}, 403),
+    ({"user": " ada"}, 422),
+    ({"user": "a" * 65}, 422),
+    ({"user": "\ud800"}, 422),
+    ({"user": 7}, 422),
+    ({"sign_key": "00"}, 422),
+    ({"sign_key": ADA.code["sign_key"].upper()}, 422),
+    ({"sign_key": None}, 422),
+    ({"agree_key": "00" * 32}, 422),
+    ({"more": 1}, 422),
+]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"7", b"[]", b"null", b"\xff", b"[" * 10_000, b"[" + b"0," * 1000 + b"0]"])
-def test_malformed_enrolments_are_refused(client, body):
-    refused(client.post("/users", content=body), 422, "Expected")
+def test_wrong_enrolments_are_refused(client, store):
+    for change, status in WRONG_ENROLMENTS:
+        refused(client.post("/users", content=json.dumps({**ADA.code, **change})), status, "Expected")
+        assert store.keys(["ada", "eve"]) == {}, change
+
+
+def test_malformed_enrolments_are_refused(client):
+    for body in (b"", b"{", b"7", b"[]", b"null", b"\xff", b"[" * 10_000, b"[" + b"0," * 1000 + b"0]"):
+        refused(client.post("/users", content=body), 422, "Expected")
 
 
 def test_a_list_is_enrolled_as_far_as_it_is_fine(client, store):
@@ -157,24 +156,24 @@ def test_nothing_of_a_dropped_report_is_on_disk(enrolled, store, tmp_path):
     assert ADA.body(2)[-64:] not in held
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        (b"", 400, "SFRP"),
-        (b"x" * 150, 400, "SFRP"),
-        (ADA.body()[:-1], 400, "bytes"),
-        (ADA.message() + b"\x00" + ADA.body()[-64:], 400, "bytes"),
-        (ADA.message() + BOB.body()[-64:], 403, "signature"),
-        (BOB.message() + ADA.keys.sign(BOB.message()), 403, "signature"),
-        (ADA.message() + ADA.keys.sign_batch(ADA.message()), 403, "signature"),
-        (EVE.body(), 403, "enrolled"),
-        (FakeDevice("ada", label_schema("another")).body(), 404, "schema"),
-        (b"x" * 300, 413, "at most"),
-    ],
-)
-def test_wrong_reports_are_refused(enrolled, store, body, status, words):
-    refused(enrolled.post("/reports", content=body), status, words)
-    assert store.messages() == ()
+WRONG_REPORTS = [
+    (b"", 400, "SFRP"),
+    (b"x" * 150, 400, "SFRP"),
+    (ADA.body()[:-1], 400, "bytes"),
+    (ADA.message() + b"\x00" + ADA.body()[-64:], 400, "bytes"),
+    (ADA.message() + BOB.body()[-64:], 403, "signature"),
+    (BOB.message() + ADA.keys.sign(BOB.message()), 403, "signature"),
+    (ADA.message() + ADA.keys.sign_batch(ADA.message()), 403, "signature"),
+    (EVE.body(), 403, "enrolled"),
+    (FakeDevice("ada", label_schema("another")).body(), 404, "schema"),
+    (b"x" * 300, 413, "at most"),
+]
+
+
+def test_wrong_reports_are_refused(enrolled, store):
+    for body, status, words in WRONG_REPORTS:
+        refused(enrolled.post("/reports", content=body), status, words)
+        assert store.messages() == ()
 
 
 def test_form_of_a_signed_report_is_checked(enrolled, store):
@@ -218,34 +217,35 @@ def test_reports_for_another_schema_are_refused_inside_a_batch(enrolled, store):
     assert store.messages() == (BOB.message(),)
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        (b"", 400, "SFRB"),
-        (ADA.batch(BOB.coded())[:-1], 400, "batch"),
-        (EVE.batch(BOB.coded()), 403, "enrolled"),
-        (ADA.batch(BOB.coded())[:-64] + BOB.batch(BOB.coded())[-64:], 403, "signature"),
-        (ADA.batch(BOB.coded())[:-64] + ADA.keys.sign(ADA.batch(BOB.coded())[:-64]), 403, "signature"),
-        (FakeDevice("ada", label_schema("another")).batch(BOB.coded()), 404, "schema"),
-        (ADA.batch(*[BOB.coded()] * 2001), 413, "2000"),
-    ],
-)
-def test_wrong_batches_are_refused_as_a_whole(enrolled, store, body, status, words):
-    refused(enrolled.post("/batches", content=body), status, words)
-    assert store.messages() == ()
+WRONG_BATCHES = [
+    (b"", 400, "SFRB"),
+    (ADA.batch(BOB.coded())[:-1], 400, "batch"),
+    (EVE.batch(BOB.coded()), 403, "enrolled"),
+    (ADA.batch(BOB.coded())[:-64] + BOB.batch(BOB.coded())[-64:], 403, "signature"),
+    (ADA.batch(BOB.coded())[:-64] + ADA.keys.sign(ADA.batch(BOB.coded())[:-64]), 403, "signature"),
+    (FakeDevice("ada", label_schema("another")).batch(BOB.coded()), 404, "schema"),
+    (ADA.batch(*[BOB.coded()] * 2001), 413, "2000"),
+]
+
+
+def test_wrong_batches_are_refused_as_a_whole(connect, store, monkeypatch):
+    monkeypatch.setattr(server_module, "_JUNK_AT_ONCE", 100.0)
+    store.enrol([ADA.enrolment, BOB.enrolment])
+    client = connect()
+    for body, status, words in WRONG_BATCHES:
+        refused(client.post("/batches", content=body), status, words)
+        assert store.messages() == ()
 
 
 OPERATOR = [("POST", "/close"), ("GET", "/export"), ("GET", "/counts"), ("GET", "/metrics"), ("GET", "/")]
 
 
-@pytest.mark.parametrize(("method", "path"), OPERATOR)
-@pytest.mark.parametrize(
-    "headers", [{}, {"Authorization": "Bearer no"}, {"Authorization": "Basic eDo="}, {"Authorization": "x"}]
-)
-def test_calls_of_the_operator_need_the_token(client, store, method, path, headers):
-    answer = client.request(method, path, headers=headers)
-    refused(answer, 401, "token")
-    assert answer.headers["www-authenticate"].startswith("Basic")
+def test_calls_of_the_operator_need_the_token(client, store):
+    for method, path in OPERATOR:
+        for given in (None, "Bearer no", "Basic eDo=", "x"):
+            answer = client.request(method, path, headers={} if given is None else {"Authorization": given})
+            refused(answer, 401, "token")
+            assert answer.headers["www-authenticate"].startswith("Basic")
     assert store.sha256 is None
 
 
@@ -475,11 +475,9 @@ def test_description_names_every_call_and_its_bodies(client):
     )
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/x", 404), ("GET", "/reports", 405), ("POST", "/reports/", 404)]
-)
-def test_unknown_calls_are_refused(client, method, path, status):
-    refused(client.request(method, path), status, "/docs")
+def test_unknown_calls_are_refused(client):
+    for method, path, status in (("GET", "/x", 404), ("GET", "/reports", 405), ("POST", "/reports/", 404)):
+        refused(client.request(method, path), status, "/docs")
 
 
 def test_key_of_another_schema_is_refused(store):

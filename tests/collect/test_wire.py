@@ -168,7 +168,8 @@ def test_a_flipped_bit_is_refused_or_is_another_report(schemas, name):
     ],
 )
 def test_of_all_bytes_exactly_the_reports_are_accepted(schemas, name):
-    schema = schemas[name]
+    fewer = {"one-bit": features(7, "one-bit"), "links": {"links": {**ASKED["links"]["links"], "users": 3}}}
+    schema = schema_of(fewer[name]) if name in fewer else schemas[name]
     ((part, question),) = schema.parts.items()
     messages = {encode(schema, "ada", {part: answer}) for answer in every_answer(question.layouts)}
     assert len(messages) == len(every_answer(question.layouts))

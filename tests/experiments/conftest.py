@@ -1,7 +1,7 @@
 """A small specification on the generated graph, and cells that cost nothing."""
 
 import pytest
-from spec_head import head
+from spec_head import head, read_once
 
 from sfumato.errors import InputError
 from sfumato.experiments import _cells as cells
@@ -45,6 +45,12 @@ value = 76.3
 half_width = 0.21
 source = "Table 1, row GAP"
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _read_once():
+    with read_once():
+        yield
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from sfumato.experiments import _runner as runner
 from sfumato.experiments._results import FILE, read
 from sfumato.experiments._runner import run
 from sfumato.experiments._spec import Spec, find
+from sfumato.graph._synthetic import campus
 from sfumato.method._plan import Plan
 from sfumato.privacy.promises import Caveat, warn
 
@@ -308,8 +309,10 @@ def alive(pid):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for child processes in /proc")
 def test_kill_loses_and_doubles_nothing(small, tmp_path, instant):
-    text = small.read_text().replace("seeds = 3", "seeds = 200")
-    small.write_text(text)
+    campus(300).save(tmp_path / "store")
+    small.write_text(
+        small.read_text().replace("seeds = 3", "seeds = 200").replace('"campus"', f'"graph:{tmp_path}/store"')
+    )
     path = tmp_path / "out" / "small" / FILE
     process = start(small, tmp_path / "out", "--jobs", "2")
     wait_for_lines(path, 3, process)
@@ -332,7 +335,9 @@ def test_kill_loses_and_doubles_nothing(small, tmp_path, instant):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process groups")
 def test_control_c_says_how_to_go_on_and_once_what_workers_warned_of(small, tmp_path):
-    small.write_text(small.read_text().replace("seeds = 3", "seeds = 200").replace("delta = 1e-6", "delta = 0.1"))
+    campus(300).save(tmp_path / "store")
+    text = small.read_text().replace("seeds = 3", "seeds = 200").replace("delta = 1e-6", "delta = 0.1")
+    small.write_text(text.replace('"campus"', f'"graph:{tmp_path}/store"'))
     process = start(small, tmp_path, "--jobs", "2")
     path = tmp_path / "small" / FILE
     wait_for_lines(path, 2, process)
