@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 
 from sfumato._validate import check_fields, check_int, fail, integer, one_of, real
 from sfumato.attacks._attack import Attack, Progress
 from sfumato.attacks._pairs import DISTANCES, Candidates, candidates, pair_distances
+from sfumato.attacks._regression import network_odds
 from sfumato.attacks._scores import Attacked, Scores
-from sfumato.nn._models import MLP
-from sfumato.nn._training import train_full_batch
-from sfumato.nn._weights import seeded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,16 +125,9 @@ def learned_scores(
     """
     mean, scale = known.mean(0), known.std(0)
     scale = np.where(scale > 0, scale, 1.0)
-    near, far = (torch.from_numpy(((rows - mean) / scale).astype(np.float32)) for rows in (known, asked))
-    with seeded(seed):
-        network = MLP((known.shape[1], _WIDTH, _WIDTH, 2))
-    labels = torch.from_numpy(is_link.astype(np.int64))
-    settings: dict[str, Any] = {"epochs": _EPOCHS, "learning_rate": _RATE, "weight_decay": _DECAY}
-    train_full_batch(network, lambda: network(near), labels, num_classes=2, validation_targets=labels[:0], **settings)
-    with torch.no_grad():
-        said = network(far).double().numpy()
-    odds: NDArray[np.float64] = said[:, 1] - said[:, 0]
-    return odds
+    near, far = (((rows - mean) / scale).astype(np.float32) for rows in (known, asked))
+    settings = {"epochs": _EPOCHS, "learning_rate": _RATE, "weight_decay": _DECAY}
+    return network_odds(near, is_link, far, _WIDTH, seed, **settings)
 
 
 def _scores(values: NDArray[np.float64], drawn: Candidates) -> Scores:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, check_int, integer
 from sfumato.attacks._attack import Attack
+from sfumato.attacks._regression import network_odds
 from sfumato.attacks._scores import Attacked
 from sfumato.attacks._shadows import NONE, TARGET, Candidates, confidence, labels, shadow_model, without_target
-from sfumato.nn._models import MLP
-from sfumato.nn._training import train_full_batch
-from sfumato.nn._weights import seeded
 
 if TYPE_CHECKING:
     from sfumato.attacks._attack import Progress
@@ -136,24 +134,9 @@ class ShadowMembership(Attack):
         """Train the attack network on answers of the shadow model and return its log-odds for the queries, float64 [n]."""
         draw, size = np.random.default_rng([seed, 2]), min(map(len, known))
         rows = np.concatenate([draw.permutation(side)[:size] for side in known])
-        inputs = torch.from_numpy(answers[rows])
-        truth = torch.from_numpy(np.repeat([1, 0], size))
-        with seeded(seed):
-            network = MLP((answers.shape[1], self.width, self.width, 2))
-        train_full_batch(
-            network,
-            lambda: network(inputs),
-            truth,
-            num_classes=2,
-            epochs=self.epochs,
-            learning_rate=self.learning_rate,
-            validation_targets=truth[:0],
-            progress=None if progress is None else lambda done, total: progress("attack network", done, total),
-        )
-        with torch.no_grad():
-            said = network(torch.from_numpy(queries)).double().numpy()
-        odds: NDArray[np.float64] = said[:, 1] - said[:, 0]
-        return odds
+        told = None if progress is None else partial(progress, "attack network")
+        settings = {"epochs": self.epochs, "learning_rate": self.learning_rate, "progress": told}
+        return network_odds(answers[rows], np.repeat([True, False], size), queries, self.width, seed, **settings)
 
 
 def attack_rows(probabilities: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -1,10 +1,15 @@
-"""Plain regressions that attackers train on nodes whose answer they know."""
+"""What attackers train on candidates whose answer they know: plain regressions, and a network of two hidden layers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+
+from sfumato.nn._models import MLP
+from sfumato.nn._training import train_full_batch
+from sfumato.nn._weights import seeded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,6 +20,25 @@ REGRESSIONS = ("ridge", "neighbors")
 _PENALTIES = tuple(10.0**power for power in range(-4, 5))  # for each known row
 _NEAREST = 10
 _CHUNK = 256
+
+
+def network_odds(
+    known: NDArray[np.float32],
+    is_in: NDArray[np.bool_],
+    asked: NDArray[np.float32],
+    width: int,
+    seed: int,
+    **settings: Any,
+) -> Floats:
+    """Train a network on known rows, and compute its log-odds of being in for others; ``settings`` are those of the training."""
+    rows, truth = torch.from_numpy(known), torch.from_numpy(is_in.astype(np.int64))
+    with seeded(seed):
+        network = MLP((known.shape[1], width, width, 2))
+    train_full_batch(network, lambda: network(rows), truth, num_classes=2, validation_targets=truth[:0], **settings)
+    with torch.no_grad():
+        said = network(torch.from_numpy(asked)).double().numpy()
+    odds: Floats = said[:, 1] - said[:, 0]
+    return odds
 
 
 def regress(kind: str, known: Floats, answers: Floats, asked: Floats) -> Floats:
