@@ -219,7 +219,7 @@ def test_units_without_a_proof_are_refused(unit):
 
 def test_a_broken_promise_is_refused_and_not_told():
     adjacency, classes, receives, _ = twins(5, 2)
-    with pytest.raises(InputError, match="arcs of every node"):
+    with pytest.raises(InputError, match="number of its arcs"):
         rows_of(adjacency, classes, receives, np.full(7, 4))
 
 

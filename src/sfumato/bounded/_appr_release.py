@@ -197,7 +197,7 @@ def pick_weights(matrix: sp.csr_array, clip: float, gumbel_scale: float) -> tupl
 def _checked(matrix: sp.csr_array, clip: float, top_k: int) -> sp.csr_array:
     check_real(low=1e-9, high=1e9, clip=clip)
     if not (np.isfinite(matrix.data).all() and (matrix.data >= 0).all()):
-        raise fail("matrix", "another number", "to hold finite numbers >= 0")
+        raise fail("matrix", "a number that is negative or not finite", "to hold finite numbers >= 0")
     check_int(low=1, high=1 << 28, num_nodes=matrix.shape[1])
     check_int(low=1, high=matrix.shape[1], top_k=top_k)
     matrix = sp.csr_array(matrix, dtype=np.float64)

@@ -92,7 +92,7 @@ def approximate_pagerank(
     """
     num_nodes, roots = len(indptr) - 1, np.ascontiguousarray(roots, np.int64)
     if roots.size and not 0 <= roots.min() <= roots.max() < num_nodes:
-        raise fail("roots", "another number", f"to be nodes from 0 to {num_nodes - 1}")
+        raise fail("roots", "a number outside", f"to be nodes from 0 to {num_nodes - 1}")
 
     pieces = [(roots[first:last],) for first, last in cut(max(len(roots), 1), max(len(roots), _ROOTS))]
     found = dict(engine().run(_all_vectors, (indptr, indices, walk), pieces))

@@ -83,7 +83,7 @@ def noisy_pair_sums(rows: NDArray[np.float64], noise_scale: float | Fraction, ke
     [98301, 98301]
     """
     if not ((rows >= 0) & (rows <= 1)).all():
-        raise fail("rows", "other numbers", "to hold numbers from 0 to 1")
+        raise fail("rows", "a number outside", "to hold numbers from 0 to 1")
     steps = (rows * row_steps(rows.shape[1])).astype(np.int64)
     sums: NDArray[np.int64] = steps.sum(axis=0)
     if noise_scale:

@@ -121,7 +121,8 @@ def check_bounds(bounds: Steps, indptr: Steps, indices: NDArray[np.int32]) -> No
     """
     most = np.maximum(np.diff(indptr), np.bincount(indices, minlength=len(bounds)))
     if len(bounds) != len(indptr) - 1 or (bounds < 1).any() or (most > bounds).any():
-        raise fail("bounds", "others", "to be at least 1 and at least the arcs of every node", "Promise what holds.")
+        expected = "to be at least 1, and for each node at least the number of its arcs out and of its arcs in"
+        raise fail("bounds", "a smaller one", expected, "Promise bounds that hold for the graph.")
 
 
 def copies_to(
