@@ -137,7 +137,9 @@ _NEVER_QUICK = (
         "selection_tampering", "selections", "split_tampering", "tampering",
     )),
     *("collect/test_estimate.py", "collect/test_page.py", "collect/test_schemathesis.py", "report/test_browser.py",
-      "privacy/test_accounting_events.py", "privacy/test_rare_sampling.py", "verify/test_epsilon.py"),
+      "privacy/test_accounting_events.py", "privacy/test_rare_sampling.py", "privacy/test_selection.py",
+      "verify/test_epsilon.py", "verify/test_repeated.py"),
+    *("graph/test_importing.py", "pate/test_data_dependent.py", "pate/test_sensitivity.py", "pate/test_smooth.py"),
 )  # fmt: skip
 """Folders and files whose tests fit, start browsers, or go through every case of a law or a graph, so that few would be left."""
 

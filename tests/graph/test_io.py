@@ -292,16 +292,17 @@ def test_columns_of_the_wrong_kind(query, how, message):
     assert "\n" not in str(caught.value)
 
 
-def test_one_hundred_thousand_edges_of_text_ids(read):
-    ends = np.random.default_rng(0).integers(0, 5_000, (100_000, 2))
+def test_many_edges_of_text_ids_in_many_batches(read, monkeypatch):
+    monkeypatch.setattr("sfumato.tables._build._BATCH", 1000)
+    ends = np.random.default_rng(0).integers(0, 500, (10_000, 2))
     graph = read(
-        "id\n" + "".join(f"user{i}\n" for i in range(5_000)),
+        "id\n" + "".join(f"user{i}\n" for i in range(500)),
         "a,b\n" + "".join(f"user{a},user{b}\n" for a, b in ends.tolist()),
         directed=True,
     )
     distinct = {(a, b) for a, b in ends.tolist() if a != b}
     assert graph.num_arcs == len(distinct)
-    assert graph.num_arcs + sum(graph.merged.values()) == 100_000
+    assert graph.num_arcs + sum(graph.merged.values()) == 10_000
 
 
 def test_no_sign_of_an_id_starts_a_comment(read):

@@ -72,12 +72,12 @@ def test_other_types_are_refused_by_name_whatever_they_are_stored_as(read, kind,
         known = None
     field = pa.field("x", UNREAD[kind].type, metadata=known)
     nodes = pa.table([IDS, UNREAD[kind]], schema=pa.schema([pa.field("id", pa.string()), field]))
-    for how in (
+    uses = [
         {},
         {"label": "x"},
-        {"schema": {"columns": {"x": {"categories": ["1"]}}}},
-        {"schema": {"columns": {"x": {"min": 0, "max": 9}}}},
-    ):
+        *({"schema": {"columns": {"x": one}}} for one in ({"categories": ["1"]}, {"min": 0, "max": 9})),
+    ]
+    for how in uses if read is framed else uses[:1]:
         with pytest.raises(DataError, match=f"column 'x' .*got {re.escape(kind)}"):
             read(nodes, LINKS, tmp_path, **how)
     with pytest.raises(DataError, match=f"column 'x' .*got {re.escape(kind)}"):

@@ -77,12 +77,12 @@ def test_the_same_reports_give_the_same_answer_and_nothing_else_is_read():
 
 
 def test_features_lead_where_neighbors_say_nothing():
-    graph = interests(3000, seed=0).with_split((0.5, 0.25, 0.25), seed=0)
+    graph = interests(2000, seed=0).with_split((0.5, 0.25, 0.25), seed=0)
     right, exponents = [], []
-    for method in (*[Hybrid(epsilon_x=8.0, epsilon_y=3.0, cap=8)] * 3, Hybrid(epsilon_x=0.0, epsilon_y=3.0)):
+    for method in (*[Hybrid(epsilon_x=8.0, epsilon_y=3.0, cap=8)] * 2, Hybrid(epsilon_x=0.0, epsilon_y=3.0)):
         fitted = method.calibrate(None, method.unit, graph.public_facts(method.unit)).fit(graph)
         right.append((fitted.predict(graph) == graph.y)[graph.test_mask].mean())
         exponents.append(fitted.weights["exponents"])
-    mean = np.mean(exponents[:3], axis=0)  # of three draws of the reports
+    mean = np.mean(exponents[:2], axis=0)  # of two draws of the reports
     assert max(mean[3:]) > max(mean[:3])
-    assert min(right[:3]) > right[3] + 0.1
+    assert min(right[:2]) > right[2] + 0.1

@@ -73,7 +73,7 @@ def check_one_record_one_teacher(network, rows):
 
 
 @pytest.mark.usefixtures("_stacks")
-@pytest.mark.parametrize(("network", "rows"), [("mlp", range(ROWS)), ("cnn", (0, 7, 39))])
+@pytest.mark.parametrize(("network", "rows"), [("mlp", range(0, ROWS, 3)), ("cnn", (0, 7, 39))])
 def test_one_record_reaches_one_teacher(network, rows):
     assert check_one_record_one_teacher(network, rows) > 0
 
@@ -177,10 +177,10 @@ def test_the_ensemble_learns(network):
 
 @pytest.mark.data
 def test_digits_from_240_records_a_teacher(data_dir):
-    """Five of 250 teachers after a quarter of the steps (90 % of rows right each, 93 % by plurality)."""
+    """Five of 250 teachers after a sixth of the steps."""
     images = load_images("mnist", data_dir)
     ids = np.flatnonzero(assign(np.arange(60_000), 250) < 5)
-    settings = Ensemble(5, 10, steps=150, **IMAGE_SETTINGS["mnist"])
+    settings = Ensemble(5, 10, steps=100, **IMAGE_SETTINGS["mnist"])
     trained = settings.fit(images.train_x[ids], images.train_y[ids], ids)
     right = trained.predict(images.test_x[:1000]) == images.test_y[:1000]
     votes = trained.votes(images.test_x[:1000])

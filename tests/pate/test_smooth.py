@@ -86,7 +86,7 @@ def test_smooth_sensitivity_is_a_smooth_upper_bound(exact, bound, cost, beta):
 
 
 @pytest.mark.parametrize(
-    ("teachers", "noise", "order", "beta"), [(50, (20.0, 8.0), 3.0, 0.002), (250, (150.0, 40.0), 8.0, 0.001)]
+    ("teachers", "noise", "order", "beta"), [(50, (20.0, 8.0), 3.0, 0.002), (120, (70.0, 20.0), 8.0, 0.001)]
 )
 def test_confident_bound_is_smooth_where_all_teachers_may_change(monkeypatch, teachers, noise, order, beta):
     """A count beyond all teachers, d + 1 changes from now, would let the bound grow where the maximum over d is cut off."""

@@ -101,8 +101,7 @@ def test_kept_answers_under_another_mark_are_refused(images, votes, shared, tmp_
         run(SETTINGS, images, tmp_path / "run", dataset_ledger=shared)
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_killed_at_every_sync_then_repeated_or_restored_draws_once_a_claim(images, votes, draws, tmp_path, after):
+def test_killed_at_every_sync_then_repeated_or_restored_draws_once_a_claim(images, votes, draws, tmp_path):
     """What follows a kill is the same command, then the same command on the folder as it was while teachers trained."""
     step, ends = 1, Counter()
     while True:
@@ -122,7 +121,7 @@ def test_killed_at_every_sync_then_repeated_or_restored_draws_once_a_claim(image
         draws.clear()
         module._ask = ask
         try:
-            stopped = killed_at(step, after, begin)
+            stopped = killed_at(step, begin)
             for turn in ("repeated", "restored"):
                 if turn == "restored" and copy.exists():
                     put_back(copy, out)

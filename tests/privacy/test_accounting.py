@@ -27,7 +27,7 @@ def exact_log_delta(mu: float, eps: float) -> mpmath.mpf:
         return mpmath.log(upper(e / m - m / 2) - mpmath.exp(e) * upper(e / m + m / 2))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(MUS, DELTAS)
 def test_closed_form_against_sixty_digits(mu, target):
     value = epsilon([GaussianEvent(1 / mu)], target)
@@ -39,7 +39,7 @@ def test_closed_form_against_sixty_digits(mu, target):
         assert -2e-9 <= excess <= 0
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(st.floats(-8, 2).map(lambda power: 10.0**power), st.floats(-3, 38))
 def test_log_delta_against_sixty_digits(mu, x):
     eps = mu * (x + mu / 2)

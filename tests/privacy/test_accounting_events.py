@@ -26,7 +26,7 @@ from sfumato.privacy.events import (
     ZCDPEvent,
 )
 
-BUDGETS = (1e-320, 1e-300, 1e-40, 1e-14, 1e-5, 0.5, 0.999999)
+BUDGETS = (1e-320, 1e-40, 1e-5, 0.999999)
 
 
 def finite_delta(losses, masses, eps):
@@ -153,7 +153,7 @@ def test_exponential_draws_dominate_every_two_point_composition(share):
 
 @pytest.mark.parametrize(
     ("q", "terms", "z", "steps", "grid"),
-    [(0.01, 11, 4.0, 100, 5e-6), (0.05, 4, 1.0, 20, 5e-5), (0.3, 3, 2.0, 40, 5e-5)],
+    [(0.01, 11, 4.0, 100, 5e-6), (0.3, 3, 2.0, 40, 5e-5)],
 )
 def test_repeated_terms_that_vanish_against_rounded_sums(q, terms, z, steps, grid):
     k = np.arange(terms + 1)

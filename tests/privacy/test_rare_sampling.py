@@ -66,7 +66,7 @@ RARE = [
     (PoissonGaussianEvent(1e-5, 1.0, 10**6), 1e-8),
     (PoissonGaussianEvent(1e-5, 1.0, 10**6, "replace"), 1e-8),
 ]
-AT_NIGHT = (2, 3, 5, 6)
+AT_NIGHT = (0, 2, 3, 5, 6)
 
 
 @pytest.mark.parametrize(

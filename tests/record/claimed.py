@@ -18,14 +18,12 @@ def reserve(ledger, *claims):
         ledger.reserve(one, unit=UNIT, dataset=DATASET)
 
 
-def failing_sync(monkeypatch, allowed, after=False):
-    """From the sync after so many on, the disk is full; the sync itself is done first, or not."""
-    sync, calls = os.fsync, []
+def failing_sync(monkeypatch, allowed):
+    """From the sync after so many on, the disk is full."""
+    calls = []
 
     def failing(descriptor):
         calls.append(descriptor)
-        if len(calls) <= allowed or after:
-            sync(descriptor)
         if len(calls) > allowed:
             raise OSError(errno.ENOSPC, "No space left on device")
 

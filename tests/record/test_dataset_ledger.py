@@ -252,15 +252,12 @@ class TestSpent:
         (won,) = [out.strip() for out, _ in done if out.strip()]
         assert read_account(path).marks[one.run] == {FIRST_NOISE: won}
 
-    @pytest.mark.parametrize("after", [False, True])
-    def test_every_failing_sync_leaves_the_claim_reserved_or_spent_with_this_mark(
-        self, ledger, path, after, monkeypatch
-    ):
+    def test_every_failing_sync_leaves_the_claim_reserved_or_spent_with_this_mark(self, ledger, path, monkeypatch):
         for allowed in range(3):
             one = claim(0.01, 1e-9)
             reserve(ledger, one)
             with monkeypatch.context() as patch:
-                failing_sync(patch, allowed, after)
+                failing_sync(patch, allowed)
                 with pytest.raises(OSError, match="No space"):
                     ledger.spend(one.run, "mark", FIRST_NOISE)
             account = read_account(path)
