@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph import Graph
+from sfumato.graph._subgraph import induced
 
 EDGE = SimpleNamespace(public=("node_ids", "roles", "features", "labels"), split=None)
 NODE = SimpleNamespace(public=("node_ids", "roles"), split=None)
@@ -314,3 +315,12 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error():
     assert "read_csv" in dir(sfumato.graph)
     with pytest.raises(AttributeError, match="no attribute 'Grahp'"):
         sfumato.graph.Grahp  # noqa: B018
+
+
+def test_induced_graph_of_four_nodes():
+    whole = path(x=np.eye(4), y=[0, 0, 1, 1])
+    part = induced(whole, [3, 2, 0])
+    assert (part.indptr.tolist(), part.indices.tolist()) == ([0, 1, 2, 2], [1, 0])
+    assert part.x.argmax(axis=1).tolist() == part.node_ids.tolist() == [3, 2, 0]
+    assert part.y.tolist() == [1, 1, 0]
+    assert induced(whole, []) is None

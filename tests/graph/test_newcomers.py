@@ -7,7 +7,7 @@ from sfumato.errors import DataError
 from sfumato.graph._graph import Graph
 from sfumato.privacy.units import EdgeLevel, NoPrivacy
 from sfumato.tables._io import read_csv
-from sfumato.tables._newcomers import Newcomers, node_names, read_new_nodes, read_newcomers
+from sfumato.tables._newcomers import Newcomers, read_new_nodes, read_newcomers
 
 
 def alone(*ids, directed=False, **fields):
@@ -83,19 +83,6 @@ def tables(tmp_path):
 def write(folder, text):
     (folder / "n1.csv").write_text(text)
     return folder / "n1.csv"
-
-
-def test_columns_are_those_of_training(tables):
-    folder, schema = tables
-    trained = read_csv(folder / "n0.csv", folder / "e0.csv", label="year", schema=schema)
-    new = write(folder, "id,code,year,age,dorm,ok\n3,008,2009,99,west,True\n4,007,,5,south,False\n")
-    nodes = read_new_nodes(trained, new, label="year", schema=schema)
-    assert nodes.feature_names == trained.feature_names
-    assert nodes.x.tolist() == [[0, 0, 1, 0, 1, 0, 1], [0, 1, 0.5, 1, 0, 1, 0]]
-    late = read_newcomers(nodes, [trained], folder / "e1.csv")
-    assert arcs(late) == [(0, 1), (1, 0), (2, 0)]
-    assert late.assumed_public == ()
-    assert node_names(late) == ["3", "4"]
 
 
 def test_a_missing_column_and_an_id_that_comes_again_are_named(tables):
