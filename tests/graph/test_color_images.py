@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import scipy.io
 
-from sfumato.datasets._cifar import center_crop, read_cifar10
+from sfumato.datasets._image_files import center_crop, read_cifar10, read_svhn
 from sfumato.datasets._listing import list_datasets
 from sfumato.datasets._loading import load_dataset
-from sfumato.datasets._svhn import read_svhn
 from sfumato.datasets.images import load_images
 from sfumato.errors import DataError, InputError
 

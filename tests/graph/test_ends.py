@@ -5,7 +5,7 @@ import pytest
 from sfumato.errors import DataError
 from sfumato.graph import Graph, from_frames, read_parquet, read_sql
 from sfumato.tables._importing import import_tables
-from sfumato.tables._listed import read_ends
+from sfumato.tables._io import read_ends
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

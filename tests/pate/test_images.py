@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from sfumato.datasets._idx import read_idx
+from sfumato.datasets._image_files import read_idx
 from sfumato.errors import DataError, InputError
 from sfumato.pate._images import load_images, load_svhn
 

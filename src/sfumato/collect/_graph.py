@@ -18,7 +18,7 @@ from sfumato.collect._checks import roster_sha256
 from sfumato.errors import DataError, InputError
 from sfumato.graph._facts import by_ids
 from sfumato.graph._graph import Graph
-from sfumato.tables._listed import read_alone, read_ends
+from sfumato.tables._io import read_alone, read_ends
 
 if TYPE_CHECKING:
     from sfumato.collect._closed import Closed

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato._optional import require
 from sfumato._validate import check_choice, check_int, fail
-from sfumato.datasets._cifar import CLASSES, center_crop, read_cifar10
-from sfumato.datasets._idx import joined, read_parts
-from sfumato.datasets._svhn import read_svhn
+from sfumato.datasets._image_files import CIFAR_CLASSES, center_crop, joined, read_cifar10, read_parts, read_svhn
 from sfumato.errors import DataError
 from sfumato.graph._checks import ROLES
 from sfumato.graph._graph import Graph
@@ -186,7 +184,7 @@ def load_images(name: str, data_dir: str | Path, *, size: tuple[int, int] | None
         raise fail("size", size, f"to be None for {name}", f"Its images are {side} x {side}.")
     if name == "cifar10":
         images, labels, roles = read_cifar10(folder)
-        return from_arrays(center_crop(images, _CIFAR_SIDE), labels, classes=CLASSES, name=name, roles=roles)
+        return from_arrays(center_crop(images, _CIFAR_SIDE), labels, classes=CIFAR_CLASSES, name=name, roles=roles)
     if name == "svhn":
         images, labels, roles = read_svhn(folder)
         return from_arrays(images, labels, classes=_DIGITS, name=name, roles=roles)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice
-from sfumato.datasets._idx import read_parts
+from sfumato.datasets._image_files import read_parts, read_svhn
 from sfumato.datasets._origins import hinting
 from sfumato.datasets.images import IDX_DATASETS, pixels
 
@@ -57,8 +57,6 @@ def load_images(name: str, data_dir: str | Path) -> Images:
 
 def load_svhn(data_dir: str | Path) -> Images:
     """Read ``DATA_DIR/svhn``: 73,257 training and 26,032 test images in color."""
-    from sfumato.datasets._svhn import read_svhn
-
     with hinting(SVHN, data_dir):
         x, y, roles = read_svhn(Path(data_dir) / SVHN)
     private = roles == 0

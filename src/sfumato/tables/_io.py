@@ -7,17 +7,20 @@ columns are public; values and the ends of edges may not be, so errors name thei
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._optional import require
 from sfumato._validate import fail
+from sfumato.errors import DataError
 from sfumato.graph._dropped import check_drop, tell_dropped
 from sfumato.graph._schema import Schema
 from sfumato.graph._unique import tell_texts
 from sfumato.tables._build import Reading, build_graph
-from sfumato.tables._columns import edge_names, id_name, unread
+from sfumato.tables._columns import by_place, edge_names, id_name, row_number, unread
+from sfumato.tables._ends import Numbered
 from sfumato.tables._id_column import named_by_ends
 from sfumato.tables._tables import (
     FileTable,
@@ -169,6 +172,44 @@ def read_texts(
     declared = Schema(id=Schema.read(schema).id)
     how = Reading(schema=declared, features=(), text=text, text_features=text_features, report=report)
     return read_tables(file_table(nodes), no_edges(), how, (str(nodes), "no edges"), (numbering(nodes), counted))
+
+
+def read_ends(edges: str | Path) -> tuple[list[str], list[str]]:
+    r"""Read both ends of every edge of a CSV or Parquet file, as texts.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "edges.csv").write_text("from,to,weight\nann,7,1\n")
+    ...     read_ends(Path(folder, "edges.csv"))
+    (['ann'], ['7'])
+    """
+    from sfumato.tables import _encode as encode
+
+    how = Reading()
+    table = file_table(edges)
+    ends, names = [], edge_names(table.column_names, how, str(edges))
+    numbered = Numbered(names if len(by_place(table.column_names, how)) > 2 else ())
+    for column in names:
+        ids = encode.encode_ids(table.column(column), f"column {column!r} of {edges}")
+        if ids.null_count:
+            raise DataError(f"Expected two ends in every row of {edges}, but column {column!r} lacks one. Fill it.")
+        numbered.see(column, ids)
+        ends.append([str(one) for one in ids.to_pylist()])
+    if (odd := numbered.still()) is not None:
+        raise row_number(odd, str(edges))
+    return ends[0], ends[1]
+
+
+def read_alone(
+    nodes: str | Path, *, label: str | None = None, schema: str | None = None, features: bool = True
+) -> Graph:
+    """Read a node file as a graph without edges; its ids are texts."""
+    declared = Schema.read(schema)
+    declared = declared if features else replace(declared, columns={}, num_features=None)
+    how = Reading(label=label, schema=declared, features=None if features else ())
+    graph = build_graph(file_table(nodes), no_edges(), how, (str(nodes), "no edges"), (numbering(nodes), counted))
+    ids = graph.node_ids
+    return replace(graph, node_ids=None if ids is None else ids.astype(str))
 
 
 def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
