@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from soundness_neighbors import Measured
+from soundness_steps import Still
 
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded._classes import class_steps, members
@@ -127,17 +128,6 @@ def record_gradients(data: Data, rows: np.ndarray) -> np.ndarray:
         return (slopes[:, :, None] * data.x[rows][:, None]).reshape(len(rows), SIZE)
 
 
-class Still:
-    """Stands in for the optimizer: keeps the released gradients, never moves."""
-
-    def __init__(self):
-        self.flat, self.grad = torch.zeros(SIZE, dtype=torch.float64), torch.zeros(SIZE, dtype=torch.float64)
-        self.released: list[np.ndarray] = []
-
-    def step(self):
-        self.released.append(self.grad.numpy().copy())
-
-
 @dataclass
 class Trace:
     """The released steps in clips over the stated divisor, without noise, and the draws of noise."""
@@ -151,7 +141,7 @@ Steps = Callable[..., Any]
 
 def run(steps: Steps, data: Data, partition: Partition, settings: PrivateSGD, most: int) -> Trace:
     """What is released, in units of S / (q K)."""
-    optimizer, trace, cells = Still(), Trace([], []), partition.cells(data)
+    optimizer, trace, cells = Still([torch.zeros(SIZE)], 0), Trace([], []), partition.cells(data)
 
     def draw(key, stddev, start, stop):
         trace.draws.append((key, stddev, start, stop))

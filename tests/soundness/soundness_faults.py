@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from sfumato.bounded import _degree as degree
+from sfumato.bounded import _routing as routing
 from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs
 from sfumato.bounded.kernels import INT16_ONE
@@ -130,6 +131,21 @@ def no_clip(rows, out, squares):
 ROUNDINGS = (round_up, round_to_nearest, no_clip)
 
 
+def both_ways(arcs, rank):
+    """A routing that keeps both arcs of an edge."""
+    return arcs
+
+
+def degree_order(arcs, rank, real=routing.one_way):
+    """A private order: an edge changes degrees, and so the way of others."""
+    return real(arcs, np.diff(arcs.offsets) * len(rank) + rank)
+
+
+def undivided(rows, out_degree):
+    """Rows that are sent whole to every receiver."""
+    return rows
+
+
 def scaled_claim(factor):
     """``hop_sensitivity`` times a factor: 1 / sqrt 2 is what a lemma for one arc gives an undirected edge."""
     real = aggregation.hop_sensitivity
@@ -137,6 +153,11 @@ def scaled_claim(factor):
 
 
 ONE_ARC = math.sqrt(0.5)
+
+
+def private_as_released(unit, *, released_messages):
+    """A claim that forgets that a message may read the record."""
+    return aggregation.hop_sensitivity(unit, released_messages=True)
 
 
 def scaled_noise(factor):

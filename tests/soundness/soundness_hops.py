@@ -6,10 +6,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from soundness_neighbors import ARC, Graphs, Pairs, edge_pairs, node_pairs
+from soundness_neighbors import ARC, EDGE, KEY, Graphs, Pairs, edge_pairs, messages, node_pairs, node_unit
 
 from sfumato.bounded import aggregation
+from sfumato.bounded.kernels import INT16_ONE
+from sfumato.noise.keys import derive_key
 from sfumato.privacy.units import NodeLevel
+
+CAP = 2
+REMOVE, REPLACE = node_unit("remove", CAP), node_unit("replace", CAP)
+UNITS = {"arc": ARC, "edge": EDGE, "node, remove": REMOVE, "node, replace": REPLACE}
+NAMES = ["aggregate/1", "aggregate/2"]
+UNDER_CHARGED = "sensitivities, charged"
 
 
 @dataclass
@@ -50,3 +58,31 @@ def some_pairs(unit, limit) -> Pairs:
     keep = np.random.default_rng(0).permutation(len(pairs.record))[:limit]
     left, right = (Graphs(g.adjacency[keep], g.rows[keep]) for g in (pairs.left, pairs.right))
     return Pairs(left, right, pairs.record[keep])
+
+
+def assert_charged(plan, pairs: Pairs, run: Callable) -> int:
+    """For each hop: drawn standard deviation / measured sensitivity = the event's noise multiplier, within 1 %.
+
+    ``run(adjacency, rows, given, key)`` gives what two hops release and a trace. What hop 1 released is held equal in both
+    graphs (that is what adaptive composition compares): ``given`` takes its place. Returns the number of pairs.
+    """
+    shift = np.random.default_rng(1)
+    worst, stddevs, heard = np.zeros(2), [set(), set()], set()
+    for i, record in enumerate(pairs.record.tolist()):
+        given, key = messages(shift)[i % 6], derive_key(KEY, i)
+        (left, one), (right, two) = (
+            run(side.adjacency[i], side.rows[i], given, key) for side in (pairs.left, pairs.right)
+        )
+        moved = [np.linalg.norm(a - b) / INT16_ONE for a, b in zip(left, right, strict=True)]
+        worst, heard = np.maximum(worst, moved), heard | ({record} if any(moved) else set())
+        for trace in (one, two):
+            assert trace.charged == NAMES, f"charged {trace.charged}"
+            for hop, draws in enumerate(trace.draws):
+                stddevs[hop] |= {stddev for _, stddev, *_ in draws} or {0.0}
+    for name, sensitivity, seen in zip(NAMES, worst, stddevs, strict=True):
+        assert len(seen) == 1, f"{name}: the noise depends on the data"
+        ratio, charged = seen.pop() / INT16_ONE / sensitivity, plan.event(name).noise_multiplier
+        assert ratio >= charged * (1 - 1e-9), f"{name}: noise of {ratio:.4g} sensitivities, charged {charged:.4g}"
+        assert ratio <= charged * 1.01, f"{name}: more noise than charged"
+    assert heard == set(pairs.record.tolist()), "records are dropped"
+    return pairs.distinct

@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 
 from sfumato.bounded import _degree as degree
+from sfumato.bounded import _routing as routing
 from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, normalize_rows
 from sfumato.bounded.kernels import INT16_ONE
@@ -123,6 +124,13 @@ def edge_pairs(num_random: int, *, directed: bool, symmetric: bool = False) -> P
     return Pairs(left, Graphs(adjacency, left.rows), u * NODES + t)
 
 
+def without_loops(pairs: Pairs) -> Pairs:
+    """A node's arc to itself has no direction: a routed hop never keeps it."""
+    keep = pairs.record // NODES != pairs.record % NODES
+    sides = (Graphs(side.adjacency[keep], side.rows[keep]) for side in (pairs.left, pairs.right))
+    return Pairs(*sides, pairs.record[keep])
+
+
 def node_pairs(num_random: int, relation: str, *, released: bool) -> Pairs:
     """Every record of every graph emptied, or replaced by each of the 2^N target lists (and by other messages)."""
     base = base_graphs(num_random, directed=True)
@@ -176,6 +184,17 @@ def hop(graphs: Graphs, max_out_degree: int | None = None, *, alone: bool = Fals
     rows = graphs.rows.reshape(-1, WIDTH)
     sums = aggregation.noisy_neighborhood_sum(Arcs(*degree.by_destination(*arcs)), rows, 0.0, KEY, block=1013)
     return sums.reshape(graphs.rows.shape)
+
+
+def shared_hop(graphs: Graphs, cap: int | None = None) -> np.ndarray:
+    """The routed hop of label messages at node level before noise, where all nodes send and receive."""
+    every = np.ones(len(graphs.rows) * NODES, bool)
+    left = routing.receiving(Arcs(*owner_arcs(graphs.adjacency)), every, every)
+    owned = left.offsets, left.sources
+    owned = owned if cap is None else degree.cap_out_degree(*owned, cap, KEY)
+    rows = routing.share(graphs.rows.reshape(-1, WIDTH), np.diff(owned[0]))
+    arcs = Arcs(*degree.by_destination(*owned))
+    return aggregation.neighborhood_sum(arcs, aggregation.to_steps(rows)).reshape(graphs.rows.shape)
 
 
 def kept_arcs(graphs: Graphs, max_out_degree: int) -> np.ndarray:

@@ -16,12 +16,9 @@ from soundness_neighbors import (
     arcs_case,
     assert_sound,
     base_graphs,
-    edge_case,
     edge_pairs,
     hop,
     hop_case,
-    measure,
-    measure_rounding,
     node_pairs,
     node_unit,
     regrouped_arcs,
@@ -30,10 +27,10 @@ from soundness_neighbors import (
 
 from sfumato.bounded import _degree as degree
 from sfumato.bounded import aggregation
-from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, neighborhood_sum, to_steps
+from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, to_steps
 from sfumato.bounded.kernels import INT16_ONE, loops
-from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
+from sfumato.errors import InputError
+from sfumato.privacy.units import EdgeLevel, NodeLevel
 
 TOO_SMALL, DROPPED = "too small", "records are dropped"
 
@@ -63,100 +60,52 @@ def test_sums_of_capped_arcs_are_exact(max_out_degree):
     assert (kept <= graphs.adjacency.transpose(0, 2, 1)).all()
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_node_that_very_many_point_at(sign):
-    """More messages than a packed field holds (2^16), all of full length and alike: nothing overflows into a neighbor."""
-    senders = (1 << 16) + 5000
-    rows = np.tile(np.array([[sign, 0.0]], np.float32), (senders, 1))
-    arcs = Arcs(np.r_[0, np.full(senders, senders)], np.arange(senders, dtype=np.int32))
-    sums = neighborhood_sum(arcs, to_steps(rows))
-    assert sums[0].tolist() == [sign * senders * INT16_ONE, 0]
-    assert not sums[1:].any()
-    fewer = neighborhood_sum(Arcs(np.r_[0, np.full(senders, senders - 1)], arcs.sources[1:]), to_steps(rows))
-    assert np.linalg.norm(sums - fewer) == INT16_ONE
+ARC_HOP, _, EDGE_HOP, ARC_GROUPS, EDGE_GROUPS, *_ = CASES
+REPLACE_HOPS = {released: hop_case("replace", 2, released=released, num_random=0) for released in (True, False)}
+FALSE_CLAIMS = {
+    "one arc for an undirected edge": (EDGE_HOP, faults.ONE_ARC, 0, TOO_SMALL),  # the published lemma
+    "one arc regrouped for an undirected edge": (EDGE_GROUPS, faults.ONE_ARC, 0, TOO_SMALL),
+    "one arc counted for coordinates": (
+        EDGE_HOP, 1,
+        affected_coordinates(ARC, NODES, WIDTH) - affected_coordinates(EDGE, NODES, WIDTH), "miscounted",
+    ),
+    "replacement counted as removal": (REPLACE_HOPS[True], 0.5**0.5, 0, TOO_SMALL),
+    "replacement counted as removal, private messages": (REPLACE_HOPS[False], 0.5, 0, TOO_SMALL),
+    "private messages taken for released": (
+        REPLACE_HOPS[False], REPLACE_HOPS[True].claim / REPLACE_HOPS[False].claim, 0, TOO_SMALL,
+    ),
+    **{f"{factor} times too much for {case}": (case, factor, 0, "not reached") for case in CASES[:6] for factor in (1.02, 2.0)},
+    "too many coordinates": (ARC_HOP, 1, 1, "overcounted"),
+}  # fmt: skip
 
 
-def check(case, **changed):
-    """The check of the real code, measured again, with another claim if one is given."""
-    assert_sound(case.measure(), changed.get("claim", case.claim), case.coordinates)
+@pytest.mark.parametrize(("case", "factor", "more", "message"), FALSE_CLAIMS.values(), ids=FALSE_CLAIMS)
+def test_false_claims_fail(case, factor, more, message):
+    with pytest.raises(AssertionError, match=message):
+        assert_sound(result(case), factor * case.claim, case.coordinates + more)
 
 
-@pytest.mark.parametrize("operation", ["hop", "by_destination"])
-def test_planted_fault_one_arc_for_an_undirected_edge(operation):
-    """The published lemma counts one arc."""
-    case = edge_case(EDGE, operation)
-    with pytest.raises(AssertionError, match=TOO_SMALL):
-        check(case, claim=case.claim * faults.ONE_ARC)
-
-
-def test_planted_fault_one_arc_counted_for_coordinates():
-    pairs = edge_pairs(0, directed=False)
-    with pytest.raises(AssertionError, match="miscounted"):
-        assert_sound(measure(pairs, hop, INT16_ONE), 2**0.5, affected_coordinates(ARC, NODES, WIDTH))
-
-
-def test_planted_fault_replacement_counted_as_removal():
-    for released in (True, False):
-        with pytest.raises(AssertionError, match=TOO_SMALL):
-            check(hop_case("replace", 2, released=released, num_random=0), claim=2**0.5)
-
-
-def test_planted_fault_private_messages_taken_for_released():
-    case = hop_case("replace", 2, released=False, num_random=0)
-    with pytest.raises(AssertionError, match=TOO_SMALL):
-        check(case, claim=hop_sensitivity(node_unit("replace", 2), released_messages=True))
-
-
-@pytest.mark.parametrize("factor", [1.02, 2.0])
-@pytest.mark.parametrize("case", CASES[:6], ids=str)
-def test_planted_fault_claim_too_large(case, factor):
-    with pytest.raises(AssertionError, match="not reached"):
-        assert_sound(result(case), factor * case.claim, case.coordinates)
-
-
-def test_planted_fault_too_many_coordinates():
-    with pytest.raises(AssertionError, match="overcounted"):
-        assert_sound(result(CASES[0]), CASES[0].claim, CASES[0].coordinates + 1)
-
-
-@pytest.mark.parametrize("cap", [*faults.UNSTABLE_CAPS, faults.no_cap], ids=lambda cap: cap.__name__)
-def test_planted_faults_of_the_cap_break_the_hop(monkeypatch, cap):
-    """sqrt D does not bound a hop when other owners' arcs move, or when nobody's are capped."""
-    case = hop_case("remove", 2, released=True, alone=True, num_random=10)
-    monkeypatch.setattr(degree, "cap_out_degree", cap)
-    with pytest.raises(AssertionError, match=TOO_SMALL):
-        check(case)
-
-
-@pytest.mark.parametrize("fault", [faults.last_source_dropped(NODES), faults.last_target_dropped(NODES)])
-@pytest.mark.parametrize(
-    "case", [edge_case(ARC, "hop"), edge_case(EDGE, "hop"), edge_case(ARC, "by_destination")], ids=str
-)
-def test_planted_fault_the_last_node_is_dropped(monkeypatch, fault, case):
-    monkeypatch.setattr(degree, "by_destination", fault)
-    with pytest.raises(AssertionError, match=DROPPED):
-        check(case)
+ALONE = hop_case("remove", 2, released=True, alone=True, num_random=10)
+PLANTED = [
+    *[(degree, "cap_out_degree", cap, ALONE, TOO_SMALL) for cap in (*faults.UNSTABLE_CAPS, faults.no_cap)],
+    *[(degree, "by_destination", fault(NODES), case, DROPPED)
+      for fault in (faults.last_source_dropped, faults.last_target_dropped)
+      for case in (ARC_HOP, EDGE_HOP, ARC_GROUPS)],
+    *[(degree, "cap_out_degree", faults.last_owner_dropped, case, DROPPED)
+      for case in (hop_case("remove", 2, released=True, alone=True), arcs_case("degree cap", "remove", 2))],
+    *[(loops(), "quantize", fault, case, TOO_SMALL)
+      for fault in faults.ROUNDINGS for case in (ARC_HOP, EDGE_HOP, hop_case("remove", 2, released=False), *CASES[-2:])],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "case", [hop_case("remove", 2, released=True, alone=True), arcs_case("degree cap", "remove", 2)], ids=str
+    ("module", "name", "fault", "case", "message"), PLANTED, ids=lambda one: getattr(one, "__name__", str(one))
 )
-def test_planted_fault_the_last_owner_is_dropped(monkeypatch, case):
-    monkeypatch.setattr(degree, "cap_out_degree", faults.last_owner_dropped)
-    with pytest.raises(AssertionError, match=DROPPED):
-        check(case)
-
-
-@pytest.mark.parametrize("fault", faults.ROUNDINGS, ids=lambda fault: fault.__name__)
-def test_planted_faults_of_rounding_are_caught(monkeypatch, fault):
-    """Messages rounded up or to nearest, or too long ones left so: by the check of rounding, and by that of hops."""
-    monkeypatch.setattr(loops(), "quantize", fault)
-    for relation, claim in (("remove", 1.0), ("replace", 2.0)):
-        with pytest.raises(AssertionError, match=TOO_SMALL):
-            assert_sound(measure_rounding(relation), claim, WIDTH)
-    for case in (edge_case(ARC, "hop"), edge_case(EDGE, "hop"), hop_case("remove", 2, released=False)):
-        with pytest.raises(AssertionError, match=TOO_SMALL):
-            check(case)
+def test_planted_faults_are_caught(monkeypatch, module, name, fault, case, message):
+    """Other owners' arcs that move, nobody's that are capped, nodes that are dropped, messages rounded up or left too long."""
+    monkeypatch.setattr(module, name, fault)
+    with pytest.raises(AssertionError, match=message):
+        assert_sound(case.measure(), case.claim, case.coordinates)
 
 
 def test_messages_that_are_too_long_are_refused():
@@ -180,18 +129,6 @@ def test_every_single_neighbor_is_there():
     others[np.arange(len(others)), pairs.record] = False
     assert np.array_equal(pairs.left.adjacency[others], pairs.right.adjacency[others])
     assert np.array_equal(pairs.left.rows[others], pairs.right.rows[others])
-
-
-@pytest.mark.parametrize(
-    "unit", [NodeLevel(arcs="incident"), NodeLevel(5, arcs="incident", relation="replace"), RecordLevel(),
-             RecordLevel(relation="replace"), NoPrivacy()]
-)  # fmt: skip
-def test_units_without_a_proof_are_refused(unit):
-    for released in (True, False):
-        with pytest.raises(UnsupportedUnitError, match=r"no bounded sensitivity.*Use EdgeLevel"):
-            hop_sensitivity(unit, released_messages=released)
-    with pytest.raises(UnsupportedUnitError):
-        affected_coordinates(unit, 10, 2)
 
 
 def test_an_incident_unit_has_no_bound_indeed():

@@ -5,25 +5,16 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from soundness_neighbors import KEY, NODES, WIDTH, Graphs, Pairs, base_graphs, hop, measure, owner_arcs
+import soundness_faults as faults
+from soundness_neighbors import NODES, Graphs, Pairs, base_graphs, hop, measure, shared_hop
 
 from sfumato.bounded import _degree as degree
 from sfumato.bounded import _routing as routing
-from sfumato.bounded.aggregation import Arcs, hop_arc_change, hop_sensitivity, neighborhood_sum, to_steps
+from sfumato.bounded.aggregation import hop_arc_change, hop_sensitivity, to_steps
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
 
 CAPS = (1, 2, 3)
-
-
-def shared_hop(graphs, cap=None):
-    """The routed hop before noise, where all nodes send and receive."""
-    every = np.ones(len(graphs.rows) * NODES, bool)
-    left = routing.receiving(Arcs(*owner_arcs(graphs.adjacency)), every, every)
-    owned = left.offsets, left.sources
-    owned = owned if cap is None else degree.cap_out_degree(*owned, cap, KEY)
-    rows = routing.share(graphs.rows.reshape(-1, WIDTH), np.diff(owned[0]))
-    return neighborhood_sum(Arcs(*degree.by_destination(*owned)), to_steps(rows)).reshape(graphs.rows.shape)
 
 
 def without_arcs(k, *, record):
@@ -89,10 +80,6 @@ def test_another_change_fails(name, factor, message):
         assert_change(name, factor)
 
 
-def undivided(rows, out_degree):
-    return rows
-
-
 def of_all_arcs(rows, out_degree, real=routing.share):
     """Everyone divides by what the average owner has."""
     return real(rows, np.repeat(np.maximum(out_degree.reshape(-1, NODES).sum(1) // NODES, 1), NODES))
@@ -114,7 +101,7 @@ def by_list_length(indptr, indices, max_out_degree, key, real=degree.cap_out_deg
     ("name", "module", "function", "fault"),
     [
         ("shared, cap None", routing, "share", of_all_arcs),
-        ("shared, cap 2", routing, "share", undivided),
+        ("shared, cap 2", routing, "share", faults.undivided),
         ("summed, cap 2", degree, "cap_out_degree", by_list_length),
     ],
 )

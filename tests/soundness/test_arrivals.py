@@ -6,6 +6,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+import soundness_faults as faults
 
 from sfumato.bounded._counting import to_count_steps
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
@@ -133,22 +134,9 @@ def test_an_edge_is_read_once_and_a_record_changes_a_release_by_what_is_charged(
     assert worst.min() > (0.99 if unit.relation != "replace" else 0.7), "the bound is not reached"
 
 
-def both_ways(arcs, rank):
-    return arcs
-
-
-def degree_order(arcs, rank, real=arrivals.one_way):
-    """A private order: an edge changes degrees, and so the way of others."""
-    return real(arcs, np.diff(arcs.offsets) * len(rank) + rank)
-
-
-def undivided(rows, out_degree):
-    return rows
-
-
 @pytest.mark.parametrize(
     ("unit", "name", "fault"),
-    [(EDGE, "one_way", both_ways), (EDGE, "one_way", degree_order), (OWNED, "share", undivided)],
+    [(EDGE, "one_way", faults.both_ways), (EDGE, "one_way", faults.degree_order), (OWNED, "share", faults.undivided)],
 )
 def test_planted_faults_of_routing(monkeypatch, unit, name, fault):
     monkeypatch.setattr(shares if name == "share" else arrivals, name, fault)
@@ -188,7 +176,7 @@ def under_another_id(data, batch, known, directed):
 )
 def test_planted_faults_of_joining(monkeypatch, unit, join, message):
     if join is answering_known_nodes:  # routing would drop these arcs again
-        monkeypatch.setattr(arrivals, "outward", both_ways)
+        monkeypatch.setattr(arrivals, "outward", faults.both_ways)
     with pytest.raises(AssertionError, match=message):
         measure(monkeypatch, unit, join=join)
 

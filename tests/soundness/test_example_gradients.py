@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from soundness_examples import clipped, per_example
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from sfumato.bounded import _clip_kernel as clip_kernel
 from sfumato.bounded import _example_gradients as example_gradients
@@ -39,23 +39,11 @@ def build(name, batch=12, scale=1.0, dtype=torch.float32):
     return make().to(dtype), (torch.randn(batch, *shape) * scale).to(dtype), torch.arange(batch) % 3
 
 
-def per_example(model, x, y):
-    """Gradients of single examples by functional differentiation, [batch, parameters]."""
-    parameters = {name: value.detach() for name, value in model.named_parameters()}
-
-    def loss(values, one, label):
-        return nn.functional.cross_entropy(functional_call(model, values, (one[None],)), label[None])
-
-    grads = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
-    return torch.cat([grads[name].reshape(len(x), -1) for name in parameters], dim=1)
-
-
 @pytest.mark.parametrize("clip", [0.01, 0.5, 100.0])
 @pytest.mark.parametrize("name", MODELS)
 def test_sum_equals_per_example_clipping(name, clip):
     model, x, y = build(name, batch=70, dtype=torch.float64)
-    grads = per_example(model, x, y)
-    expected = (grads * (clip / grads.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+    expected = clipped(per_example(model, x, y), clip)
     found = clip * torch.from_numpy(clipped_example_sum(model, x, y, clip)).double() / 2.0**24
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 

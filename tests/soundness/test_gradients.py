@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import soundness_steps as steps
 import torch
+from soundness_examples import clipped, per_example
 from soundness_neighbors import assert_sound
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded._gradients import SUM_BITS, clipped_gradient_sum
@@ -41,26 +41,12 @@ def in_steps(sums, clip):
     return (sums.nan_to_num() / clip * 2.0**SUM_BITS).clamp(-(2.0**62), 2.0**62).to(torch.int64).numpy()
 
 
-def per_example(model, x, y):
-    """Gradients of single examples, [batch, parameters], by functional differentiation."""
-    parameters = dict(model.named_parameters())
-
-    def loss(values, one, label):
-        return nn.functional.cross_entropy(
-            functional_call(model, values, (one[None],)), label[None], ignore_index=-1, reduction="sum"
-        )
-
-    grads = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
-    return torch.cat([grads[name].reshape(len(x), -1) for name in parameters], dim=1).detach()
-
-
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("clip", [0.01, 0.3, 1.0, 100.0])
 def test_sum_equals_per_example_clipping(name, clip):
     model, x, y = build(name, scale=3.0)
     grads = per_example(model, x, y)
-    norms = grads.norm(dim=1, keepdim=True)
-    expected = (grads * (clip / norms).clamp(max=1)).sum(0)
+    norms, expected = grads.norm(dim=1), clipped(grads, clip)
     found = clip * in_clips(clipped_gradient_sum(model, [x], y, clip))
     assert torch.allclose(found, expected, rtol=1e-3, atol=1e-4 * min(clip, float(norms.max())))
     if clip in (0.01, 100.0):
@@ -148,8 +134,8 @@ def test_planted_faults_of_clipping_are_caught(monkeypatch, fault):
     monkeypatch.setattr(gradients, "clipped_gradient_sum", fault)
     for relation, claim in (("remove", 1.0), ("replace", 2.0)):
         for measured in (
-            steps.measure_clip("classifier", relation, 5),
-            steps.measure_steps(gradients.private_steps, "classifier", relation, 2),
+            steps.measure_clip("classifier", relation, 2),
+            steps.measure_steps(gradients.private_steps, "classifier", relation, 1),
         ):
             with pytest.raises(AssertionError, match="too small"):
                 assert_sound(measured, 1.001 * claim, 10_000)

@@ -79,28 +79,21 @@ def test_several_bits_of_a_list_cost_as_many():
     assert float(worst) == pytest.approx(3 * lists.realized_epsilon, rel=1e-6)
 
 
-def test_planted_fault_bits_spend_everything_beside_the_degree():
-    lists = NeighborLists(2.0)
-    flip = NeighborLists(2.0, degree_share=1e-6).bit_law[1]
-    with pytest.raises(AssertionError, match="tells more"):
-        check_claim(
-            lambda report, bits: report_chance(report, bits, lists.degree_epsilon, flip), lists.realized_epsilon
-        )
+LISTS_OF_2 = NeighborLists(2.0)
+FREE_BITS = NeighborLists(2.0, degree_share=1e-6).bit_law[1]
+MISSES = {
+    "bits spend everything beside the degree": (
+        lambda report, bits: report_chance(report, bits, LISTS_OF_2.degree_epsilon, FREE_BITS), None, "tells more",
+    ),
+    "a degree of half the noise": (law_of(LISTS_OF_2, 2 * LISTS_OF_2.degree_epsilon), None, "tells more"),
+    "one step of the degree too many": (
+        law_of(LISTS_OF_2, LISTS_OF_2.degree_epsilon + Fraction(1, 2**20)), None, "tells more",
+    ),
+    "a claim too loose": (law_of(LISTS_OF_2), 2.001, "more is claimed"),
+}  # fmt: skip
 
 
-def test_planted_fault_a_degree_of_half_the_noise():
-    lists = NeighborLists(2.0)
-    with pytest.raises(AssertionError, match="tells more"):
-        check_claim(law_of(lists, 2 * lists.degree_epsilon), lists.realized_epsilon)
-
-
-def test_near_miss_one_step_of_the_degree_too_many():
-    lists = NeighborLists(2.0)
-    with pytest.raises(AssertionError, match="tells more"):
-        check_claim(law_of(lists, lists.degree_epsilon + Fraction(1, 2**20)), lists.realized_epsilon)
-
-
-def test_near_miss_a_claim_too_loose():
-    lists = NeighborLists(2.0)
-    with pytest.raises(AssertionError, match="more is claimed"):
-        check_claim(law_of(lists), 2.001)
+@pytest.mark.parametrize(("law", "claim", "message"), MISSES.values(), ids=MISSES)
+def test_planted_faults_and_near_misses_are_caught(law, claim, message):
+    with pytest.raises(AssertionError, match=message):
+        check_claim(law, claim or LISTS_OF_2.realized_epsilon)

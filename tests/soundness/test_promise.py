@@ -11,7 +11,6 @@ from sfumato.bounded._promise import (
     GRID,
     copies_to,
     load_weight,
-    noisy,
     pair_sums,
     pair_weights,
     promised_sensitivity,
@@ -19,10 +18,10 @@ from sfumato.bounded._promise import (
 )
 from sfumato.bounded._routing import receiving, share
 from sfumato.bounded.aggregation import Arcs
-from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.privacy.units import EdgeLevel, NodeLevel, RecordLevel
+from sfumato.errors import InputError
+from sfumato.privacy.units import NodeLevel
 
-REMOVED, REPLACED = NodeLevel(arcs="incident"), NodeLevel(arcs="incident", relation="replace")
+REPLACED = NodeLevel(arcs="incident", relation="replace")
 CLASSES = 3
 CODE = GRID * np.sqrt(CLASSES * (CLASSES - 1))
 
@@ -208,15 +207,6 @@ def test_the_divisor_of_owned_arcs_is_unbounded_when_a_receiver_is_removed():
     assert np.allclose(changes, [k * (1 - 0.5**0.5) for k in (4, 16, 64)], rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "unit", [EdgeLevel(directed=False), NodeLevel(), RecordLevel(), type("Two", (NodeLevel,), {})(arcs="incident")]
-)
-def test_units_without_a_proof_are_refused(unit):
-    with pytest.raises(UnsupportedUnitError, match="no proof"):
-        promised_sensitivity(unit)
-    assert promised_sensitivity(REMOVED) == 1
-
-
 def test_a_broken_promise_is_refused_and_not_told():
     adjacency, classes, receives, _ = twins(5, 2)
     with pytest.raises(InputError, match="number of its arcs"):
@@ -245,11 +235,3 @@ def test_more_arcs_in_than_promised_are_refused_as_arcs_out_are():
         copies_to(*compressed(adjacency), classes, receives, np.array([4, 1, 1, 1, 1]))
         with pytest.raises(InputError, match="bounds"):
             copies_to(*compressed(adjacency), classes, receives, np.array([3, 1, 1, 1, 1]))
-
-
-def test_noise_of_another_sum_is_independent():
-    """Equal noise on two sums would cancel in their difference."""
-    sums = np.arange(64, dtype=np.int64).reshape(8, 8)
-    one, again, other = (noisy(each, 1e6, bytes(32)) for each in (sums, sums, sums + (sums == 3)))
-    assert np.array_equal(one, again)
-    assert (np.abs((one - sums) - (other - sums - (sums == 3))) > 10).mean() > 0.9

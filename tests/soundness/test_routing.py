@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import soundness_faults as faults
 from soundness_neighbors import (
     ARC,
     EDGE,
@@ -12,12 +13,13 @@ from soundness_neighbors import (
     NODES,
     WIDTH,
     Graphs,
-    Pairs,
     assert_sound,
     edge_pairs,
     measure,
     node_pairs,
     owner_arcs,
+    shared_hop,
+    without_loops,
 )
 
 from sfumato.bounded import _routing as routing
@@ -29,39 +31,19 @@ from sfumato.central import _counts as counts
 from sfumato.central import _labels as labels
 from sfumato.central import _shares as shares
 from sfumato.central._labels import LabelMessages
-from sfumato.errors import UnsupportedUnitError
+from sfumato.errors import InputError
 from sfumato.graph._graph import Graph
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import NodeLevel, NoPrivacy, RecordLevel
+from sfumato.privacy.units import NodeLevel
 
 OWNED, REPLACED = NodeLevel(), NodeLevel(relation="replace")
-
-
-def sums(arcs, rows):
-    return neighborhood_sum(Arcs(*arcs), to_steps(rows.reshape(-1, WIDTH))).reshape(rows.shape)
 
 
 def one_way_hop(graphs: Graphs) -> np.ndarray:
     """The edge-level hop before noise; every node of the union has a public rank."""
     rank = np.random.default_rng(3).permutation(len(graphs.rows) * NODES)
     arcs = routing.one_way(Arcs(*by_destination(*owner_arcs(graphs.adjacency))), rank)
-    return sums((arcs.offsets, arcs.sources), graphs.rows)
-
-
-def shared_hop(graphs: Graphs) -> np.ndarray:
-    """The node-level hop before noise, where all nodes send and receive."""
-    every = np.ones(len(graphs.rows) * NODES, bool)
-    left = routing.receiving(Arcs(*owner_arcs(graphs.adjacency)), every, every)
-    owned = left.offsets, left.sources
-    rows = routing.share(graphs.rows.reshape(-1, WIDTH), np.diff(owned[0]))
-    return sums(by_destination(*owned), rows.reshape(graphs.rows.shape))
-
-
-def without_loops(pairs: Pairs) -> Pairs:
-    """A node's arc to itself has no direction, and is never kept."""
-    keep = pairs.record // NODES != pairs.record % NODES
-    sides = (Graphs(side.adjacency[keep], side.rows[keep]) for side in (pairs.left, pairs.right))
-    return Pairs(*sides, pairs.record[keep])
+    return neighborhood_sum(arcs, to_steps(graphs.rows.reshape(-1, WIDTH))).reshape(graphs.rows.shape)
 
 
 def removals():
@@ -102,19 +84,6 @@ def test_another_claim_fails(name, factor, message):
         check(name, factor * routing.routed_sensitivity(CASES[name][2]))
 
 
-def degree_order(arcs, rank, real=routing.one_way):
-    """A private order: an edge changes degrees, and so the way of others."""
-    return real(arcs, np.diff(arcs.offsets) * len(rank) + rank)
-
-
-def both_ways(arcs, rank):
-    return arcs
-
-
-def undivided(rows, out_degree):
-    return rows
-
-
 def divided_by_cube_root(rows, out_degree):
     return (rows / np.maximum(out_degree, 1)[:, None] ** (1 / 3)).astype(np.float32)
 
@@ -128,9 +97,9 @@ def divided_by_mean_degree(rows, out_degree, real=routing.share):
 @pytest.mark.parametrize(
     ("name", "function", "fault"),
     [
-        ("edge", "one_way", both_ways),
-        ("edge", "one_way", degree_order),
-        *((name, "share", fault) for name in list(CASES)[1:] for fault in (undivided, divided_by_cube_root)),
+        ("edge", "one_way", faults.both_ways),
+        ("edge", "one_way", faults.degree_order),
+        *((name, "share", fault) for name in list(CASES)[1:] for fault in (faults.undivided, divided_by_cube_root)),
         ("node, remove", "share", divided_by_mean_degree),
     ],
 )
@@ -140,10 +109,10 @@ def test_planted_faults_are_caught(monkeypatch, name, function, fault):
         check(name)
 
 
-def test_units_without_a_proof_are_refused():
-    for unit in (NodeLevel(arcs="incident"), RecordLevel(), NoPrivacy()):
-        with pytest.raises(UnsupportedUnitError, match="no bounded sensitivity"):
-            routing.routed_sensitivity(unit)
+def test_every_row_needs_its_out_degree():
+    assert routing.share(np.ones((2, 1), np.float32), np.array([1, 1])).shape == (2, 1)
+    with pytest.raises(InputError, match="Expected out_degree to be one for each of 2 rows"):
+        routing.share(np.ones((2, 1), np.float32), np.array([1]))
 
 
 # From end to end: what a fit hands to the noise, for neighboring data sets, while earlier releases are held equal.
@@ -233,11 +202,11 @@ class TwiceCounted(counts.Counter):
 @pytest.mark.parametrize(
     ("unit", "name", "fault"),
     [
-        (EDGE, "one_way", both_ways),
-        (EDGE, "one_way", degree_order),
+        (EDGE, "one_way", faults.both_ways),
+        (EDGE, "one_way", faults.degree_order),
         (EDGE, "Counter", TwiceCounted),
         (ARC, "Counter", TwiceCounted),
-        (OWNED, "share", undivided),
+        (OWNED, "share", faults.undivided),
     ],
 )
 def test_planted_faults_from_end_to_end(monkeypatch, unit, name, fault):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from soundness_examples import clipped, per_example
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from sfumato.bounded._gradients import SUM_BITS, clipped_gradient_sum
 from sfumato.nn._losses import LOSSES
@@ -108,14 +108,11 @@ def test_the_sum_equals_per_example_clipping_of_the_loss(kind, clip):
     model, x = build("mlp", kind)
     targets = drawn(kind, torch.Generator().manual_seed(4), RECORDS)
 
-    def loss(values, row, target):
-        scores = functional_call(model, values, (row[None],))[0]
+    def loss(scores, target):
         if kind == "multilabel":
-            return nn.functional.binary_cross_entropy_with_logits(scores, target.double(), reduction="sum")
-        return ((scores - target) ** 2).sum() / 2
+            return nn.functional.binary_cross_entropy_with_logits(scores[0], target.double(), reduction="sum")
+        return ((scores[0] - target) ** 2).sum() / 2
 
-    found = vmap(grad(loss), in_dims=(None, 0, 0))(dict(model.named_parameters()), x, targets)
-    each = torch.cat([part.reshape(RECORDS, -1) for part in found.values()], dim=1)
-    expected = (each * (clip / each.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+    expected = clipped(per_example(model, x, targets, loss), clip)
     sums = clipped_gradient_sum(model, [x], targets, clip, LOSSES[kind].slope)
     assert torch.allclose(torch.from_numpy(sums).double() * clip / 2.0**SUM_BITS, expected, rtol=1e-3, atol=1e-5)

@@ -9,7 +9,7 @@ from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH, edge_pairs, node_p
 from sfumato.bounded import _incoming as incoming
 from sfumato.bounded import _routing as routing
 from sfumato.bounded import aggregation
-from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
+from sfumato.bounded._counting import count_sensitivity, from_senders, to_count_steps
 from sfumato.bounded.aggregation import Arcs, hop_arc_change, hop_sensitivity, noisy_neighborhood_sum, to_steps
 from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import DataError
@@ -192,16 +192,3 @@ def test_weights_that_do_not_stay_with_their_arcs_would_break_the_claim(monkeypa
 def test_two_arcs_of_an_undirected_edge_with_other_weights_are_refused():
     with pytest.raises(DataError, match="both arcs of every edge to have one weight"):
         Graph.from_arcs([0, 1], [1, 0], 2, directed=False, edge_weight=[1.0, 2.0], max_weight=9.0)
-
-
-@pytest.mark.parametrize("release", [noisy_neighborhood_sum, noisy_counts])
-def test_other_weights_are_another_operand_with_independent_noise(release):
-    offsets, sources = np.array([0, 1, 2]), np.array([1, 0], np.int32)
-    rows = np.eye(2, dtype=np.float32)
-    noise = []
-    for weights in (None, [FULL, FULL], [FULL, FULL - 1]):
-        arcs = Arcs(offsets, sources, None if weights is None else np.array(weights, np.uint16))
-        released, again = (release(arcs, rows, 3.0, KEY) for _ in range(2))
-        assert (released == again).all()
-        noise.append(released - release(arcs, rows, 0.0, KEY))
-    assert all((one != other).any() for one in noise for other in noise if one is not other)
