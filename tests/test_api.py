@@ -113,7 +113,7 @@ def test_public_names_are_there_and_listed():
     assert set(sf.__all__) <= set(dir(sf))
     for name in sf.__all__:
         assert getattr(sf, name) is not None
-    for name in (
+    named = {
         "GAP",
         "MLP",
         "SAGE",
@@ -125,15 +125,10 @@ def test_public_names_are_there_and_listed():
         "NoPrivacy",
         "load",
         "graph",
-    ):
-        assert name in sf.__all__
+    }
+    assert named <= set(sf.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = sf.Nothing
-
-
-def test_importing_the_package_imports_no_heavy_part():
-    code = "import sys, sfumato; print([m for m in ('torch', 'numba', 'duckdb', 'pyarrow') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from meta_exports import tree
 
 import sfumato as sf
 from sfumato._optional import EXTRAS, check_installed, homes_in, lazily, not_installed, require
@@ -161,7 +162,7 @@ def test_every_optional_import_is_in_the_table():
 
     base_packages = {"numpy", "scipy", "mpmath", "cryptography", "filelock", "typer", "rich", "sfumato"}
     for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
             roots = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - base_packages
@@ -169,7 +170,7 @@ def test_every_optional_import_is_in_the_table():
 
 
 def test_subpackages_are_attributes():
-    for name in (
+    for name in [
         "audit",
         "bounded",
         "central",
@@ -181,7 +182,7 @@ def test_subpackages_are_attributes():
         "pate",
         "privacy",
         "report",
-    ):
+    ]:
         assert getattr(sf, name).__name__ == f"sfumato.{name}"
         assert name in dir(sf)
     assert sf.privacy.accounting.__name__ == "sfumato.privacy.accounting"

@@ -1,5 +1,6 @@
 """Numba's start must not change how many threads Torch computes with, or a second fit of a process has other bits."""
 
+import json
 import os
 import subprocess
 import sys
@@ -24,16 +25,26 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
-def test_numba_leaves_the_threads_of_torch_alone(use):
-    torch = (
-        "import torch; torch.set_num_threads(1); assert torch.get_num_threads() == 1"  # asked, the number is in force
-    )
-    code = f"{torch}; {USES[use]}; print(torch.get_num_threads()); from numba.np.ufunc import parallel; "
-    code += "print(parallel._is_initialized)"
+FORKED = """
+import json, numba, os, sys, torch
+from numba.np.ufunc import parallel
+torch.set_num_threads(1)
+assert torch.get_num_threads() == 1  # asked, the number is in force
+assert not parallel._is_initialized
+for name, use in json.loads(sys.argv[1]).items():
+    if not os.fork():
+        exec(use)
+        print(f"{name}: {torch.get_num_threads()} {parallel._is_initialized}", flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, name
+"""
+
+
+def test_numba_leaves_the_threads_of_torch_alone():
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert told.stdout == "1\nTrue\n"
+    command = [sys.executable, "-c", FORKED, json.dumps(USES)]
+    told = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert told.stdout == "".join(f"{use}: 1 True\n" for use in USES)
 
 
 def test_numba_is_asked_for_its_threads_in_one_place():

@@ -16,12 +16,11 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import typer
-from meta_exports import exported
+from meta_exports import exported, tree
 from typer.main import get_command
 
 from sfumato import cli
@@ -68,7 +67,7 @@ def _all_names(package: Path) -> Iterator[tuple[str, str, Definition]]:
     for home in FULL:
         for path in [*sorted((package / home).rglob("*.py")), *package.glob(f"{home}.py")]:
             module = ".".join(path.relative_to(package).with_suffix("").parts)
-            for node in _tree(path.read_text()).body:
+            for node in tree(path).body:
                 if not isinstance(node, Definition) or node.name.startswith("_"):
                     continue
                 yield f"{module}.{node.name}", "", node
@@ -79,12 +78,6 @@ def _all_names(package: Path) -> Iterator[tuple[str, str, Definition]]:
                 for inner in node.body if isinstance(node, ast.ClassDef) and not of_protocol else ():
                     if isinstance(inner, Function) and not inner.name.startswith("_") and inner.name != "forward":
                         yield f"{module}.{node.name}.{inner.name}", f"{home}.{node.name}", inner
-
-
-@cache
-def _tree(text: str) -> ast.Module:
-    """Each file is read by three rules."""
-    return ast.parse(text)
 
 
 def _first_line_faults(node: Definition, first: str) -> Iterator[str]:
@@ -153,7 +146,7 @@ def _errors(node: Definition) -> set[str]:
         return {error for one in makers if one.name in ("__init__", "__post_init__") for error in _errors(one)}
     found, caught = _raised(node), set()
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Call) and ast.unparse(inner.func) in CHECKS:
+        if isinstance(inner, ast.Call) and getattr(inner.func, "id", "") in CHECKS:
             found.add("InputError")
         elif isinstance(inner, ast.Try):
             handled = " ".join(ast.unparse(handler.type) for handler in inner.handlers if handler.type)
@@ -175,7 +168,7 @@ def _methods_of_bases(package: Path) -> dict[str, set[str]]:
     """
     classes: dict[str, ast.ClassDef] = {}
     for path in package.rglob("*.py"):
-        nodes = [node for node in _tree(path.read_text()).body if isinstance(node, ast.ClassDef)]
+        nodes = [node for node in tree(path).body if isinstance(node, ast.ClassDef)]
         classes |= {f"{path.relative_to(package).parts[0]}.{node.name}": node for node in nodes}
     elsewhere = {name.partition(".")[2]: name for name in classes}
 

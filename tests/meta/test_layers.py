@@ -4,9 +4,11 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from meta_exports import tree
 
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 
@@ -41,9 +43,14 @@ def part_of(path: Path, package: Path) -> str:
     return first.removesuffix(".py")
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import, also of modules that are named in a string (lazy imports)."""
-    for node in ast.walk(tree):
+@cache
+def imported(path: Path) -> list[tuple[int, str]]:
+    """Line and dotted name of every import of a file, also of modules that are named in a string (lazy imports)."""
+    return list(_imported(tree(path)))
+
+
+def _imported(parsed: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(parsed):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -82,7 +89,7 @@ def violations(package: Path) -> list[str]:
         if part not in HEIGHT and part != VERIFIER:
             found.append(f"{path.relative_to(package)}: {part} is in no layer; add it to tests/meta/test_layers.py")
             continue
-        for line, name in imported(ast.parse(path.read_text())):
+        for line, name in imported(path):
             why = fault(part, name, len(path.relative_to(package).parts) - 2)
             if why:
                 found.append(f"{path.relative_to(package)}:{line}: imports {name}: {why}")
@@ -118,7 +125,7 @@ def module_of(path: Path, package: Path) -> str:
 
 def names_in(path: Path, module: str) -> Iterator[str]:
     """Dotted names that a file imports, in full."""
-    for _, name in imported(ast.parse(path.read_text())):
+    for _, name in imported(path):
         level = len(name) - len(name.lstrip("."))
         yield ".".join([*module.split(".")[:-level], name.lstrip(".")]) if level else name
 

@@ -23,23 +23,36 @@ def packages_of(module: str) -> set[str]:
     return set(json.loads(done.stdout)) - set(sys.stdlib_module_names)
 
 
-def test_package_loads_nothing_else():
-    assert packages_of("sfumato") == {"sfumato"}
+COMPILED = {"_cffi_backend", "_openssl"}  # parts of cryptography
+DRAWING = {"numba", "mpmath", "filelock", "typer", "rich"}
+NOTHING_HEAVY = {
+    "sfumato.graph": HEAVY,
+    "sfumato.privacy.accounting": HEAVY,
+    "sfumato.noise.keys": HEAVY,
+    "sfumato.audit._bounds": HEAVY | {"numba", "scipy"},
+    "sfumato.cli": HEAVY,
+    "sfumato.randomizers._collision": HEAVY | DRAWING,
+    "sfumato.randomizers._privunit": HEAVY | DRAWING,
+    "sfumato.collect._drawing": HEAVY | {"numba", "httpx", "typer", "rich"},
+    "sfumato.collect._simulate": HEAVY | {"numba", "httpx", "typer", "rich"},
+}
+ONLY = {
+    "sfumato": set(),
+    "sfumato.verify": {"numpy", "cryptography"} | COMPILED,
+    "sfumato.collect._client": {"cryptography", "filelock"}
+    | COMPILED,  # what draws and what sends is imported when called
+    "sfumato.collect._batch": {"cryptography", "filelock"} | COMPILED,
+}
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "sfumato.graph",
-        "sfumato.privacy.accounting",
-        "sfumato.noise.keys",
-        "sfumato.audit._bounds",
-        "sfumato.verify",
-        "sfumato.cli",
-    ],
-)
+@pytest.mark.parametrize("module", NOTHING_HEAVY)
 def test_light_parts_load_nothing_heavy(module):
-    assert not packages_of(module) & HEAVY
+    assert not packages_of(module) & NOTHING_HEAVY[module]
+
+
+@pytest.mark.parametrize("module", ONLY)
+def test_some_parts_load_a_few_packages_alone(module):
+    assert packages_of(module) <= {"sfumato"} | ONLY[module]
 
 
 def test_local_family_loads_neither_torch_nor_numba():
@@ -49,30 +62,6 @@ def test_local_family_loads_neither_torch_nor_numba():
     probe = f"import sys; {imports}; print([name for name in {sorted(HEAVY | {'numba'})} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[]\n", "")
-
-
-def test_randomizers_need_only_numpy_scipy_and_cryptography():
-    packages = packages_of("sfumato.randomizers._collision") | packages_of("sfumato.randomizers._privunit")
-    assert {"numpy", "scipy", "cryptography"} <= packages
-    assert not packages & (HEAVY | {"numba", "mpmath", "filelock", "typer", "rich"})
-
-
-def test_verifier_needs_only_numpy_and_cryptography():
-    compiled_parts_of_cryptography = {"_cffi_backend", "_openssl"}
-    assert packages_of("sfumato.verify") - compiled_parts_of_cryptography == {"sfumato", "numpy", "cryptography"}
-
-
-def test_client_needs_only_cryptography_and_a_lock():
-    """What draws and what sends is imported when it is called."""
-    light = {"sfumato", "cryptography", "_cffi_backend", "_openssl", "filelock"}
-    assert packages_of("sfumato.collect._client") <= light
-    assert packages_of("sfumato.collect._batch") <= light
-
-
-def test_reports_are_drawn_without_torch():
-    packages = packages_of("sfumato.collect._drawing") | packages_of("sfumato.collect._simulate")
-    assert "numpy" in packages
-    assert not packages & (HEAVY | {"numba", "httpx", "typer", "rich"})
 
 
 def test_probe_sees_heavy_packages():

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from meta_exports import exported
+from meta_exports import exported, tree
 
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 MOST_NAMES = 500
@@ -22,7 +22,7 @@ def definitions(package: Path) -> Iterator[tuple[str, Definition]]:
     for path in sorted(package.rglob("*.py")):
         module = ".".join(path.relative_to(package).with_suffix("").parts).removesuffix(".__init__")
         hidden = any(part.startswith("_") for part in module.split("."))
-        for node in ast.parse(path.read_text()).body:
+        for node in tree(path).body:
             if not isinstance(node, Definition) or node.name.startswith("_"):
                 continue
             if not hidden or f"{module}.{node.name}" in given:
