@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from audit_faults_unseen import UNSEEN as UNSEEN
 
 import sfumato as sf
 from sfumato.audit._auditor import audit
@@ -205,6 +204,55 @@ def half_of_the_rows(real):
     return call
 
 
+def one_row_for_all(real):
+    """All rows of a hop have the noise of one row: their differences are exact."""
+
+    def call(arcs, rows, stddev, key):
+        mac = operand_mac(key, rows, arcs.offsets, arcs.sources)
+        return exact(arcs, rows) + noise_of(derive_key(key, mac), stddev, (1, rows.shape[1]))
+
+    return call
+
+
+def second_half_as_first(real):
+    """The second half of the rows has the noise of the first."""
+
+    def call(arcs, rows, stddev, key):
+        noise = right_noise(arcs, rows, stddev, key)
+        half = len(noise) // 2
+        noise[half : 2 * half] = noise[:half]
+        return exact(arcs, rows) + noise
+
+    return call
+
+
+def part_kept_in_memory(real):
+    """The noise of 40 % of the rows is drawn once and kept for later fits."""
+    kept = {}
+
+    def call(arcs, rows, stddev, key):
+        noise = right_noise(arcs, rows, stddev, key)
+        part = 2 * len(noise) // 5
+        noise[:part] = kept.setdefault((rows.shape, stddev), noise[:part].copy())
+        return exact(arcs, rows) + noise
+
+    return call
+
+
+def turned_for_each_hop(real):
+    """One draw for all hops of a fit, turned by a row for each."""
+
+    def call(self, hop, rows):
+        unit, name = self.plan.unit, f"aggregate/{hop}"
+        self.session.charge(name)
+        sensitivity = engine.hop_sensitivity(unit, released_messages=engine.reads_released(unit, hop))
+        key = derive_key(derive_key(self.session.key, "one"), operand_mac(self.session.key, *self.arcs.arrays))
+        noise = noise_of(key, self.plan.event(name).noise_multiplier * sensitivity, rows.shape)
+        return exact(self.arcs, rows) + np.roll(noise, hop, axis=0)
+
+    return call
+
+
 def half_the_counts_noise(real):
     return lambda arcs, rows, scale, key: real(arcs, rows, scale / 2, key)
 
@@ -395,3 +443,35 @@ FAULTS = (
     Fault("divisor that counts records", _IMAGES, sf.RecordLevel(),
           patched(Training, "__init__", only_those_there), "bound", 0.05, 60),
 )  # fmt: skip
+_BRIEF = GAP(epochs=1, num_hops=2)
+SUM = "noisy_neighborhood_sum"
+REPEATED = (
+    Fault("one row of noise for all", _BRIEF, EDGE, patched(engine, SUM, one_row_for_all), "promise"),
+    Fault("noise of the first half again", _BRIEF, EDGE, patched(engine, SUM, second_half_as_first), "promise"),
+    Fault("part of the noise kept", _BRIEF, EDGE, patched(engine, SUM, part_kept_in_memory), "promise"),
+    Fault(
+        "noise turned for each hop",
+        _BRIEF,
+        EDGE,
+        patched(engine.Aggregation, "__call__", turned_for_each_hop),
+        "promise",
+    ),
+)
+"""Noise that comes more than once in a fit or in two."""
+UNSEEN = {
+    "counts of both directions": "It was planted and not flagged: if an undirected edge sends a label both ways, a row moves "
+    "that the honest routing never touches, and the auditor computes what the honest routing would send.",
+    "choice among candidates": "It was not planted: a choice that reads private data shows in one of few outcomes, and needs "
+    "thousands of fits to be seen.",
+    "keys that count": "It was planted and not flagged: keys 0, 1, 2, ... give fresh noise to every fit, and the auditor does "
+    "not guess keys.",
+    "more arrays among weights at edge level": "It was planted and not flagged: where labels are public, weights are not "
+    "charged, so their number is not checked, and no attack reads them.",
+    "head trained on exact sums at edge level": "It was planted and not flagged: attacks at edge level read the noisy sums, "
+    "not what was trained beside them.",
+    "noise of one step": "It was planted in 1 % and in 5 % of the rows and not flagged: such noise is never 0, and so few rows "
+    "hardly move the mean and the spread of scores.",
+    "claims above the reach": "So many scores cannot prove more than the reach of the audit, so that no bound refutes a claim "
+    "above it, whatever the code does.",
+}
+"""Faults that this auditor does not see, and why."""

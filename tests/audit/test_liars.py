@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from audit_faults import FAULTS, UNSEEN, OpenPredictions, nothing
-from audit_faults_more import REPEATED
+from audit_faults import FAULTS, REPEATED, UNSEEN, OpenPredictions, nothing
 
 QUICK = ("known key", "noise on a coarse grid", "two draws released", "one draw for all hops", "public predictions")
 HONEST = {(fault.method, fault.unit, fault.size, fault.fits): fault for fault in FAULTS if fault.plant is not nothing}

@@ -29,16 +29,6 @@ def test_rows_come_back_and_no_norm_is_above_the_bound(bias, columns, scale):
     assert ((rows.matrix.square().sum(1) + rows.ones.square()).sqrt() >= 0.99 * 2.0**ROW_BITS).all()
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e200])
-def test_a_row_that_overflows_is_zero_and_leaves_the_others(value):
-    x = normal(5, 3)
-    x[2, 1] = value
-    rows, others = WholeRows.of(x, bias=True), WholeRows.of(x[[0, 1, 3, 4]], bias=True)
-    assert not rows.matrix[2].any()
-    assert not rows.ones[2].any()
-    assert torch.equal(rows.matrix[[0, 1, 3, 4]], others.matrix)
-
-
 def test_sparse_rows_are_the_dense_ones_whatever_the_storage(monkeypatch):
     monkeypatch.setattr(exact, "CHUNK", 8)
     dense = np.round(normal(30, 6).numpy(), 1) * (normal(30, 6, seed=1).numpy() > 0)

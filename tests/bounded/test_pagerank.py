@@ -6,7 +6,6 @@ import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import minimize
 
 from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.errors import InputError
@@ -58,32 +57,6 @@ def test_it_agrees_with_the_dense_solution_of_the_same_problem(directed):
         missing = solved(graph, root, walk) - ours(graph, [root], walk)[0]
         assert missing.min() > -1e-12
         assert missing.sum() <= walk.gamma
-
-
-def test_the_problem_is_the_minimum_that_the_docstring_states():
-    """The scale: p = D^(1/2) q for the minimizer q of the l1-regularized quadratic form."""
-    rng = np.random.default_rng(1)
-    for _ in range(5):
-        graph = random_graph(rng, 12, density=0.3)
-        of, degrees = dense(graph)
-        root, roots = int(degrees.argmax()), np.sqrt(degrees)
-        form = of(WALK.alpha) * roots / roots[:, None]  # Q = D^(-1/2) matrix D^(1/2)
-        assert np.allclose(form, form.T)
-        linear = WALK.alpha * (WALK.rho * roots - np.eye(12)[root] / roots)
-        found = minimize(lambda q, form=form, linear=linear: (q @ form @ q / 2 + linear @ q, form @ q + linear),
-                         np.zeros(12), jac=True, bounds=[(0, None)] * 12, options={"ftol": 1e-16, "gtol": 1e-12})  # fmt: skip
-        assert np.allclose(roots * found.x, ours(graph, [root], WALK)[0], atol=2e-4)
-        assert not np.allclose(found.x, ours(graph, [root], WALK)[0], atol=2e-3)  # without the scale
-
-
-def test_the_recursion_of_the_source_ends_at_the_same_vector():
-    graph = random_graph(np.random.default_rng(2), 15, density=0.3)
-    of, degrees = dense(graph)
-    p, level = np.zeros(15), WALK.rho * WALK.alpha
-    for _ in range(20_000):
-        gradient = -(WALK.alpha * np.eye(15)[3] - of(WALK.alpha) @ p) / degrees
-        p = np.where(p - gradient >= level, p - gradient - level, 0)
-    assert np.allclose(p, ours(graph, [3], Walk(WALK.alpha, WALK.rho, 1e-6))[0], atol=2e-6)
 
 
 def test_it_is_below_the_exact_vector_by_at_most_rho_degree():

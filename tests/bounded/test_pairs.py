@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-import sfumato as sf
-from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
+from sfumato.bounded._pairs import noisy_pair_sums, public_draws, row_steps
 from sfumato.bounded.kernels import INT16_ONE
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.errors import InputError
 
 KEY = bytes(range(32))
 
@@ -28,20 +27,6 @@ def test_purposes_and_seeds_draw_independently():
         assert abs(np.corrcoef(first, other)[0, 1]) < 5 / np.sqrt(len(first))
 
 
-@pytest.mark.parametrize("unit", [sf.EdgeLevel(directed=True), sf.NodeLevel(max_out_degree=3), sf.RecordLevel()])
-def test_other_units_have_no_bound(unit):
-    with pytest.raises(UnsupportedUnitError, match=r"no proof.*Use EdgeLevel\(directed=False\)"):
-        pair_sensitivity(unit)
-
-
-def test_a_class_below_the_unit_inherits_no_bound():
-    class Several(sf.EdgeLevel):
-        pass
-
-    with pytest.raises(UnsupportedUnitError):
-        pair_sensitivity(Several(directed=False))
-
-
 def test_sums_are_exact_and_round_toward_zero():
     rows = np.array([[0.5, 1.0], [0.3, 0.0]])
     step = row_steps(2)
@@ -59,19 +44,3 @@ def test_a_row_has_2_messages_at_most_and_nearly_so_many():
 def test_numbers_out_of_range_are_refused(number):
     with pytest.raises(InputError, match="from 0 to 1"):
         noisy_pair_sums(np.array([[number]]), 1, KEY)
-
-
-@pytest.mark.parametrize(("factor", "right"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
-def test_noise_has_the_scale_that_is_charged(factor, right):
-    noise = noisy_pair_sums(np.empty((0, 40_000)), 2.0 * factor, KEY) / INT16_ONE
-    mean = np.abs(noise).mean() / 2.0
-    assert (abs(mean - 1) < 5 / np.sqrt(noise.size)) == right
-
-
-def test_other_operands_have_other_noise_and_the_same_one_the_same():
-    rows = np.full((3, 50), 0.5)
-    more = np.vstack([rows, rows[:1]])
-    one, again, other = (noisy_pair_sums(part, 2.0, KEY) for part in (rows, rows, more))
-    np.testing.assert_array_equal(one, again)
-    apart = other - noisy_pair_sums(more, 0, KEY) - (one - noisy_pair_sums(rows, 0, KEY))
-    assert (apart != 0).mean() > 0.99

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import sfumato as sf
 from sfumato.catalog import load
 from sfumato.classlevel._cells import cells_of
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.nn._training import SGD, Adam, Momentum
 from sfumato.verify import verify
 
 RNG = np.random.default_rng(0)
@@ -151,3 +153,25 @@ def test_a_gradient_is_that_of_the_scaled_mean_loss_of_one_cell(monkeypatch):
         rows = one[cell][: CLASSES * 196].reshape(CLASSES, 196)
         assert torch.allclose(rows.sum(0), torch.zeros(196), atol=1e-5)
         assert (rows[cell] <= 0).all()
+
+
+def test_few_images_are_learned():
+    """Ten passes alone are ten steps here, after which 27 % of these images are right."""
+    images = np.random.default_rng(0).random((60, 12, 12), np.float32)
+    graph = sf.images.from_arrays(images, np.arange(60) % 6, roles=np.zeros(60, np.int64))
+    plan = sf.CNN(network="softmax").calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy()))
+    assert (plan.fit(graph).predict(graph) == graph.y).mean() > 0.97
+
+
+def test_images_without_a_class_are_left_out():
+    images = np.random.default_rng(0).random((20, 4, 4), np.float32)
+    graph = sf.images.from_arrays(
+        images, np.where(np.arange(20) < 4, -1, np.arange(20) % 2), roles=np.zeros(20, np.int64)
+    )
+    plan = sf.CNN(network="softmax").calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy()))
+    assert set(plan.fit(graph).predict(graph)) <= {0, 1}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("momentum", Momentum), ("adam", Adam), ("sgd", SGD)])
+def test_every_name_is_that_of_its_own_optimizer(name, kind):
+    assert type(sf.CNN(optimizer=name).stepper(nn.Linear(2, 2), 3)) is kind

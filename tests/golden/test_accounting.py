@@ -176,6 +176,22 @@ def test_table_45_noise_that_epsilon_two_needs():
     assert epsilon([GaussianEvent(112, 2000)], 1e-5) == pytest.approx(1.55196, abs=1e-5)
 
 
+# GAP (Sajadmanesh et al. 2023), epsilon, delta, hops K: Facebook, Reddit, Amazon; then epsilon 1, K = 2 and 5. What their code
+# arrives at as noise multiplier (standard deviation / L2 sensitivity) at edge level.
+GAP = [
+    (4, 1e-7, 2, 1.8354),
+    (4, 1e-8, 2, 1.9737),
+    (4, 1e-8, 5, 3.1206),
+    (1, 1e-7, 2, 6.6166),
+    (1, 1e-7, 5, 10.4618),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "hops", "noise_multiplier"), GAP)
+def test_noise_of_gap(epsilon, delta, hops, noise_multiplier):
+    assert gaussian_noise_multiplier(epsilon, delta, hops) == pytest.approx(noise_multiplier, abs=5.1e-5)
+
+
 def test_joint_plan_of_aggregation_and_two_trainings():
     # dp-accounting 0.6.0, PLD accountant, grid 1e-4: 7.797009 for the three events together.
     steps = PoissonGaussianEvent(256 / 14235, 1.0, 556)

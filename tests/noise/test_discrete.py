@@ -7,11 +7,10 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.noise._discrete import _Bits, discrete_gaussian, discrete_laplace
-from sfumato.noise.keys import Stream, derive_key, operand_mac
+from sfumato.noise.keys import Stream
 
 KEY = bytes(range(32))
 SAMPLERS = [discrete_laplace, discrete_gaussian]
-SIZE = 3000
 
 
 class Words:
@@ -26,36 +25,6 @@ class Words:
         return np.frombuffer(blocks, "<u8").reshape(-1, 2)
 
 
-@pytest.fixture(scope="module", params=SAMPLERS)
-def whole(request):
-    return request.param, request.param(KEY, Fraction(1000, 3), 0, SIZE)
-
-
-def test_blocks_in_any_order_give_the_same_values(whole):
-    draw, values = whole
-    parts = {low: draw(KEY, Fraction(1000, 3), low, min(low + 701, SIZE)) for low in (1402, 0, 2804, 2103, 701)}
-    assert [value for low in sorted(parts) for value in parts[low]] == values
-    assert draw(KEY, Fraction(2000, 6), 17, 18) == values[17:18]
-    assert draw(KEY, Fraction(1000, 3), 9, 9) == []
-
-
-def test_another_operand_key_law_or_parameter_gives_independent_noise(whole):
-    draw, values = whole
-    (other_law,) = set(SAMPLERS) - {draw}
-    operands = [np.arange(4), np.array([0, 1, 2, 4])]
-    others = [draw(derive_key(KEY, operand_mac(KEY, a)), Fraction(1000, 3), 0, SIZE) for a in operands]
-    others += [
-        draw(KEY, Fraction(999, 3), 0, SIZE),
-        draw(KEY, 400, 0, SIZE),
-        other_law(KEY, Fraction(1000, 3), 0, SIZE),
-    ]
-    others += [values[1:] + values[:1]]
-    for other in others:
-        assert abs(np.corrcoef(values, other)[0, 1]) < 5 / np.sqrt(SIZE)
-    again = derive_key(KEY, operand_mac(KEY, operands[0].copy()))
-    assert draw(again, Fraction(1000, 3), 0, 50) == others[0][:50]
-
-
 @pytest.mark.parametrize("draw", SAMPLERS)
 def test_parameters_of_any_size(draw):
     assert draw(KEY, Fraction(1, 1000), 0, 500) == [0] * 500
@@ -68,13 +37,6 @@ def test_parameters_of_any_size(draw):
 def test_parameters_are_positive_fractions(draw, name, value):
     with pytest.raises(InputError, match=f"Expected {name} to be a positive int or Fraction"):
         draw(KEY, value, 0, 1)
-
-
-@pytest.mark.parametrize(("start", "stop"), [(-1, 3), (4, 3), (0, 2**63)])
-@pytest.mark.parametrize("draw", SAMPLERS)
-def test_positions_out_of_range(draw, start, stop):
-    with pytest.raises(InputError, match="start, stop"):
-        draw(KEY, 1, start, stop)
 
 
 def test_bits_are_handed_out_once_and_in_order():

@@ -40,28 +40,6 @@ def test_wrong_settings_are_refused(build, message):
     assert "\n" not in str(caught.value)
 
 
-FEATURES = [
-    rz.MultiBit(3, 1.0),
-    rz.OneBit(3, 1.0),
-    rz.Laplace(3, 1.0),
-    rz.Piecewise(3, 1.0),
-    rz.Collision(3, 1.0, cap=2),
-    rz.Direction(3, 1.0, norm=1.0),
-    rz.PrivUnit(3, 1.0, norm=1.0, candidates=4),
-    rz.Sketch(3, rz.MultiBit(2, 1.0)),
-]
-
-
-@pytest.mark.parametrize("randomizer", FEATURES, ids=lambda case: type(case).__name__)
-def test_values_of_a_wrong_shape_or_kind_are_refused(randomizer):
-    for wrong in (np.ones((2, 4)), np.ones(3), np.array([["a", "b", "c"]])):
-        with pytest.raises(InputError, match=r"values to be numbers of shape \[users, 3\]"):
-            randomizer.encode(wrong, SecretWords())
-    with pytest.raises(InputError, match="users"):
-        rz.Direction(3, 1.0, norm=1.0).encode(np.ones((2, 3)), SecretWords(), np.array([-1, 2]))
-    assert len(randomizer.encode(np.ones((0, 3)), SecretWords())) == 0
-
-
 def below(kind):
     return {kind}.union(*map(below, kind.__subclasses__()))
 

@@ -211,12 +211,6 @@ def bench(tmp_path, request, capsys, monkeypatch):
             print(f"  {count:3d} {what}")
 
 
-@pytest.mark.parametrize("bench", ["edge"], indirect=True)
-def test_one_kill(bench):
-    bench.anywhere = 0
-    trials(bench, Timing(charged=0.0, end=0.6), 1)
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("bench", UNITS, indirect=True)
 def test_kills_at_random_moments(bench):

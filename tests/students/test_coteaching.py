@@ -127,26 +127,6 @@ def test_fault_5_share_rounded_down():
     assert len(small_loss(scores, labels, 0.3, as_published=True)) == 3  # none becomes all
 
 
-@pytest.mark.parametrize("as_published", [False, True])
-def test_nothing_moves_to_a_gpu_unasked(monkeypatch, as_published):
-    def refuse(*_, **__):
-        raise AssertionError("moved to a GPU")
-
-    monkeypatch.setattr(torch.Tensor, "cuda", refuse)
-    draw = np.random.default_rng(0)
-    x, y = draw.random((12, 4), np.float32), draw.integers(0, 2, 12)
-    for kind in (CoTeaching, PATEPlus):
-        settings = kind(2, "mlp", (4,), epochs=2, batch_size=6, as_published=as_published)
-        assert np.isfinite(settings.fit(x, y, x).predict_proba(x)).all()
-
-
-def test_published_training_is_another():
-    draw = np.random.default_rng(0)
-    x, y = draw.random((12, 4), np.float32), draw.integers(0, 2, 12)
-    fits = [PATEPlus(2, "mlp", (4,), epochs=2, batch_size=6, as_published=flag).fit(x, y, x) for flag in (False, True)]
-    assert not np.array_equal(*[fit.predict_proba(x) for fit in fits])
-
-
 @pytest.mark.parametrize(("name", "value"), [("noise_rate", 1.0), ("noise_rate", -0.1), ("ramp", 0)])
 def test_settings_are_checked(name, value):
     with pytest.raises(InputError, match=name):
