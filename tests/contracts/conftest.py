@@ -7,6 +7,14 @@ from contracts_forgery import problems, rewrite
 from contracts_honest import fitted
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _few_plain_steps():
+    """Training on images without privacy ends early, since no promise depends on how long it goes on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sfumato.classlevel._images._PLAIN_STEPS", 5)
+        yield
+
+
 @pytest.fixture(scope="session")
 def honest(tmp_path_factory):
     """The folder of an honest run by its name in ``contracts_honest``; tests must not write into it."""

@@ -3,10 +3,33 @@
 import hashlib
 import json
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from safetensors.numpy import load_file, save_file
 
 from sfumato.record.ledger import canonical_json
 from sfumato.verify import describe, verify
+
+SIGNER, STRANGER = (Ed25519PrivateKey.from_private_bytes(bytes([k]) * 32) for k in (1, 2))
+
+
+def public(key):
+    """The 32 bytes of the public key."""
+    return key.public_key().public_bytes_raw()
+
+
+def write_json(path, value):
+    path.write_text(canonical_json(value) + "\n")
+
+
+def sign(release, key=SIGNER):
+    """Sign what is there now."""
+    put_signature(release, public(key), key.sign((release / "manifest.json").read_bytes()))
+
+
+def put_signature(release, key, signature):
+    """Any key beside any signature, as bytes."""
+    value = {"algorithm": "ed25519", "public_key": key.hex(), "signature": signature.hex()}
+    write_json(release / "signature.json", value)
 
 
 def rewrite(run, change):
@@ -26,15 +49,15 @@ def rewrite(run, change):
         lines.append(canonical_json(entry) + "\n")
     certificate["ledger_head"] = previous
     (release / "ledger.jsonl").write_text("".join(lines))
-    (release / "certificate.json").write_text(canonical_json(certificate) + "\n")
-    (release / "spec.json").write_text(canonical_json(spec) + "\n")
+    write_json(release / "certificate.json", certificate)
+    write_json(release / "spec.json", spec)
     seal(release)
 
 
 def seal(release):
     names = sorted(path.name for path in release.iterdir() if path.name not in ("manifest.json", "signature.json"))
     files = {name: hashlib.sha256((release / name).read_bytes()).hexdigest() for name in names}
-    (release / "manifest.json").write_text(canonical_json({"format": 1, "files": files}) + "\n")
+    write_json(release / "manifest.json", {"format": 1, "files": files})
 
 
 def problems(run):
@@ -43,6 +66,12 @@ def problems(run):
     assert not result.valid
     assert describe(run, result)
     return " | ".join(result.problems)
+
+
+def assert_named(run, start):
+    """One of the problems starts so."""
+    found = verify(run).problems
+    assert any(text.startswith(start) for text in found), found
 
 
 def everywhere(field, value):

@@ -21,7 +21,8 @@ from sfumato.local._link_prediction import LinkPrediction
 from sfumato.local._lpgnn import LPGNN
 
 EDGE, NODE, RECORD = sf.EdgeLevel(directed=False), sf.NodeLevel(), sf.RecordLevel()
-INCIDENT = sf.NodeLevel(arcs="incident")
+OF_FIVE, OF_TEN = sf.NodeLevel(max_out_degree=5), sf.NodeLevel(max_out_degree=10)
+REPLACED, INCIDENT = sf.NodeLevel(relation="replace"), sf.NodeLevel(arcs="incident")
 
 
 def block(num_nodes, **how):
@@ -46,11 +47,20 @@ def pictures(shape=(120, 14, 14), classes=4, train=100):
     return from_arrays(images, y, classes=tuple("abcd"[:classes]), roles=np.where(np.arange(len(y)) < train, 0, 2))
 
 
+def named():
+    """Columns of an age and of two kinds of categories, whose names and number were read off the data."""
+    names = ("age", "dorm=north", "dorm=south", "a=b=c")
+    assumed = ("num_features", "categories of column dorm", "categories of column a=b")
+    return replace(block(60).with_split(), feature_names=names, assumed_public=assumed, mean_degree=12.0)
+
+
 REPORTS = (0.5, 0.25, 0.25)
 QUICK = {"width": 3, "steps": 3, "sampling_prob": 0.5, "records_per_cell": 4}
 PICTURES = pictures()
 USERS = block(60, num_features=5).with_split(REPORTS, seed=0)
 LINKED = block(60, num_features=5).with_split(seed=0)
+CLOSE = block(120, homophily=0.8).with_split()
+PAIRED = stochastic_block_model(40, 2, mean_degree=6, num_features=4, seed=0).with_split()
 MADE = {
     "local": lambda: (LPGNN(epochs=1, epsilon_x=2.0, epsilon_y=1.0), None, block(120, homophily=0.8).with_split(REPORTS)),
     "pgc-links": lambda: (LinkPrediction(epsilon_x=2.0, max_epochs=2), None, USERS),
@@ -74,21 +84,35 @@ MADE = {
     "lpgnet": lambda: (LPGNet(epochs=1), EDGE, LINKED),
     "scattering": lambda: (Scattering(epochs=2, batch_size=20), RECORD, pictures((80, 8, 12), 2, 60)),
     "link-messages": lambda: (sf.LinkMessages(), EDGE, LINKED),
+    "gap": lambda: (sf.GAP(epochs=1), OF_TEN, CLOSE),
+    "gap that samples": lambda: (sf.GAP(epochs=1, batch_size=40), OF_TEN, CLOSE),
+    "gap of edges": lambda: (sf.GAP(epochs=1), EDGE, block(60).with_split()),
+    "columns": lambda: (sf.GAP(epochs=1), OF_FIVE, named()),
+    "unnamed columns": lambda: (sf.GAP(epochs=1), OF_FIVE, replace(named(), feature_names=())),
+    "labels": lambda: (sf.LabelMessages(epochs=1), EDGE, named()),
+    "layers": lambda: (sf.ProGAP(depth=1, base_layers=10, width=2, epochs=1), EDGE, named()),
+    "stages": lambda: (sf.ProGAP(depth=100, width=1, epochs=1, layerwise=True), EDGE, named()),
+    "tuned": lambda: (sf.Tuned(tuple(sf.GAP(num_hops=k, epochs=1) for k in (1, 2)), mean_trials=2.0), EDGE, named()),
+    "linear": lambda: (method_named("linear"), NODE, PAIRED),
+    "linear, replaced": lambda: (method_named("linear"), REPLACED, PAIRED),
+    "piloted": lambda: (method_named("piloted-messages"), NODE, PAIRED),
+    "piloted, replaced": lambda: (method_named("piloted-messages"), REPLACED, PAIRED),
     "weights": lambda: (sf.GAP(epochs=1), EDGE, weighted()),
     "weights beside mlp": lambda: (method_named("mlp", epochs=1), EDGE, weighted()),
     "weights in words": lambda: (sf.LabelMessages(epochs=1), EDGE, weighted()),
 }  # fmt: skip
 """By name: the method, its unit (None for that of the method), and the graph."""
 BUDGETS = {
-    "class": (8.0, 1e-3), "removed class": (8.0, 1e-3), "directions": (8.0, 1e-3), "centroids": (8.0, 1e-3),
-    "record": (8.0, 1e-3), "filters": (8.0, 1e-3), "kmeans": (8.0, 1e-3), "promised": (8.0, 1e-5), "scattering": (4.0, 1e-5),
-    "link-messages": (2.0, 0.0), "weights": (4.0, 1e-5), "weights beside mlp": (4.0, 1e-5), "weights in words": (4.0, 1e-5),
-}  # fmt: skip
+    **dict.fromkeys(("class", "removed class", "directions", "centroids", "record", "filters", "kmeans"), (8.0, 1e-3)),
+    **dict.fromkeys(("scattering", "weights", "weights beside mlp", "weights in words"), (4.0, 1e-5)),
+    **dict.fromkeys(("edgerand", "lapgraph", "lapgraph of a degree", "lpgnet"), (4.0, 0.0)),
+    "link-messages": (2.0, 0.0),
+}
 
 
 def fitted(name):
     """Fit the run of this name."""
     method, unit, graph = MADE[name]()
-    budget = None if unit is None else sf.Budget(*BUDGETS.get(name, (4.0, 0.0)))
+    budget = None if unit is None else sf.Budget(*BUDGETS.get(name, (8.0, 1e-5)))
     unit = method.unit if unit is None else unit
     return method.calibrate(budget, unit, graph.public_facts(unit)).fit(graph)

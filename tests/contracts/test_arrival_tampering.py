@@ -7,15 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from contracts_forgery import everywhere, problems, rewrite, seal
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from contracts_forgery import SIGNER, STRANGER, everywhere, problems, public, rewrite, seal, sign, write_json
 
 import sfumato as sf
 from sfumato.central._arrivals import calibrate_arrival
 from sfumato.graph import induced, stochastic_block_model
-from sfumato.record._release_folder import read_sign_key
-from sfumato.record.ledger import canonical_json
 from sfumato.tables._newcomers import Newcomers, node_names
 from sfumato.verify import describe, verify
 
@@ -220,12 +216,8 @@ def test_an_arrival_at_node_level_poses_as_covered(run):
     late = run.parent / "node" / "arrivals" / "1"
     block = {"extends": "0" * 64, "plan": "0" * 64, "nodes": [f"{k:016x}" for k in range(30)]}
     rewrite(late, everywhere("arrival", block))
-    (late / "release" / "spec.json").write_text(
-        canonical_json(
-            {k: v for k, v in json.loads((late / "release" / "spec.json").read_text()).items() if k != "arrival"}
-        )
-        + "\n"
-    )
+    spec = json.loads((late / "release" / "spec.json").read_text())
+    write_json(late / "release" / "spec.json", {key: value for key, value in spec.items() if key != "arrival"})
     seal(late / "release")
     assert "arrival: label-messages has no release for later nodes that an earlier claim covers" in problems(late)
 
@@ -247,7 +239,7 @@ def test_a_ledger_line_that_names_no_arrival_or_another(run):
     for block in (None, {**certificate["arrival"], "nodes": certificate["arrival"]["nodes"][::-1]}):
         changed = {key: value for key, value in certificate.items() if key != "arrival"}
         changed |= {} if block is None else {"arrival": block}
-        (late / "certificate.json").write_text(canonical_json(changed) + "\n")
+        write_json(late / "certificate.json", changed)
         seal(late)
         assert "arrival" in " ".join(t for t in verify(run / "arrivals" / "1").problems if "compared with ledger" in t)
 
@@ -260,16 +252,9 @@ def test_an_unreadable_arrival_and_a_strange_unit(run):
 
 
 def test_a_key_that_is_asked_for_must_have_signed_every_arrival(run, tmp_path):
-    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    secret = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-    (tmp_path / "key.pem").touch(0o600)
-    (tmp_path / "key.pem").write_bytes(secret.private_bytes(*form))
-    public = secret.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
-    (tmp_path / "public").write_text(public)
-    sign = read_sign_key(tmp_path / "key.pem")
+    (tmp_path / "public").write_text(public(SIGNER).hex())
     for folder in (run, run / "arrivals" / "1"):
-        manifest = (folder / "release" / "manifest.json").read_bytes()
-        (folder / "release" / "signature.json").write_text(canonical_json(sign(manifest)) + "\n")
+        sign(folder / "release")
     assert verify(run).problems == ()
     (told,) = verify(run).aside
     assert told.startswith("arrivals/2 bears no signature that holds")
@@ -279,16 +264,8 @@ def test_a_key_that_is_asked_for_must_have_signed_every_arrival(run, tmp_path):
 
 
 def test_an_arrival_that_another_key_signed_is_named(run):
-    for folder, key in (
-        (run, bytes(range(32))),
-        (run / "arrivals" / "1", bytes(range(32))),
-        (run / "arrivals" / "2", bytes(32)),
-    ):
-        private = Ed25519PrivateKey.from_private_bytes(key)
-        public = private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
-        signature = private.sign((folder / "release" / "manifest.json").read_bytes()).hex()
-        document = {"algorithm": "ed25519", "public_key": public, "signature": signature}
-        (folder / "release" / "signature.json").write_text(canonical_json(document) + "\n")
+    for folder, key in ((run, SIGNER), (run / "arrivals" / "1", SIGNER), (run / "arrivals" / "2", STRANGER)):
+        sign(folder / "release", key)
     assert verify(run).problems == ()
     (told,) = verify(run).aside
     assert told.startswith("arrivals/2 is signed by another key")

@@ -3,12 +3,13 @@
 from dataclasses import fields, replace
 
 import pytest
-from test_methods import PRIVATE, UNITS
+from contracts_quick import SUPPORTED, UNITS
 
 import sfumato as sf
 from sfumato.audit._auditor import audit
 from sfumato.catalog import method_named
 
+PRIVATE = [(name, unit) for name, unit in SUPPORTED if unit != "none"]
 FIRST = dict(reversed(PRIVATE))
 QUICK = {"epochs": 1, "steps": 3, "network": "softmax"}
 

@@ -1,39 +1,27 @@
 """Bytes that say nothing of the run: a release has one spelling, and its free text is short and visible."""
 
 import json
-import shutil
 import struct
 from dataclasses import replace
 
 import pytest
 from contracts_forgery import problems, seal
+from contracts_honest import EDGE, block
 from safetensors.numpy import load_file
 
 import sfumato as sf
 from sfumato.errors import DataError, InputError
-from sfumato.graph import stochastic_block_model
 from sfumato.record._certificate import Certificate
 from sfumato.verify import verify
 
-EDGE, BUDGET = sf.EdgeLevel(directed=False), sf.Budget(2.0, 1e-6)
+GRAPH, BUDGET = block(60).with_split(), sf.Budget(2.0, 1e-6)
 ARCS = bytes(b" \t"[bit] for bit in [0, 1, 1, 0] * 13_000)
 """The 52 kB of the review: a bit a space or a tab."""
 
 
-def graph_of(seed, num_nodes):
-    return stochastic_block_model(num_nodes, 3, mean_degree=12, num_features=4, seed=seed).with_split()
-
-
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory):
-    graph = graph_of(0, 60)
-    plan = sf.GAP(epochs=1).calibrate(BUDGET, EDGE, graph.public_facts(EDGE))
-    return plan.fit(graph).save(tmp_path_factory.mktemp("honest") / "run")
-
-
 @pytest.fixture
-def run(honest, tmp_path):
-    return shutil.copytree(honest, tmp_path / "run")
+def run(copy_of):
+    return copy_of("gap of edges")
 
 
 def compact(fields):
@@ -90,21 +78,20 @@ def test_tensors_have_one_header(run, name, spelling):
 @pytest.mark.parametrize("name", ["n" * 201, "a\u200bb", "a\nb"])
 @pytest.mark.parametrize("where", ["name", "classes", "feature_names"])
 def test_names_that_no_release_may_hold_are_refused_before_anything_is_spent(where, name):
-    graph = graph_of(0, 60)
-    plan = sf.GAP(epochs=1).calibrate(BUDGET, EDGE, graph.public_facts(EDGE))
+    plan = sf.GAP(epochs=1).calibrate(BUDGET, EDGE, GRAPH.public_facts(EDGE))
     names = {"name": name, "classes": ("0", "1", name), "feature_names": (name, "b", "c", "d")}
     with pytest.raises(DataError, match=r"at most 200 characters, all printable.*Rename it"):
-        plan.fit(replace(graph, **{where: names[where]}))
+        plan.fit(replace(GRAPH, **{where: names[where]}))
 
 
 def test_names_of_any_language_are_kept(tmp_path):
-    graph = replace(graph_of(0, 60), name="\u7db2", classes=("s\u00ed", "\u043d\u0435\u0442", "\U0001f600"))
+    graph = replace(GRAPH, name="\u7db2", classes=("s\u00ed", "\u043d\u0435\u0442", "\U0001f600"))
     plan = sf.GAP(epochs=1).calibrate(BUDGET, EDGE, graph.public_facts(EDGE))
     assert verify(plan.fit(graph).save(tmp_path / "run")).problems == ()
 
 
 def test_models_are_not_handed_on_without_end(honest):
-    other, fitted = graph_of(1, 70), sf.load(honest)
+    other, fitted = block(70, seed=1).with_split(), sf.load(honest("gap of edges"))
     values = json.loads(fitted.certificate.to_json())
     values["composition"]["builds_on"] = 16 * [{"ledger_head": "ab" * 32, "epsilon": 1.0, "delta": 1e-6}]
     asked = BUDGET, EDGE, other.public_facts(EDGE)

@@ -5,7 +5,6 @@ data can move there: whole steps of a clipped sum, of a message, of a copy. A me
 know fails the test: say here what one record can move.
 """
 
-import math
 import re
 import sys
 from contextlib import suppress
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from contracts_draws import Recorder, below
 from contracts_events import check, check_reports, check_votes
+from contracts_quick import UNITS, pixels, proves
 
 import sfumato as sf
 from sfumato.catalog import CARDS, METHODS, method_named
@@ -24,11 +24,9 @@ from sfumato.central._arrivals import calibrate_arrival
 from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.graph._subgraph import induced
-from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.local._method import AskingMethod
 from sfumato.method.contract import Method
 from sfumato.pate._aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
-from sfumato.privacy.units import UNITS
 from sfumato.tables._newcomers import Newcomers, node_names
 
 CLIP, BATCH = 1e-3, 8
@@ -49,14 +47,9 @@ FORMS = {
     "dpgnn": [{"max_arcs": 2}, {"max_arcs": 2, "inference": "noised"}],
 }
 """Settings of a method whose releases differ; methods that are not named here have one form."""
-EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=4)
-CURATOR = [
-    EDGE, sf.EdgeLevel(directed=True), NODE, replace(NODE, relation="replace"),
-    sf.NodeLevel(arcs="incident"), sf.NodeLevel(arcs="incident", relation="replace"), sf.RecordLevel(),
-    sf.RecordLevel(relation="replace"),
-]  # fmt: skip
-CURATOR += [form for unit in UNITS if unit not in {type(one) for one in CURATOR} for form, *_ in unit.forms().values()
-            if form.private and form.trust == "curator"]  # fmt: skip
+EDGE, NODE = UNITS["edge"], UNITS["node"]
+CURATOR = [unit for unit in UNITS.values() if unit.private and unit.trust == "curator"]
+CURATOR.append(sf.NodeLevel(arcs="incident", relation="replace"))
 ASKED = [{"epsilon_x": 0.8, "epsilon_y": 0.7, "mechanism": kind, "per_feature": False} for kind in
          ("multi-bit", "one-bit", "laplace", "gaussian", "piecewise", "collision", "direction")]  # fmt: skip
 ASKED += [{"epsilon_x": 0.8, "epsilon_y": 0.7, "mechanism": kind, "per_feature": True} for kind in
@@ -64,13 +57,12 @@ ASKED += [{"epsilon_x": 0.8, "epsilon_y": 0.7, "mechanism": kind, "per_feature":
 ASKED += [{**ASKED[0], "label_mechanism": "randomized-response"}]
 
 
-def graph_of(seed=0, nodes=30, features=144, **how):
-    """Pixels, promised degrees, and training nodes without a label, which only their owners may know of."""
-    graph = stochastic_block_model(nodes, 3, mean_degree=9, num_features=features, seed=seed).with_split(seed=0)
+def graph_of(seed=0, nodes=30, features=144):
+    """Training nodes without a label, which only their owners may know of."""
+    graph = pixels(nodes, seed, features, nodes - 1, mean_degree=9)
     y = graph.y.copy()
     y[np.flatnonzero(graph.train_mask)[:3]] = -1
-    square = math.isqrt(features)
-    return replace(graph, y=y, max_degree=nodes - 1, image_shape=(1, square, square), **how)
+    return replace(graph, y=y)
 
 
 GRAPH, OTHER = graph_of(), graph_of(1, 28)
@@ -91,7 +83,7 @@ def calibrated(method, unit):
 
 CURATORS = [name for name in CARDS if not isinstance(method_named(name), AskingMethod)]
 CASES = [(name, form, unit) for name in CURATORS for form in FORMS.get(name, [{}]) for unit in CURATOR
-         if calibrated(made(name, form), unit) is not None]  # fmt: skip
+         if proves(made(name, form), unit, GRAPH.public_facts(unit))]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -135,7 +135,8 @@ def test_repeated_and_unsorted_entries_of_a_sparse_matrix_are_their_sum(randomiz
 def test_what_is_refused_is_public_and_refused_before_a_coin(randomizer):
     labels = isinstance(randomizer, Labels)
     good = np.array([0, 1, 2]) if labels else VALID
-    for wrong in (good.tolist(), good.astype(str), good.astype(object), good[:, None], good.astype(complex)):
+    narrow = good.reshape(1, -1) if labels else good[:, 1:]
+    for wrong in (good.tolist(), good.astype(str), good.astype(object), good[:, None], narrow, good.astype(complex)):
         source = Counted()
         with pytest.raises(InputError, match="labels" if labels else "values") as caught:
             randomizer.encode(wrong, source)
@@ -146,6 +147,7 @@ def test_what_is_refused_is_public_and_refused_before_a_coin(randomizer):
         with pytest.raises(InputError, match="users"):
             randomizer.encode(good, source, np.array([0, 1, -1]))
         assert source.given == 0
+    assert len(randomizer.encode(good[:0], Counted())) == 0
 
 
 def test_links_that_are_no_numbers_are_no_links():

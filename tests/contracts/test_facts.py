@@ -6,37 +6,20 @@ from dataclasses import fields, replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from contracts_quick import FACTS, FORMS, entries, pixels, planned, plans
+from contracts_quick import SMALL as GRAPH
 
 import sfumato as sf
-from sfumato.catalog import METHODS, PAIR_METHODS, method_named
-from sfumato.central._tuned import Tuned
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.catalog import METHODS
+from sfumato.errors import InputError
 from sfumato.evaluation._request import on_graph
 from sfumato.graph._graph import PublicFacts
-from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method import _checks as checks
-from sfumato.privacy.units import UNITS
 from sfumato.record.ledger import canonical_json
 from sfumato.tables._newcomers import Newcomers
 from sfumato.verify import verify
 
 BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)
-FORMS = [form for unit in UNITS for forms in unit.forms().values() for form in forms]
-FORMS += [sf.NodeLevel(5), sf.LocalLevel(features=False), sf.LocalLevel(labels=False)]
-GRAPH = stochastic_block_model(60, 3, mean_degree=8, num_features=144, seed=1).with_split(seed=0)
-GRAPH = replace(GRAPH, max_degree=40, image_shape=(1, 12, 12))
-FACTS = {unit: GRAPH.public_facts(unit) for unit in FORMS}
-NAMES = [*METHODS, *PAIR_METHODS]
-
-
-def entries():
-    """Every entry of the catalog, and what wraps one."""
-    methods = {name: method_named(name) for name in NAMES} | {"auto": sf.Auto()}
-    return methods | {"tuned gap": Tuned((sf.GAP(num_hops=1), sf.GAP(num_hops=2)))}
-
-
-def planned(method, unit, facts):
-    return method.calibrate(BUDGET if unit.trust == "curator" and unit.private else None, unit, facts)
 
 
 @pytest.mark.parametrize("name", entries())
@@ -47,15 +30,6 @@ def test_facts_of_any_other_unit_are_refused(name):
             if other != unit and not (name == "tuned gap" and not unit.private):
                 with pytest.raises(InputError, match="Expected public facts that were made for"):
                     planned(method, unit, FACTS[other])
-
-
-def plans():
-    for method in entries().values():
-        for unit in FORMS if method.unit is None else (method.unit,):
-            try:
-                yield planned(method, unit, FACTS[unit])
-            except (UnsupportedUnitError, InputError):
-                continue
 
 
 def test_no_plan_holds_a_fact_that_is_private_under_its_unit():
@@ -141,9 +115,7 @@ def trained():
 class TestInference:
     """On another graph the same rules hold."""
 
-    OTHER = replace(
-        stochastic_block_model(50, 3, mean_degree=8, num_features=144, seed=2), max_degree=40, image_shape=(1, 12, 12)
-    )
+    OTHER = replace(pixels(50, 2), roles=None)
 
     def test_facts_of_another_unit_are_refused(self, trained):
         for other in FORMS:

@@ -15,17 +15,9 @@ from sfumato.verify._epsilon import epsilon_bracket
 EDGE, NODE = sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5)
 CLOSED = ("auto", "label-messages", "link-messages", "lpgnet", "edgerand", "gap")
 """Methods whose epsilon follows in closed form at edge level."""
-FAR = [
-    (1e-6, 1e-9),
-    (80.0, 1e-9),
-    (712.0, 1e-9),
-    (745.0, 1e-9),
-    (1e4, 1e-9),
-    (1e4, 1e-3),
-    (1e-6, 0.0),
-    (1e4, 0.0),
-    (50.0, 1e-40),
-]
+FAR = [(1e-6, 1e-9), (80.0, 1e-9), (712.0, 1e-9), (745.0, 1e-9), (1e4, 1e-9), (1e4, 1e-3), (1e-6, 0.0), (1e4, 0.0)]
+TINY = (50.0, 1e-40)
+"""Takes seconds where releases are pure, however many methods release them."""
 
 
 def facts(unit):
@@ -45,8 +37,9 @@ def agreed(events, claim, delta):
     return low <= claim * (1 + 1e-12) and high <= 1.001 * claim
 
 
-@pytest.mark.parametrize("budget", FAR)
-@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize(
+    ("name", "budget"), [*((name, budget) for name in CLOSED for budget in FAR), ("edgerand", TINY), ("gap", TINY)]
+)
 def test_a_claim_is_confirmed_or_never_made(name, budget):
     try:
         plan = method_named(name).calibrate(sf.Budget(*budget), EDGE, facts(EDGE))

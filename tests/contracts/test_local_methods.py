@@ -13,8 +13,10 @@ from sfumato.catalog import METHODS
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph._subgraph import induced
 from sfumato.graph._synthetic import campus, stochastic_block_model
+from sfumato.local import Blink
 from sfumato.local._method import LocalMethod
 from sfumato.privacy.units import LocalLevel
+from sfumato.randomizers import NeighborLists
 from sfumato.record._resume import FitState
 
 QUICK = {"label-only": {}, "lpgnn": {"epochs": 2}}
@@ -27,6 +29,8 @@ GRAPH = stochastic_block_model(120, 3, mean_degree=20, num_features=5, seed=1).w
 
 
 def made(name, kind, **settings):
+    if name == "blink":
+        return METHODS[name](epsilon=5.0, epochs=2)
     features, labels = BUDGETS[kind]
     if name == "label-only":
         features = features and 0.0
@@ -48,8 +52,8 @@ def fitted_of(name, kind):
 CASES = [(name, kind) for name in LOCAL for kind in BUDGETS]
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
-class TestEveryLocalMethod:
+@pytest.mark.parametrize(("name", "kind"), [*CASES, ("blink", "links")])
+class TestEveryAskingMethod:
     def test_is_a_frozen_dataclass_with_its_own_name(self, name, kind):
         method = made(name, kind)
         assert method.name == name
@@ -57,22 +61,10 @@ class TestEveryLocalMethod:
         with pytest.raises(FrozenInstanceError):
             method.epsilon_y = 2.0
 
-    def test_unit_and_claim_follow_from_the_questions(self, name, kind):
-        method, plan = made(name, kind), plan_of(name, kind)
-        private = [value for value in (method.epsilon_x, method.epsilon_y) if value is not None]
-        assert plan.unit == (
-            LocalLevel(method.epsilon_x is not None, method.epsilon_y is not None) if private else sf.NoPrivacy()
-        )
-        assert plan.delta == (0.0 if private else None)
-        assert plan.epsilon == (pytest.approx(sum(private), rel=1e-9) if private else None)
-        if private:
-            assert plan.epsilon <= sum(private)
-        assert len(plan.releases) == sum(value > 0 for value in private)
-
     def test_any_other_unit_is_refused_with_the_right_one(self, name, kind):
         method = made(name, kind)
-        others = [sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5), sf.NoPrivacy(), sf.LinkLevel(), LocalLevel(),
-                  LocalLevel(features=False), LocalLevel(labels=False)]  # fmt: skip
+        others = [sf.EdgeLevel(directed=False), sf.NodeLevel(max_out_degree=5), sf.NoPrivacy(), sf.RecordLevel(), sf.LinkLevel(),
+                  LocalLevel(), LocalLevel(features=False), LocalLevel(labels=False)]  # fmt: skip
         for unit in others:
             if unit != method.unit:
                 with pytest.raises(UnsupportedUnitError, match=r"no proof under .*Use "):
@@ -108,6 +100,8 @@ class TestEveryLocalMethod:
             hidden = replace(hidden, x=np.zeros_like(GRAPH.x))
         if getattr(unit, "labels", False):
             hidden = replace(hidden, y=np.zeros_like(GRAPH.y))
+        if unit == sf.LinkLevel():
+            hidden = replace(hidden, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
         np.testing.assert_array_equal(fitted.predict_proba(hidden), fitted.predict_proba(GRAPH))
 
     def test_rows_in_another_order_are_answered_in_that_order(self, name, kind):
@@ -131,15 +125,31 @@ class TestEveryLocalMethod:
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
         np.testing.assert_array_equal(probabilities, fitted.predict_proba(GRAPH))
 
-    def test_the_certificate_speaks_of_users_and_not_of_a_curator(self, name, kind):
-        fitted = fitted_of(name, kind)
-        text, private = str(fitted.certificate), kind != "all in the clear"
-        assert ("users trust nobody" in text) == private
-        assert "trusted curator" not in text
-        if private:
-            assert "simulated" in text
-            assert "who reports a label" in text
-            assert ", delta = 0 " in text
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_unit_and_claim_follow_from_the_questions(name, kind):
+    method, plan = made(name, kind), plan_of(name, kind)
+    private = [value for value in (method.epsilon_x, method.epsilon_y) if value is not None]
+    assert plan.unit == (
+        LocalLevel(method.epsilon_x is not None, method.epsilon_y is not None) if private else sf.NoPrivacy()
+    )
+    assert plan.delta == (0.0 if private else None)
+    assert plan.epsilon == (pytest.approx(sum(private), rel=1e-9) if private else None)
+    if private:
+        assert plan.epsilon <= sum(private)
+    assert len(plan.releases) == sum(value > 0 for value in private)
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_the_certificate_speaks_of_users_and_not_of_a_curator(name, kind):
+    fitted = fitted_of(name, kind)
+    text, private = str(fitted.certificate), kind != "all in the clear"
+    assert ("users trust nobody" in text) == private
+    assert "trusted curator" not in text
+    if private:
+        assert "simulated" in text
+        assert "who reports a label" in text
+        assert ", delta = 0 " in text
 
 
 @pytest.mark.parametrize(("unit", "train"), [(LocalLevel(), 60), (sf.LinkLevel(), 60), (sf.NoPrivacy(), 90)])
@@ -153,28 +163,6 @@ def test_a_graph_without_roles_is_split_as_its_unit_says(unit, train):
 
 def test_the_suite_sees_every_local_method():
     assert set(LOCAL) == {"label-only", "hybrid", "lpgnn"}
-
-
-MECHANISMS = {
-    "gaussian": {"delta": 1e-6}, "pgc": {"per_feature": True}, "piecewise": {"per_feature": True}, "collision": {"cap": 2},
-    "direction": {}, "laplace": {}, "one-bit": {}, "multi-bit": {"paper_rule": True},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_every_mechanism_verifies_at_the_sum_of_features_and_label(mechanism, tmp_path):
-    settings = MECHANISMS[mechanism]
-    fitted = plan_of("lpgnn", "both", mechanism=mechanism, **settings).fit(GRAPH)
-    each = 5 if settings.get("per_feature") else 1
-    assert fitted.plan.epsilon == pytest.approx(each * 1.0 + 0.5, rel=1e-6)
-    assert fitted.plan.epsilon <= each * 1.0 + 0.5
-    assert fitted.plan.delta == settings.get("delta", 0.0)
-    result = verify.verify(fitted.save(tmp_path / "run"))
-    assert result.problems == ()
-    assert result.epsilon_low <= fitted.plan.epsilon
-    text = str(fitted.certificate)
-    assert ("on each of the 5 features" in text) == (each == 5)
-    assert "Of a user's epsilon: feature-reports" in text
 
 
 def test_a_large_epsilon_without_draws_has_no_share_of_the_sampler():
@@ -226,3 +214,37 @@ def test_what_nobody_could_learn_from_is_refused_before_anyone_is_asked(tmp_path
     with pytest.raises(error, match=message):
         fit()
     assert not (tmp_path / "ledger.jsonl").exists()
+
+
+LINKED = GRAPH.public_facts(sf.LinkLevel())
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [(5.0, 0.1), (1.0, 0.37), (0.3, 0.5), (60.0, 0.01)])
+def test_the_claim_of_blink_is_the_exact_sum_of_both_reports(epsilon, share):
+    plan = Blink(epsilon=epsilon, degree_share=share).calibrate(None, sf.LinkLevel(), LINKED)
+    assert plan.epsilon == NeighborLists(epsilon, share).realized_epsilon <= epsilon
+    assert plan.epsilon == pytest.approx(min(epsilon, share * epsilon + 64 * np.log(2)), rel=1e-6)
+    assert (plan.delta, plan.delta_sampler, plan.budget) == (0.0, 0.0, None)
+    shapes = {release.name: release.shape for release in plan.releases}
+    assert shapes == {"degree-reports": (120,), "link-reports": (120, 15)}
+
+
+def test_blink_refuses_what_cannot_be_learned_before_anyone_is_asked(tmp_path):
+    directed = replace(GRAPH, directed=True)
+    with pytest.raises(InputError, match="directed to be False"):
+        Blink().calibrate(None, sf.LinkLevel(), directed.public_facts(sf.LinkLevel()))
+    plan = Blink(epochs=1).calibrate(None, sf.LinkLevel(), LINKED)
+    alone = replace(GRAPH, roles=np.where(GRAPH.val_mask, 3, GRAPH.roles).astype(np.uint8))
+    with pytest.raises(DataError, match="validation"):
+        plan.fit(alone, ledger=tmp_path / "ledger.jsonl")
+    assert not (tmp_path / "ledger.jsonl").exists()
+
+
+def test_the_certificate_of_blink_says_what_a_relationship_costs_and_trusts_nobody():
+    text = str(fitted_of("blink", "links").certificate)
+    for words in ("epsilon = 5, delta = 0 about it (unit link, relation replace)", "users trust nobody",
+                  "A relationship that both of its ends report costs epsilon = 10.", "Features, labels and roles are public.",
+                  "Of this epsilon: degree-reports 0.5, link-reports 4.5."):  # fmt: skip
+        assert words in text
+    assert "curator" not in text
+    assert "who reports a label" not in text

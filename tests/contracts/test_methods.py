@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from contracts_quick import quick
+from contracts_quick import BIG, CURATORS, SUPPORTED, UNITS, pixels, quick
 
 import sfumato as sf
 from sfumato import verify
@@ -16,56 +16,23 @@ from sfumato.central._set_calibration import SetCalibration
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import PublicFacts
 from sfumato.graph._subgraph import induced
-from sfumato.graph._synthetic import stochastic_block_model
-from sfumato.local._method import AskingMethod
 from sfumato.method._plan import Plan
 from sfumato.privacy.calibration import pure_cost
-from sfumato.privacy.units import UNITS as EVERY_UNIT
 
-METHODS = {name: method for name, method in EVERY_METHOD.items() if not issubclass(method, AskingMethod)}
+METHODS = {name: EVERY_METHOD[name] for name in CURATORS}
 BUDGET = sf.Budget(epsilon=2.0, delta=1e-6)
-UNITS = {
-    "none": sf.NoPrivacy(),
-    "arc": sf.EdgeLevel(directed=True),
-    "edge": sf.EdgeLevel(directed=False),
-    "node": sf.NodeLevel(max_out_degree=5),
-    "node-replace": sf.NodeLevel(max_out_degree=5, relation="replace"),
-    "node-incident": sf.NodeLevel(arcs="incident"),
-    "record": sf.RecordLevel(),
-    "record-replace": sf.RecordLevel(relation="replace"),
-    "local": sf.LocalLevel(),
-    "link": sf.LinkLevel(),
-}
-UNITS |= {title: form for unit in EVERY_UNIT if unit not in {type(one) for one in UNITS.values()}
-          for title, (form, *_) in unit.forms().items()}  # fmt: skip
-
-
-def graph_of(seed):
-    """With features that may be pixels, for methods that learn from images."""
-    graph = stochastic_block_model(120, 3, mean_degree=20, num_features=144, seed=seed).with_split(seed=0)
-    return replace(graph, max_degree=60, image_shape=(1, 12, 12))
-
-
-GRAPH, OTHER = graph_of(1), graph_of(2)
+GRAPH, OTHER = BIG, pixels(120, 2, mean_degree=20)
 ORDER = np.random.default_rng(0).permutation(120)
 TURNED = induced(GRAPH, ORDER)
 PILOTED = {("piloted-messages", "aggregate/2"), ("promised-messages", "aggregate/1")}
 
 
+@cache
 def plan_of(name, unit):
     budget = None if unit == "none" else BUDGET
     return quick(name).calibrate(budget, UNITS[unit], GRAPH.public_facts(UNITS[unit]))
 
 
-def supports(name, unit):
-    try:
-        plan_of(name, unit)
-    except UnsupportedUnitError:
-        return False
-    return True
-
-
-SUPPORTED = [(name, unit) for name in METHODS for unit in UNITS if supports(name, unit)]
 PRIVATE = [(name, unit) for name, unit in SUPPORTED if unit != "none"]
 UNSUPPORTED = [(name, unit) for name in METHODS for unit in UNITS if (name, unit) not in SUPPORTED]
 
@@ -260,12 +227,12 @@ class TestEveryFit:
         else:
             assert fitted.difference(OTHER) is None
 
-    @pytest.mark.parametrize("fact", ["num_nodes", "num_train", "num_features", "num_classes", "directed"])
-    def test_a_graph_with_other_public_facts_is_refused(self, name, unit, fact):
+    def test_a_graph_with_other_public_facts_is_refused(self, name, unit):
         plan = plan_of(name, unit)
-        public = replace(plan.public, **{fact: not plan.public.directed if fact == "directed" else 77})
-        with pytest.raises(InputError, match=f"{fact}={getattr(public, fact)}"):
-            replace(plan, public=public).fit(GRAPH)
+        for fact in ("num_nodes", "num_train", "num_features", "num_classes", "directed"):
+            public = replace(plan.public, **{fact: not plan.public.directed if fact == "directed" else 77})
+            with pytest.raises(InputError, match=f"{fact}={getattr(public, fact)}"):
+                replace(plan, public=public).fit(GRAPH)
 
     def test_a_graph_without_labels_is_refused(self, name, unit):
         bare = replace(GRAPH, y=None)

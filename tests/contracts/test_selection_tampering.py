@@ -63,12 +63,9 @@ def cheaper(certificate, loser):
         event.update(relation="add-remove", noise_multiplier=event["noise_multiplier"] / 1.6)
 
 
-def nothing(certificate, loser):
-    trial(certificate, loser).clear()
-
-
-def one_gaussian(certificate, loser):
-    trial(certificate, loser)[:] = [{"type": "gaussian", "noise_multiplier": 1e6, "count": 1}]
+def swapped(certificate, loser):
+    events = trial(certificate, loser)
+    events[0], events[1] = events[1], events[0]
 
 
 def rare(certificate, loser):
@@ -76,41 +73,24 @@ def rare(certificate, loser):
         event.update(steps=1, sampling_prob=1e-6)
 
 
-def unscored(certificate, loser):
-    del trial(certificate, loser)[-1]
-
-
 def sampled_score(certificate, loser):
     trial(certificate, loser)[-1] = {**sampled(certificate, loser)[0], "steps": 1, "sampling_prob": 0.001}
 
 
-def two_scores(certificate, loser):
-    trial(certificate, loser)[-1]["count"] = 2
-
-
-def swapped(certificate, loser):
-    events = trial(certificate, loser)
-    events[0], events[1] = events[1], events[0]
-
-
-def one_step_less(certificate, loser):
-    sampled(certificate, loser)[0]["steps"] -= 1
-
-
-def larger_release(certificate, loser):
-    certificate["releases"][0]["shape"] = [120, 16]
-
-
+LARGE = {"type": "gaussian", "noise_multiplier": 1e6, "count": 1}
 HIDDEN = {
     "add-remove": (cheaper, "releases[0].event.relation: expected replace, the unit's, got add-remove"),
-    "nothing": (nothing, "events: expected "),
-    "one Gaussian": (one_gaussian, "events: expected "),
+    "nothing": (lambda c, loser: trial(c, loser).clear(), "events: expected "),
+    "one Gaussian": (lambda c, loser: trial(c, loser).__setitem__(slice(None), [LARGE]), "events: expected "),
     "rarely sampled": (rare, "releases[0].event.sampling_prob: expected "),
-    "no score": (unscored, "events: expected "),
+    "no score": (lambda c, loser: trial(c, loser).pop(), "events: expected "),
     "a sampled score": (sampled_score, "events: expected the last one to be one Gaussian release, of the score"),
-    "two scores": (two_scores, "events: expected the last one to be one Gaussian release, of the score"),
+    "two scores": (
+        lambda c, loser: trial(c, loser)[-1].update(count=2),
+        "events: expected the last one to be one Gaussian release, of the score",
+    ),
     "hop before encoder": (swapped, "releases[0].event.type: expected poisson-gaussian, got gaussian"),
-    "a step less": (one_step_less, "releases[0].event.steps: expected "),
+    "a step less": (lambda c, loser: sampled(c, loser)[0].update(steps=1), "releases[0].event.steps: expected "),
 }
 
 
@@ -137,6 +117,14 @@ SELECTION = {
     "another name": (lambda c, _: c["releases"][0].update(name="aggregate/1"), "named tuned"),
     "a closed form": (lambda c, _: c["accounting"].update(method="pld"), "accounting.method"),
     "no caveat": (lambda c, _: c.update(caveats=[]), "caveats"),
+    "for the node itself": (
+        lambda c, _: c["releases"][0].update(visible_to="the node itself"),
+        "releases[0].visible_to: expected 'anyone', got 'the node itself'",
+    ),
+    "another shape": (
+        lambda c, _: c["releases"][0].update(shape=[120, 16]),
+        "certificate.json: releases: expected one selection, named tuned, of shape [1]",
+    ),
 }
 
 
@@ -144,15 +132,6 @@ SELECTION = {
 @pytest.mark.parametrize("unit", ["node", "edge"])
 def test_the_selection_itself_is_what_was_charged(honest, tmp_path, unit, change, named):
     assert named in problems(forge(honest, unit, tmp_path, change))
-
-
-def for_the_node_itself(certificate, loser):
-    certificate["releases"][0]["visible_to"] = "the node itself"
-
-
-def test_what_is_chosen_may_be_seen_by_anyone(honest, tmp_path):
-    run = forge(honest, "edge", tmp_path, for_the_node_itself)
-    assert "releases[0].visible_to: expected 'anyone', got 'the node itself'" in problems(run)
 
 
 def test_all_rules_of_a_method_hold_for_every_candidate(tmp_path):
@@ -183,18 +162,10 @@ def test_candidates_leave_the_same_out_of_the_claim(tmp_path, monkeypatch):
     assert "expected a candidate with the limits of the claim that the chosen one has" in problems(run)
 
 
-def test_the_selection_itself_has_no_other_shape(honest, tmp_path):
-    run = forge(honest, "node", tmp_path, larger_release)
-    assert "certificate.json: releases: expected one selection, named tuned, of shape [1]" in problems(run)
-
-
-def hop_less(certificate, loser):
-    """At edge level, where a trial is its hops alone."""
-    del trial(certificate, loser)[-1]
-
-
 def test_hops_of_a_losing_candidate_are_counted(honest, tmp_path):
-    assert "]: events: expected " in problems(forge(honest, "edge", tmp_path, hop_less))
+    """At edge level, where a trial is its hops alone."""
+    run = forge(honest, "edge", tmp_path, lambda certificate, loser: trial(certificate, loser).pop())
+    assert "]: events: expected " in problems(run)
 
 
 def settings_of(certificate, index):
@@ -210,63 +181,37 @@ def all_alike(certificate, loser):
     trial(certificate, loser)[:] = trial(certificate, 1 - loser)
 
 
-def reordered(certificate, loser):
-    certificate["candidates"].reverse()
-
-
-def foreign(certificate, loser):
-    certificate["candidates"][loser]["method"] = "mlp"
-
-
-def missing(certificate, loser):
-    del certificate["candidates"]
-
-
-def shorter(certificate, loser):
-    del certificate["candidates"][loser]
-
-
 def single(certificate, loser):
-    shorter(certificate, loser)
-    del certificate["releases"][0]["event"]["candidates"][loser]
+    del certificate["candidates"][loser]
+    del event_of(certificate)["candidates"][loser]
 
 
-def never_tried(certificate, loser):
-    """What was chosen is taken off the list."""
-    settings_of(certificate, 1 - loser)["learning_rate"] = 0.5
-
-
-def extra(certificate, loser):
-    settings_of(certificate, loser)["arcs"] = [[1, 2]]
-
-
-def fewer_epochs(certificate, loser):
-    settings_of(certificate, loser)["epochs"] = 2
-
-
-def inferred(certificate, loser):
-    """Weights said to come from elsewhere, so that no trial trains."""
-    certificate["composition"]["builds_on"] = [{"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}]
-
-
-def other_draws(certificate, loser):
-    certificate["releases"][0]["affected_coordinates"] -= 1
-
-
+ELSEWHERE = [{"ledger_head": "0" * 64, "epsilon": 1.0, "delta": 1e-6}]
 LISTS = {
     "a candidate twice": (twins, "candidates: expected at least two, all different"),
     "one candidate under two numbers": (all_alike, "candidates: expected at least two, all different"),
-    "another order": (reordered, "candidates[0]: events: expected "),
-    "another method": (foreign, "method: expected gap, got mlp"),
-    "no list": (missing, "candidates: is missing"),
-    "a shorter list": (shorter, "releases[0].event.candidates: expected 1, as in candidates, got 2"),
+    "another order": (lambda c, _: c["candidates"].reverse(), "candidates[0]: events: expected "),
+    "another method": (lambda c, loser: c["candidates"][loser].update(method="mlp"), "method: expected gap, got mlp"),
+    "no list": (lambda c, _: c.pop("candidates"), "candidates: is missing"),
+    "a shorter list": (
+        lambda c, loser: c["candidates"].pop(loser), "releases[0].event.candidates: expected 1, as in candidates, got 2",
+    ),
     "nothing to choose from": (single, "candidates: expected at least two, all different"),
-    "settings that were never tried": (never_tried, "settings: expected those of one of candidates"),
-    "arcs among settings": (extra, "settings.arcs: is not a setting of method gap"),
-    "other epochs": (fewer_epochs, "releases[0].event.steps: expected "),
-    "weights from elsewhere": (inferred, "composition.builds_on: expected none"),
-    "fewer draws": (other_draws, "releases[0].affected_coordinates: expected "),
-}
+    "settings that were never tried": (
+        lambda c, loser: settings_of(c, 1 - loser).update(learning_rate=0.5), "settings: expected those of one of candidates",
+    ),
+    "arcs among settings": (
+        lambda c, loser: settings_of(c, loser).update(arcs=[[1, 2]]), "settings.arcs: is not a setting of method gap",
+    ),
+    "other epochs": (lambda c, loser: settings_of(c, loser).update(epochs=2), "releases[0].event.steps: expected "),
+    "weights from elsewhere": (
+        lambda c, _: c["composition"].update(builds_on=ELSEWHERE), "composition.builds_on: expected none",
+    ),
+    "fewer draws": (
+        lambda c, _: c["releases"][0].update(affected_coordinates=c["releases"][0]["affected_coordinates"] - 1),
+        "releases[0].affected_coordinates: expected ",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "named"), LISTS.values(), ids=LISTS)

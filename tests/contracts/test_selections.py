@@ -1,4 +1,4 @@
-"""Tuned runs of every method, under every unit and rule: the verifier confirms what is planned and refuses what is refused.
+"""Tuned runs of every method under every unit: the verifier confirms what is planned and refuses what is refused.
 
 Nothing is trained: plans are charged and certified, and the certificates are checked.
 """
@@ -6,22 +6,23 @@ Nothing is trained: plans are charged and certified, and the certificates are ch
 import sys
 from dataclasses import fields, replace
 from functools import cache
+from itertools import cycle
 
 import numpy as np
 import pytest
+from contracts_quick import UNITS as EVERY_UNIT
+from contracts_quick import pixels, proves
 
 import sfumato as sf
 from sfumato.catalog import METHODS, PAIR_METHODS, method_named
 from sfumato.central._tuned import Tuned
-from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
-from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.errors import InputError, SfumatoError
 from sfumato.graph._targets import Targets
 from sfumato.method._derived import marked
 from sfumato.method._plan import Plan
 from sfumato.method.contract import Outcome, Planned
 from sfumato.privacy.accounting import epsilon
 from sfumato.privacy.events import RULES, GaussianEvent, SelectionEvent
-from sfumato.privacy.units import UNITS as EVERY_UNIT
 from sfumato.record._certificate import total_draws
 from sfumato.record.ledger import Release
 from sfumato.verify._claim import claim_faults
@@ -29,15 +30,8 @@ from sfumato.verify._methods import rules_of
 from sfumato.verify._plan import copied_faults, method_faults, unfit
 from sfumato.verify._verifier import sentence_faults
 
-UNITS = {
-    "edge": sf.EdgeLevel(directed=False), "arc": sf.EdgeLevel(directed=True), "node-incident": sf.NodeLevel(arcs="incident"),
-    "node": sf.NodeLevel(max_out_degree=3), "node-replace": sf.NodeLevel(max_out_degree=3, relation="replace"),
-    "record": sf.RecordLevel(), "record-replace": sf.RecordLevel(relation="replace"),
-}  # fmt: skip
-UNITS |= {title: form for unit in EVERY_UNIT if unit not in {type(one) for one in UNITS.values()}
-          for title, (form, *_) in unit.forms().items()}  # fmt: skip
-GRAPH = stochastic_block_model(40, 3, mean_degree=6, num_features=144, seed=1).with_split(seed=0)
-GRAPH = replace(GRAPH, max_degree=30, image_shape=(1, 12, 12))
+UNITS = {title: unit for title, unit in EVERY_UNIT.items() if title != "none"}
+GRAPH = pixels(40, mean_degree=6)
 BUDGETS = dict(zip(RULES, [sf.Budget(4.0, 1e-6), sf.Budget(0.8, 1e-5), sf.Budget(9.0, 1e-9)], strict=True))
 TRIALS = dict(zip(RULES, [3.0, 25.0, 12.0], strict=True))
 
@@ -61,18 +55,12 @@ def candidates_of(name):
     raise AssertionError(f"no two settings of {name}")
 
 
-def trained(name, unit):
-    """Whether the method alone has a plan under the unit."""
-    try:
-        budget = None if unit.trust != "curator" else BUDGETS["poisson"]
-        candidates_of(name)[0].calibrate(budget, unit, GRAPH.public_facts(unit))
-    except UnsupportedUnitError:
-        return False
-    return True
-
-
-PLANNED = [(name, title) for name in (*METHODS, *PAIR_METHODS) for title, unit in UNITS.items()
-           if unit.private and unit.name in method_named(name).card.units and trained(name, unit)]  # fmt: skip
+PLANNED = [
+    (name, title)
+    for name in (*METHODS, *PAIR_METHODS)
+    for title, unit in UNITS.items()
+    if unit.name in method_named(name).card.units and proves(candidates_of(name)[0], unit, GRAPH.public_facts(unit))
+]
 
 
 def tuned_plan(name, unit, rule, public=None):
@@ -101,8 +89,9 @@ def faults(values):
     return [*strange, *method_faults(values, rules, None, None, None), *claim_faults(values)[0]]
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("name", "title"), PLANNED)
+@pytest.mark.parametrize(
+    ("name", "title", "rule"), [(*case, rule) for case, rule in zip(PLANNED, cycle(RULES), strict=False)]
+)
 def test_what_is_tuned_is_confirmed(name, title, rule, monkeypatch):
     try:
         plan = tuned_plan(name, UNITS[title], rule)

@@ -2,18 +2,12 @@
 
 import hashlib
 import json
-import shutil
 
 import pytest
-from contracts_forgery import seal
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from contracts_forgery import SIGNER, STRANGER, public, put_signature, seal, sign, write_json
 
-import sfumato as sf
-from sfumato.graph import stochastic_block_model
-from sfumato.record.ledger import canonical_json
 from sfumato.verify import VerifyInputError, main, verify
 
-SIGNER, STRANGER = (Ed25519PrivateKey.from_private_bytes(bytes([k]) * 32) for k in (1, 2))
 P, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
 EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 """y of two points of order 8; two others have p less it."""
@@ -27,28 +21,9 @@ WEAK = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory):
-    graph, unit = (
-        stochastic_block_model(60, 3, mean_degree=12, num_features=4, seed=0).with_split(),
-        sf.EdgeLevel(directed=False),
-    )
-    plan = sf.GAP(epochs=1).calibrate(sf.Budget(2.0, 1e-6), unit, graph.public_facts(unit))
-    return plan.fit(graph).save(tmp_path_factory.mktemp("honest") / "run")
-
-
 @pytest.fixture
-def folder(honest, tmp_path):
-    return shutil.copytree(honest, tmp_path / "run") / "release"
-
-
-def public(key):
-    return key.public_key().public_bytes_raw()
-
-
-def sign(folder, key, signature):
-    value = {"algorithm": "ed25519", "public_key": key.hex(), "signature": signature.hex()}
-    (folder / "signature.json").write_text(canonical_json(value) + "\n")
+def folder(copy_of):
+    return copy_of("gap of edges") / "release"
 
 
 def written(path, key):
@@ -58,7 +33,7 @@ def written(path, key):
 
 def test_the_verdict_names_the_key_and_whether_it_was_the_one_given(folder, tmp_path, capsys):
     """A stranger's signature holds; that it is the publisher's, only the publisher's key can say."""
-    sign(folder, public(STRANGER), STRANGER.sign((folder / "manifest.json").read_bytes()))
+    sign(folder, STRANGER)
     digest = hashlib.sha256(public(STRANGER)).hexdigest()
     assert main([str(folder)]) == 0
     said = capsys.readouterr().out
@@ -76,7 +51,7 @@ def test_the_verdict_names_the_key_and_whether_it_was_the_one_given(folder, tmp_
 @pytest.mark.parametrize("key", WEAK.values(), ids=WEAK)
 def test_keys_that_bind_nobody_are_refused(folder, tmp_path, key):
     """For the neutral point the signature of itself and 0 passes, whatever the message is."""
-    sign(folder, key, (1).to_bytes(64, "little"))
+    put_signature(folder, key, (1).to_bytes(64, "little"))
     result = verify(folder)
     assert not result.signed
     assert any(text.startswith("signature.json: public_key: is of small order") for text in result.problems)
@@ -88,16 +63,16 @@ def test_a_constant_signature_does_not_pass_for_two_messages(folder):
     for name in ("one", "two"):
         document = json.loads((folder / "spec.json").read_text())
         document["graph"]["name"] = name
-        (folder / "spec.json").write_text(canonical_json(document) + "\n")
+        write_json(folder / "spec.json", document)
         seal(folder)
-        sign(folder, WEAK["neutral, sign 0"], (1).to_bytes(64, "little"))
+        put_signature(folder, WEAK["neutral, sign 0"], (1).to_bytes(64, "little"))
         assert not verify(folder).valid
 
 
 def test_a_second_spelling_of_a_signature_is_refused(folder):
     raw = SIGNER.sign((folder / "manifest.json").read_bytes())
-    sign(folder, public(SIGNER), raw)
+    put_signature(folder, public(SIGNER), raw)
     assert verify(folder).valid
     again = (int.from_bytes(raw[32:], "little") + ORDER).to_bytes(32, "little")
-    sign(folder, public(SIGNER), raw[:32] + again)
+    put_signature(folder, public(SIGNER), raw[:32] + again)
     assert verify(folder).problems == ("signature.json: signature: does not sign manifest.json",)

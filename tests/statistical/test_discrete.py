@@ -10,7 +10,7 @@ from scipy import stats
 from sfumato.noise._discrete import _Bits, _decays, discrete_gaussian, discrete_laplace
 from sfumato.noise.keys import Stream
 
-SIZE = 60_000
+SIZE = 100_000
 ACCEPT, REJECT = 1e-4, 1e-9
 
 

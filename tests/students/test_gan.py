@@ -52,7 +52,7 @@ def test_colored_images_of_32_pixels(network, widths):
     draw = np.random.default_rng(0)
     x, y = 0.5 * draw.random((90, 3, 32, 32), np.float32), np.arange(90) % 3
     x[np.arange(90), y] += 0.4  # the class is the brightest color
-    student = CoTeaching(3, network, widths, epochs=15, batch_size=10).fit(x[:30], y[:30], x[30:60])
+    student = CoTeaching(3, network, widths, epochs=25, batch_size=10).fit(x[:30], y[:30], x[30:60])
     assert (student.predict(x[60:]) == y[60:]).mean() > 0.85
     assert student.generator(5).shape == (5, 3, 32, 32)
     with pytest.raises(InputError, match=r"\[2, 3, 32, 32\]"):
