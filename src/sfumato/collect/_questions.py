@@ -1,7 +1,7 @@
 """The parts of a schema: what is asked about features, label and links, and the randomizer of each.
 
 Each part is a frozen dataclass of public settings as they stand in the schema. ``randomizer`` is what a device uses, ``layouts``
-describe the integers of its report, ``cost`` is its exact epsilon, and ``facts`` are what anyone can check.
+describe the integers of its report, ``cost`` is its exact epsilon, and :func:`derived` is what anyone can check.
 """
 
 from __future__ import annotations
@@ -120,10 +120,6 @@ class Features:
         """The exact epsilon of a report, rounded upward."""
         return _checked("features", lambda: self.randomizer.total_epsilon)
 
-    def facts(self) -> dict[str, Any]:
-        """Return what follows from the settings, which anyone can compute again."""
-        return _facts(self.cost, self.randomizer.delta, self.layouts, self.randomizer.thresholds)
-
     def describe(self) -> str:
         allowed = self.epsilon * (self.num_features if self.per_feature else 1)
         return (
@@ -190,9 +186,6 @@ class Label:
     def cost(self) -> float:
         return _checked("label", lambda: self.randomizer.total_epsilon)
 
-    def facts(self) -> dict[str, Any]:
-        return _facts(self.cost, 0.0, self.layouts, self.randomizer.thresholds)
-
     def describe(self) -> str:
         return (
             f"your {self.name}, one of {len(self.classes)} classes. {sent(self.mechanism, _bits(self.layouts))} "
@@ -245,9 +238,6 @@ class Links:
     def cost(self) -> float:
         """The exact epsilon of one bit of one list, rounded upward."""
         return _checked("links", lambda: self.randomizer.realized_epsilon)
-
-    def facts(self) -> dict[str, Any]:
-        return _facts(self.cost, 0.0, self.layouts, self.randomizer.thresholds)
 
     def describe(self) -> str:
         others = f"{self.users - 1:,} other user{'s' * (self.users > 2)}"
@@ -302,10 +292,11 @@ def _column(column: object) -> tuple[str, tuple[float, float]]:
     return str(column), (0.0, 1.0)
 
 
-def _facts(epsilon: float, delta: float, layouts: Sequence[Layout], thresholds: Mapping[str, Any]) -> dict[str, Any]:
-    """Integers are written as text, since they may be above 2^53."""
-    numbers = {name: str(value) if isinstance(value, int) else value for name, value in thresholds.items()}
-    return {"epsilon": epsilon, "delta": delta, "bits": _bits(layouts), "thresholds": numbers}
+def derived(asked: Features | Label | Links) -> dict[str, Any]:
+    """Return what follows from the settings, which anyone can compute again. Integers are text, since they may be above 2^53."""
+    delta = asked.randomizer.delta if isinstance(asked, Features) else 0.0
+    numbers = {name: str(one) if isinstance(one, int) else one for name, one in asked.randomizer.thresholds.items()}
+    return {"epsilon": asked.cost, "delta": delta, "bits": _bits(asked.layouts), "thresholds": numbers}
 
 
 def _bits(layouts: Sequence[Layout]) -> int:

@@ -37,7 +37,7 @@ from typing import Any
 
 from sfumato._encoding import decoded
 from sfumato.collect._checks import check_keys, check_text, moment, roster_sha256
-from sfumato.collect._questions import Features, Label, Links, part
+from sfumato.collect._questions import Features, Label, Links, derived, part
 from sfumato.collect._statement import meaning, rounded
 from sfumato.errors import SchemaError
 
@@ -147,7 +147,7 @@ class Schema:
         """Return the questions and everything that follows from them."""
         asked = {name: question.to_dict() for name, question in self.parts.items()}
         facts = {name: getattr(self, name) for name in (*_REQUIRED, "server_key")}
-        follows = {name: question.facts() for name, question in self.parts.items()}
+        follows = {name: derived(question) for name, question in self.parts.items()}
         totals = {"epsilon": self.epsilon, "delta": self.delta, "bits": self.bits}
         return {"format": FORMAT, **facts, **asked, "randomizers": follows, "totals": totals}
 

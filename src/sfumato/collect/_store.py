@@ -131,12 +131,12 @@ class Store(Stored):
             write_line(connection, "revoked", "operator", user)
         return seen.generation + 1
 
-    def withdraw(self, user: str, seen: Listed, by: str = "operator") -> None:
+    def withdraw(self, user: str, seen: Listed) -> None:
         """Delete the report of a user. None is taken again, unless the code is revoked; the enrolment stays."""
         if not seen.reported:
             raise DataError(f"Expected {user} to have a report, got none. Revoke the code, if no report is to come.")
         with self._taking_back(user, seen) as connection:
-            write_line(connection, "withdrawn", by, user)
+            write_line(connection, "withdrawn", "operator", user)
 
     def take_back(self, asked: Sequence[Upload]) -> list[Answer]:
         """Delete the reports of users whose devices ask for it, in one transaction, and say of each what became of it.

@@ -38,17 +38,28 @@ def shrink(lengths: Floats, norm: float) -> tuple[Floats, Floats]:
     return norm / np.maximum(lengths, norm), rest
 
 
-def check_norm(norm: float) -> float:
-    """Check a public norm cap: it must be positive and at most 1e100, so that its square is a float.
+@dataclass(frozen=True)
+class Capped(Drawn):
+    """The common part of randomizers of vectors within a public norm. It is not used alone."""
 
-    >>> check_norm(5)
-    5.0
-    """
-    return check_real(low=0, high=1e100, open_low=True, norm=norm)
+    num_features: int
+    epsilon: float
+    norm: float
+    collection: str = "collection"
+
+    def __post_init__(self) -> None:
+        check_int(low=1, high=2**31, num_features=self.num_features)
+        check_epsilon(self.epsilon)
+        check_real(low=0, high=1e100, open_low=True, norm=self.norm)  # so that its square is a float
+        _ = self.realized_epsilon
+
+    def clipped(self, values: Values) -> Floats:
+        """Return finite vectors, scaled down to the norm."""
+        return pad(dense(check_values(values, self.num_features)), self.norm)[:, :-1]
 
 
 @dataclass(frozen=True)
-class Direction(Drawn):
+class Direction(Capped):
     r"""1-bit random direction: the sign of :math:`\langle g, x \rangle`, kept with odds :math:`e^\epsilon` to 1.
 
     The direction g is standard normal in d + 1 dimensions. It is public: it follows from the collection and the user's id. The
@@ -80,17 +91,7 @@ class Direction(Drawn):
     Source: Duchi, Jordan and Wainwright (2013); Bassily and Smith (2015); public directions as in Vadhan and Zheng (2020).
     """
 
-    num_features: int
-    epsilon: float
-    norm: float
-    collection: str = "collection"
     _odds = (1, 1)
-
-    def __post_init__(self) -> None:
-        check_int(low=1, high=2**31, num_features=self.num_features)
-        check_epsilon(self.epsilon)
-        check_norm(self.norm)
-        _ = self.realized_epsilon
 
     @property
     def layout(self) -> Layout:
@@ -117,10 +118,6 @@ class Direction(Drawn):
             last = normals(words.at(users, np.full(len(users), self.num_features)))
             positive[rows] = products + rest * last >= 0
         return positive
-
-    def clipped(self, values: Values) -> Floats:
-        """Return finite vectors, scaled down to the norm."""
-        return pad(dense(check_values(values, self.num_features)), self.norm)[:, :-1]
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Send one bit for each user; ``users`` are the public ids that fix the directions (row numbers by default)."""

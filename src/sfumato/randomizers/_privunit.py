@@ -13,14 +13,14 @@ from scipy.special import bdtr, ndtr
 
 from sfumato._validate import check_int
 from sfumato.noise.coins import PublicWords, SecretWords, normals, user_ids
-from sfumato.noise.exact import check_epsilon, hit_share, probabilities
-from sfumato.randomizers._direction import check_norm, pad
-from sfumato.randomizers._randomizer import Drawn, Estimate, Layout, Pmf, Reports
-from sfumato.randomizers._values import Floats, Values, check_values, dense, row_blocks
+from sfumato.noise.exact import hit_share, probabilities
+from sfumato.randomizers._direction import Capped, pad
+from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Reports
+from sfumato.randomizers._values import Floats, Values, check_values, row_blocks
 
 
 @dataclass(frozen=True)
-class PrivUnit(Drawn):
+class PrivUnit(Capped):
     r"""PrivUnitG on N public candidates: of N directions, the k nearest to x are each :math:`e^\epsilon` times as likely.
 
     The candidates :math:`z_1, \dots, z_N` of a user are standard normal in d + 1 dimensions; they follow from the
@@ -59,18 +59,11 @@ class PrivUnit(Drawn):
     Source: Bhowmick et al. (2018); Asi, Feldman and Talwar (2022), Optimal Algorithms for Mean Estimation under LDP, section 4.
     """
 
-    num_features: int
-    epsilon: float
-    norm: float
-    collection: str = "collection"
     candidates: int = 64
 
     def __post_init__(self) -> None:
-        check_int(low=1, high=2**31, num_features=self.num_features)
         check_int(low=2, high=2**16, candidates=self.candidates)
-        check_epsilon(self.epsilon)
-        check_norm(self.norm)
-        _ = self.realized_epsilon
+        super().__post_init__()
 
     @cached_property
     def _design(self) -> tuple[int, float, float]:
@@ -114,10 +107,6 @@ class PrivUnit(Drawn):
             directions = normals(words).reshape(-1, self.candidates, width)
             products = np.einsum("inj,ij->in", directions, pad(block, self.norm))
             yield rows, np.argpartition(-products, self.nearest - 1, axis=1)
-
-    def clipped(self, values: Values) -> Floats:
-        """Return finite vectors, scaled down to the norm."""
-        return pad(dense(check_values(values, self.num_features)), self.norm)[:, :-1]
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Send one index for each user; ``users`` are the public ids that fix the candidates (row numbers by default)."""

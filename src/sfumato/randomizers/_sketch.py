@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,11 @@ from sfumato._validate import check_int, fail
 from sfumato.noise.coins import PublicWords, SecretWords
 from sfumato.randomizers._randomizer import Estimate, Layout, Pmf, Randomizer, Reports
 from sfumato.randomizers._values import Floats, Values, check_values, dense, finite, row_blocks, to_csr
+
+if TYPE_CHECKING:
+    from sfumato.randomizers._collision import Collision
+    from sfumato.randomizers._direction import Capped
+    from sfumato.randomizers._randomizer import Ranged
 
 
 @dataclass(frozen=True)
@@ -45,55 +50,49 @@ class Sketch(Randomizer):
     """
 
     num_features: int
-    inner: Any
+    inner: Ranged | Capped | Collision
     collection: str = "collection"
 
     def __post_init__(self) -> None:
         check_int(low=1, high=2**31, num_features=self.num_features)
         if not isinstance(self.inner, Randomizer) or not hasattr(self.inner, "num_features"):
-            raise fail(
-                "inner",
-                self.inner,
-                "to be a randomizer of features",
-                "For example Direction(64, epsilon=1.0, norm=5.0).",
-            )
+            remedy = "For example Direction(64, epsilon=1.0, norm=5.0)."
+            raise fail("inner", self.inner, "to be a randomizer of features", remedy)
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
         """The budget that ``inner`` requests."""
-        return float(self.inner.epsilon)
+        return self.inner.epsilon
 
     @property
     def delta(self) -> float:  # type: ignore[override]
         """The delta of ``inner``."""
-        return float(self.inner.delta)
+        return self.inner.delta
 
     @property
     def realized_epsilon(self) -> float:
         """The guarantee of ``inner``, rounded upward."""
-        return float(self.inner.realized_epsilon)
+        return self.inner.realized_epsilon
 
     @property
     def total_epsilon(self) -> float:
         """The total that a report of ``inner`` costs a user."""
-        return float(self.inner.total_epsilon)
+        return self.inner.total_epsilon
 
     @property
     def layout(self) -> Layout:
         """The layout of ``inner``."""
-        layout: Layout = self.inner.layout
-        return layout
+        return self.inner.layout
 
     @property
     def thresholds(self) -> dict[str, int | float]:
         """The thresholds of ``inner``."""
-        thresholds: dict[str, int | float] = self.inner.thresholds
-        return thresholds
+        return self.inner.thresholds
 
     @cached_property
     def matrix(self) -> Floats:
         """The public projection, [d, k]."""
-        width: int = self.inner.num_features
+        width = self.inner.num_features
         words = PublicWords(self.collection, "sketch").grid(np.arange(self.num_features), -(-width // 64))
         signs = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1)[:, :width]
         matrix: Floats = (2.0 * signs - 1.0) / np.sqrt(width)
@@ -115,20 +114,16 @@ class Sketch(Randomizer):
 
     def encode(self, values: Values, source: SecretWords, users: NDArray[np.integer] | None = None) -> Reports:
         """Project the values, then randomize them by ``inner``."""
-        reports: Reports = self.inner.encode(self.project(values), source, users)
-        return reports
+        return self.inner.encode(self.project(values), source, users)
 
     def estimate(self, reports: Reports) -> Estimate:
         """Return an unbiased estimate of the projected (and clipped) values."""
-        estimate: Estimate = self.inner.estimate(reports)
-        return estimate
+        return self.inner.estimate(reports)
 
     def variance(self, values: Values | None = None) -> Floats:
         """Return the variance of each coordinate of the projected values."""
-        variance: Floats = self.inner.variance(None if values is None else self.project(values))
-        return variance
+        return self.inner.variance(None if values is None else self.project(values))
 
     def pmf(self, value: NDArray[np.generic], user: int = 0) -> Pmf:
         """Return the exact probability of every report on one value of d features."""
-        pmf: Pmf = self.inner.pmf(self.project(dense(np.asarray(value)[None]))[0], user)
-        return pmf
+        return self.inner.pmf(self.project(dense(np.asarray(value)[None]))[0], user)
