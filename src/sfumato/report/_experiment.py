@@ -38,7 +38,7 @@ def experiment_page(spec: Spec, rows: Sequence[Row], *, date: str | None = None)
     Args:
         spec: the specification of the experiment.
         rows: its results, done and skipped.
-        date: printed as the day of the run; None prints none.
+        date: the day of the run, which is shown; None shows none.
     """
     return to_html(page_of(spec, Measured.of(spec, rows, date)))
 

@@ -120,7 +120,7 @@ def _curve(axes: Any, curve: Curve, number: int, axis: str, x: dict[Any, Any]) -
 def _published(
     axes: Any, at: list[Any], line: Line, color: str, marker: str, across: bool = False, **more: Any
 ) -> None:
-    """A hollow mark with its printed half-width; ``across`` if accuracy runs to the right."""
+    """A hollow mark with its published half-width; ``across`` if accuracy runs to the right."""
     number = line.published
     assert number is not None
     spot = ([number.value], at) if across else (at, [number.value])

@@ -140,7 +140,7 @@ class Weights(Planned):
 
 @dataclass(frozen=True)
 class OwnRows(Matrix):
-    """Rows that are each for their own node alone. They stand beside ``release/`` and not in it (``own_rows.py``)."""
+    """Rows that are each for their own node alone. They stand beside ``release/`` and not in it."""
 
     seen_by: ClassVar[str] = "the node itself"
     stored: ClassVar[bool] = False

@@ -7,11 +7,10 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from ._baselines import center, center_tensors, lacks
+from ._baselines import center, center_tensors, lacks, split_faults
 from ._kinds import Matrix, Network, Weights
 from ._labels import LabelMessages
 from ._rules import OWN, sizes
-from ._splits import split_faults
 from ._units import no_arc_change
 
 if TYPE_CHECKING:

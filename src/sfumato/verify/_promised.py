@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from ._baselines import Linear, is_centered
+from ._baselines import Linear, is_centered, split_faults
 from ._kinds import Matrix, OwnRows
 from ._rules import OWN
-from ._splits import split_faults
 
 if TYPE_CHECKING:
     from ._kinds import Planned

@@ -16,9 +16,9 @@ from ._deployed import deployment_faults, deployment_words
 from ._documents import one_line, parse
 from ._folder import VerifyInputError, id_faults, read_chain, read_files, release_folder
 from ._methods import rules_of
-from ._own_rows import own_faults
 from ._plan import copied_faults, method_faults, unfit
 from ._prices import change_faults, price_faults, price_words
+from ._releases import own_faults
 from ._signature import fingerprint, read_key, read_signature
 from ._tensors import read_tensors, unreal_faults
 from ._units import UNITS, owns_arcs, unit_form_faults
