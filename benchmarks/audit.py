@@ -27,7 +27,7 @@ from sfumato.audit._auditor import audit
 from sfumato.catalog import METHODS, method_named
 from sfumato.central._gap import GAP
 from sfumato.errors import InputError, UnsupportedUnitError
-from sfumato.experiments._pages import stamp
+from sfumato.experiments._index import stamp
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import ClassLevel, EdgeLevel, NodeLevel, RecordLevel, SubclassLevel, Unit
 

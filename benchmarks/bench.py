@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from bench_rows import ROWS, Call, Row
 
-from sfumato.experiments._pages import stamp
+from sfumato.experiments._index import stamp
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 LEAST, TRIES = 0.5, 3

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sfumato.errors import SfumatoWarning
+from sfumato.experiments._index import Recorded, of_experiment, read_page
 from sfumato.experiments._measured import Measured, read_recorded
-from sfumato.experiments._pages import Recorded, of_experiment, read_page
 from sfumato.experiments._spec import SPECS, Spec
 from sfumato.report._experiment import markdown_files
 

@@ -20,7 +20,7 @@ from sfumato.graph._unique import facts_of_classes
 from sfumato.method._checks import check_graph
 from sfumato.method._choosing import balanced
 from sfumato.method._decisions import Decision
-from sfumato.method._repeated import warn_of_repeated
+from sfumato.method._opening import warn_of_repeated
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, Unit, unit_named
 from sfumato.record._dataset_ledger import DatasetLedger

@@ -7,8 +7,7 @@ import pytest
 from sfumato.experiments import _cells as cells
 from sfumato.experiments import _runner as runner
 from sfumato.experiments._batch import Left, quickest_first, run_all, what_is_left
-from sfumato.experiments._parts import Quick
-from sfumato.experiments._spec import Spec, find
+from sfumato.experiments._spec import Quick, Spec, find
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.experiments._index import index_page
+from sfumato.experiments._index import Recorded, Row, index_page, of_experiment, read_page, stamp
 from sfumato.experiments._measured import Measured, read_recorded
-from sfumato.experiments._pages import Recorded, Row, of_experiment, read_page, stamp
 from sfumato.experiments._results import Line
 from sfumato.experiments._sources import Document, Entry
 from sfumato.experiments._spec import find

@@ -12,7 +12,7 @@ import pytest
 from sfumato.cli import invoke
 from sfumato.errors import InputError
 from sfumato.experiments import _pate as pate
-from sfumato.experiments import _pate_votes as pate_votes
+from sfumato.experiments import _pate as pate_votes
 from sfumato.experiments._pate_settings import PateCell
 from sfumato.experiments._results import belonging, read, summarize
 from sfumato.experiments._runner import run

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import InputError
+from sfumato.experiments._index import read_page
 from sfumato.experiments._measured import read_recorded
-from sfumato.experiments._pages import read_page
 from sfumato.experiments._sources import Document, Entry, read_sources
 from sfumato.experiments._spec import SPECS
 

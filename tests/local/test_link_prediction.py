@@ -9,8 +9,7 @@ from sfumato.datasets._loading import load_dataset
 from sfumato.errors import InputError
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model
-from sfumato.local._edge_split import non_edges, split_edges
-from sfumato.local._link_prediction import CODES, LIMITS, LinkPrediction, found_again
+from sfumato.local._link_prediction import CODES, LIMITS, LinkPrediction, found_again, non_edges, split_edges
 from sfumato.method.contract import Watch
 from sfumato.nn._metrics import auc, average_precision
 from sfumato.noise.coins import SecretWords

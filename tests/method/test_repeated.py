@@ -9,7 +9,7 @@ import sfumato as sf
 from sfumato.attacks import _shadows as shadows
 from sfumato.errors import RepeatedFitWarning
 from sfumato.graph._synthetic import campus
-from sfumato.method import _repeated as repeated
+from sfumato.method import _opening as repeated
 from sfumato.method._plan import Plan
 from sfumato.record._dataset_ledger import DatasetLedger
 

@@ -6,8 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import DataError, InputError
-from sfumato.evaluation._groups import groups_of
-from sfumato.evaluation._source import Source
+from sfumato.evaluation._source import Source, groups_of
 from sfumato.graph import Graph
 from sfumato.graph._targets import CLASS
 from sfumato.scoring._answers import Answers, answers_of

@@ -163,8 +163,8 @@ def parse(options: Options) -> Job:
     """Check the options of a run that learns the classes of nodes, and return what they ask for."""
     for check in checks(options):
         check()
-    from sfumato.evaluation._groups import groups_of
     from sfumato.evaluation._request import Request
+    from sfumato.evaluation._source import groups_of
 
     method = method_for(options.method, asdict(options), options.dataset or "")
     beside = options.ledger is None or options.save_floor is not None  # by default: nothing charges controls

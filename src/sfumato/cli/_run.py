@@ -25,7 +25,7 @@ def evaluate(run: Path = RUN, by: str | None = of("by"), as_json: bool = JSON) -
     """
     check_installed(*LIGHT)
     from sfumato.catalog import load
-    from sfumato.evaluation._groups import groups_of
+    from sfumato.evaluation._source import groups_of
 
     fitted = load(run)
     if fitted.collection is not None:

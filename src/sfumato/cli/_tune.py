@@ -49,7 +49,7 @@ def tune(_context: typer.Context, values: dict[str, Any]) -> None:
     check_installed(*TRAIN)
     job = parse(given(values | ({"out": Path()} if dry_run and values["out"] is None else {}), "tune"))
     from sfumato.central._tuned import Tuned
-    from sfumato.experiments._candidates import read_candidates
+    from sfumato.experiments._tables import read_candidates
 
     tuned = Tuned(read_candidates(job.word, values["candidates"]), values["rule"], values["trials"])
     law = {"rule": tuned.rule, "mean_trials": tuned.mean_trials}

@@ -88,7 +88,7 @@ def hold_out(graph: Graph, seed: int) -> HeldOut:
     links = ends[:, held & forward]
     if links.shape[1] < _FEWEST:
         raise fail("graph", graph.name, f"to have {_FEWEST} edges or more to hold out", "Bring a larger graph.")
-    from sfumato.local._edge_split import non_edges
+    from sfumato.local._link_prediction import non_edges
 
     others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1])
     indptr = np.concatenate(([0], np.cumsum(np.bincount(ends[0][~held], minlength=graph.num_nodes))))

@@ -6,6 +6,7 @@ Whoever asks is told on the way, and prints: nothing here writes to a screen.
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -16,11 +17,12 @@ import numpy as np
 
 from sfumato._files import write_json
 from sfumato._threads import set_threads
-from sfumato.catalog import PAIR_METHODS
-from sfumato.evaluation import _floor as floor
+from sfumato.catalog import CARDS, PAIR_METHODS, method_named
+from sfumato.errors import InputError
 from sfumato.evaluation._kept import write_words
 from sfumato.evaluation._links import PreparedLinks
 from sfumato.evaluation._memory import peak_mb
+from sfumato.evaluation._outcome import Evaluation
 from sfumato.evaluation._request import Prepared, prepare
 from sfumato.evaluation._stopped import PRIVATE
 
@@ -94,12 +96,12 @@ def _made(job: Job, planned: Callable[[Planned], None], bars: Bars, state: FitSt
             _date(out, moment)
         evaluation = prepared.evaluate(fitted, report)
     result = evaluation.to_dict(job.request.unit) | prepared.detail(evaluation, groups)
-    result |= _told(job, prepared, fitted, seconds) | floor.released(job, evaluation)
+    result |= _told(job, prepared, fitted, seconds) | _released_floor(job, evaluation)
     beside = {"outside_schema": prepared.graph.outside, "features_lost": _lost(job.request.method, prepared.graph)}
     write_json(out / "evaluation" / "metrics.json", result | {name: value for name, value in beside.items() if value})
     write_json(out / "evaluation" / "curves.json", {} if job.tuned else dict(fitted.curves))
     write_words(fitted.certificate, out)
-    floor.save(job, prepared, evaluation)
+    _save_floor(job, prepared, evaluation)
     return Ran(result, evaluation, fitted)
 
 
@@ -166,3 +168,36 @@ def _lost(asked: Any, graph: Graph) -> str:
             "schema, which scales them."
         )
     return ""
+
+
+def _released_floor(job: Job, evaluation: Scored) -> dict[str, Any]:
+    """Return what metrics.json says of releasing the floor of a run; nothing if no command names that floor."""
+    outcome = getattr(evaluation, "controls", {}).get("floor")
+    if outcome is None or outcome.first.plan.epsilon is None:
+        return {}
+    method = outcome.first.plan.method
+    if method != method_named(method.name):
+        return {}
+    out = str(job.save_floor or f"{job.kept.out}-floor")
+    words = ("sfumato", "train", CARDS[method.name].spoken[0], *job.again, "--out", out)
+    told: dict[str, Any] = {"command": shlex.join(words), "epsilon": outcome.first.plan.epsilon}
+    return {"floor_release": told if job.save_floor is None else {**told, "saved": str(job.save_floor)}}
+
+
+def _save_floor(job: Job, prepared: Prepared, evaluation: Scored) -> None:
+    """Write the run folder of a floor that spends nothing, as its own train command would, if the job asks for it."""
+    if job.save_floor is None:
+        return
+    outcome = getattr(evaluation, "controls", {}).get("floor")
+    if outcome is None or outcome.first.plan.epsilon != 0 or outcome.first.plan.releases:
+        raise InputError(
+            f"The run is kept in {str(job.kept.out)!r}, but it has no floor that spends nothing. Drop `save_floor`."
+        )
+    out, fitted = job.save_floor, outcome.first
+    fitted.save(out, sign_key=job.kept.sign_key, ids_of=prepared.first if job.kept.public_ids else None)
+    prepared.request.source.write(out)
+    alone = Evaluation(fitted.plan, outcome, {})
+    metrics = alone.to_dict(prepared.request.unit) | prepared.detail(alone)
+    write_json(out / "evaluation" / "metrics.json", {**metrics, "dataset": job.dataset, "out": str(out)})
+    write_json(out / "evaluation" / "curves.json", dict(fitted.curves))
+    write_words(fitted.certificate, out)

@@ -14,8 +14,7 @@ from sfumato.scoring._scores import Summary
 
 if TYPE_CHECKING:
     from sfumato.experiments._cells import Row
-    from sfumato.experiments._parts import Published
-    from sfumato.experiments._spec import Spec
+    from sfumato.experiments._spec import Published, Spec
 
 FILE = "results.jsonl"
 _KEYS = {

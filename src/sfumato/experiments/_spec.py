@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._encoding import decoded
-from sfumato._validate import check_int, fail
+from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import InputError
 from sfumato.experiments._cells import Cell, digest, parts_of, store_of
 from sfumato.experiments._links import check_links
-from sfumato.experiments._parts import Published, Quick
 from sfumato.experiments._pate import check_pate
 from sfumato.experiments._pate_settings import METHOD as PATE
-from sfumato.experiments._runs import LINKS, Run, check_unique, read_run
+from sfumato.experiments._runs import LINKS, Run, check_unique, read_run, written
 from sfumato.experiments._tables import build, known, single, tables
 
 SPECS = Path(__file__).with_name("specs")
@@ -36,6 +35,46 @@ _APART = {
     LINKS: ("85/5/10", check_links, "Its score is the AUC."),
 }
 """Methods that share a specification with no other, each with its split, the check of its runs, and what sets it apart."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published number, in percent, and where.
+
+    ``half_width`` is that of its interval, and ``at`` the value of what its run varies.
+    """
+
+    label: str
+    value: float
+    source: str
+    epsilon: float | None = None
+    half_width: float | None = None
+    at: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", written(self.at))
+        check_real(low=0, high=100, value=self.value)
+        if self.half_width is not None:
+            check_real(low=0, high=100, half_width=self.half_width)
+
+
+@dataclass(frozen=True)
+class Quick:
+    """What ``--quick`` keeps of an experiment in about so many minutes on two cores; an empty list keeps all.
+
+    If ``small``, cells of method "pate" get the setting quick = true, so that they are no cells of the full profile.
+    """
+
+    seeds: int
+    minutes: float
+    epsilons: tuple[float, ...] = ()
+    values: tuple[Any, ...] = ()
+    small: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(map(written, self.values)))
+        check_int(low=1, seeds=self.seeds)
+        check_real(low=0, minutes=self.minutes)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from sfumato.method._deciding import decide
 from sfumato.method._decisions import Decision
 from sfumato.method._rows import ReleasedRows
 from sfumato.method.predictions import Predictions, joined
-from sfumato.scoring._detail import RUN
-from sfumato.scoring._evaluated import evaluated
+from sfumato.scoring._detail import RUN, evaluated
 from sfumato.scoring._groups import Groups
 
 if TYPE_CHECKING:

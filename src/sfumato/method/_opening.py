@@ -1,13 +1,20 @@
-"""What happens before the first release of a fit: the state is bound, the claim is reserved, and the ledger is opened."""
+"""What happens before the first release of a fit: the state is bound, the claim is reserved, and the ledger is opened.
+
+A second fit on one graph is a second release: where no ledger of the data set adds both up, a warning does.
+"""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import numpy as np
 
 from sfumato._validate import fail
+from sfumato.errors import RepeatedFitWarning
 from sfumato.graph._storage import features_apart
 from sfumato.method._engine import PlanEntry, Spending
 from sfumato.method.contract import Planned, Session, Watch
@@ -19,6 +26,9 @@ if TYPE_CHECKING:
     from sfumato.method._graph_key import GraphKey
     from sfumato.record._dataset_ledger import DatasetLedger
     from sfumato.record._resume import FitState
+
+_SPENT: dict[tuple[int, str], list[float]] = {}  # the epsilons of the fits on the arcs of one graph, by what was fitted
+_LIBRARY = "sfumato."  # what it fits itself, it fits to evaluate or to audit
 
 
 def open_session(
@@ -75,3 +85,27 @@ def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
     arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets, *weights, *bounds)
     text = np.frombuffer((repr(identity) + (repr(packing) if packing else "")).encode(), np.uint8)
     return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))
+
+
+def warn_of_repeated(graph: Graph, key: str, epsilon: float, remedy: str) -> None:
+    """Record a fit by the caller of this caller, and warn from the second on that every fit is spent.
+
+    Fits that other parts of the library ask for do not count: evaluations and audits show what they found, and never a model.
+
+    >>> from sfumato.graph._synthetic import campus
+    >>> warn_of_repeated(campus(60), "plan", 1.0, "Use a ledger.")
+    """
+    if sys._getframe(2).f_globals.get("__name__", "").startswith(_LIBRARY):
+        return
+    place = (id(graph.indices), key)
+    if place not in _SPENT:
+        finalize(graph.indices, _SPENT.pop, place, None)
+    spent = _SPENT.setdefault(place, [])
+    if spent:
+        warnings.warn(
+            f"This is fit {len(spent) + 1} on one graph without a ledger. Every fit is a release of its own: together they cost "
+            f"epsilon {sum(spent) + epsilon:.6g}. {remedy}",
+            RepeatedFitWarning,
+            stacklevel=3,
+        )
+    spent.append(epsilon)

@@ -27,8 +27,7 @@ from sfumato.method._derived import check_derived
 from sfumato.method._engine import PlanEntry
 from sfumato.method._graph_key import GraphKey, id_lines
 from sfumato.method._identity import Identity
-from sfumato.method._opening import open_session
-from sfumato.method._repeated import warn_of_repeated
+from sfumato.method._opening import open_session, warn_of_repeated
 from sfumato.method._rows import ALONE
 from sfumato.method._stated import statement
 from sfumato.method._summaries import ShownFit, ShownPlan
