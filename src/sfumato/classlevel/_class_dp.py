@@ -49,8 +49,11 @@ _AUDIENCE = Audience(("weights",), predictions="predictions")
 class CellMethod(ImageMethod):
     """Noisy steps on the mean gradients of cells; the unit says what a cell is.
 
-    T ``steps`` draw each cell with probability ``sampling_prob``; at most ``records_per_cell`` of its records stand for it there.
-    ``loss_scale`` multiplies the loss before a gradient is clipped: a large one gives each cell the norm S.
+    Args:
+        steps: T, the number of steps.
+        sampling_prob: q, the probability with which a cell enters a step.
+        records_per_cell: the most records of a cell that stand for it at a step.
+        loss_scale: what the loss is multiplied with before a gradient is clipped; a large one gives each cell the norm S.
     """
 
     steps: int = 245

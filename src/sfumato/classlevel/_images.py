@@ -46,12 +46,16 @@ CONTROLS = (
 
 @dataclass(frozen=True)
 class ImageMethod(CuratorMethod):
-    """One network on rows of pixels, trained by noisy steps, or plainly without privacy.
+    """An image method trains one network on rows of pixels: by noisy steps, or plainly without privacy.
 
-    ``network`` is "cnn" (two convolutions, two dense layers), "mlp" (one hidden layer of ``width`` units) or "softmax" (none);
-    ``optimizer`` "momentum" (0.9, at a rate that falls to 0), "adam" or "sgd". ``l2_clip_norm`` is S, the most that one record of
-    the unit adds to a step. Unless ``learn_filters``, convolutions stay at their public filters. The changed copies of an image
-    (``augment``, :mod:`~sfumato.nn._augmentation`) belong to its record.
+    Args:
+        network: "cnn" (two convolutions, two dense layers), "mlp" (one hidden layer) or "softmax" (none).
+        width: number of units of the hidden dense layer.
+        optimizer: "momentum" (descent with momentum 0.9, whose rate falls to 0), "adam" or "sgd" (plain descent).
+        learning_rate: step size of the optimizer, in (0, 100].
+        l2_clip_norm: S, the most that one record of the unit adds to a step.
+        learn_filters: whether convolutions learn under privacy, too; else they stay at their public filters.
+        augment: changed copies of each training image (:mod:`~sfumato.nn._augmentation`); they belong to its record.
     """
 
     network: str = "cnn"
