@@ -103,10 +103,8 @@ class WholeRows:
         """
         scale = 2.0**_WEIGHT_BITS / torch.linalg.vector_norm(weight).clamp_min(_TINY)
         whole = (weight * scale).round_()
-        if not torch.linalg.vector_norm(whole) <= 2.0 ** (
-            _WEIGHT_BITS + 0.4
-        ):  # its norm underflows, or is not a number
-            whole.zero_()
+        if not torch.linalg.vector_norm(whole) <= 2.0 ** (_WEIGHT_BITS + 0.4):
+            whole.zero_()  # its norm underflows, or is not a number
         products: Tensor = (self.matrix @ whole) * (self.norms * (2.0**-ROW_BITS / scale))[:, None]
         return products
 

@@ -179,9 +179,10 @@ def train_full_batch(
 
 def _measures(loss: Loss | None, targets: Tensor, num_classes: int, num_parts: int) -> list[Callable[[Tensor], Tensor]]:
     """For each part of the rows, the mean loss of its scores."""
+    parts = targets.tensor_split(num_parts)
     if loss is None:
-        return [partial(_cross_entropy, _mass(own, num_classes)) for own in targets.tensor_split(num_parts)]
-    return [partial(_mean_of, loss, own) for own in targets.tensor_split(num_parts)]
+        return [partial(_cross_entropy, _mass(own, num_classes)) for own in parts]
+    return [partial(loss.mean, targets=own) for own in parts]
 
 
 def _mass(targets: Tensor, num_classes: int) -> Tensor:
@@ -192,10 +193,6 @@ def _mass(targets: Tensor, num_classes: int) -> Tensor:
 def _cross_entropy(mass: Tensor, scores: Tensor) -> Tensor:
     found: Tensor = _CrossEntropy.apply(scores, mass)
     return found
-
-
-def _mean_of(loss: Loss, targets: Tensor, scores: Tensor) -> Tensor:
-    return loss.mean(scores, targets)
 
 
 def train_in_batches(
