@@ -217,22 +217,22 @@ def limit_pages(store, pages):
 
 def test_full_disk_loses_nothing_that_was_acknowledged(tmp_path):
     store = Store.create(str(tmp_path / "reports.sqlite"), SCHEMA)
-    make_room = limit_pages(store, 20)
+    make_room = limit_pages(store, 14)
     acknowledged = []
 
     def fill():
-        for one in devices(1000):
+        for one in devices(300):
             store.add([one.upload()])
             acknowledged.append(one)
 
     with pytest.raises(StoreError, match="full"):
         fill()
-    assert 10 < len(acknowledged) < 1000
+    assert 10 < len(acknowledged) < 300
     assert set(store.messages()) == {one.message() for one in acknowledged}
     assert store.add([acknowledged[-1].upload()]) == ["repeated"]
     make_room()
     store.dispose()
-    assert store.add([one.upload() for one in devices(1000)]).count("repeated") == len(acknowledged)
+    assert store.add([one.upload() for one in devices(300)]).count("repeated") == len(acknowledged)
     store.dispose()
 
 

@@ -198,17 +198,6 @@ def test_numbers_that_no_report_has_are_refused(schemas):
             decode(schema, message(*fields))
 
 
-@pytest.mark.parametrize(
-    ("bits", "problem"),
-    [("1011 1111 01", "4 different"), ("0001 0111 01", "4 different"), ("0000 0000 00", "4 different")],
-)
-def test_a_bitmap_with_another_count_is_refused(schemas, bits, problem):
-    schema = schemas["multi-bit as a bitmap"]
-    head = encode(schema, "ada", GOLDEN["multi-bit as a bitmap"][0])[:-2]
-    with pytest.raises(WireError, match=problem):
-        decode(schema, head + int(bits.replace(" ", ""), 2).to_bytes(2, "big"))
-
-
 @pytest.mark.parametrize("flags", [0, 2, 3, 4, 5, 8, 9, 128, 255])
 def test_parts_that_are_not_asked_are_refused(schemas, flags):
     schema = schemas["multi-bit"]
