@@ -14,6 +14,18 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
+@pytest.fixture
+def stopped(sfumato, monkeypatch):
+    """Run a command that is interrupted where it calls the function of this name."""
+
+    def run(at, *command):
+        with monkeypatch.context() as patch:
+            patch.setattr(at, interrupt)
+            return sfumato(*command)
+
+    return run
+
+
 def names(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
@@ -52,20 +64,17 @@ def test_training_tells_its_charge(signaled, train, tmp_path):
     assert names(tmp_path / "run") == {"release", "release/ledger.jsonl"}
 
 
-def test_without_a_data_set_ledger_the_run_names_its_own(sfumato, tables, tmp_path, monkeypatch):
-    monkeypatch.setattr(HOP, interrupt)
-    result = sfumato("train", "gap", *tables["first"], *EDGE, "--out", tmp_path / "run")
+def test_without_a_data_set_ledger_the_run_names_its_own(stopped, tables, tmp_path):
+    result = stopped(HOP, "train", "gap", *tables["first"], *EDGE, "--out", tmp_path / "run")
     assert result.code == 130
     own = tmp_path / "run" / "release" / "ledger.jsonl"
     assert f"Stopped. epsilon = 1 and delta = 1e-06 stay charged: {own} names aggregate/1." in last_line(result.err)
 
 
-def test_before_the_charge_nothing_stays(sfumato, train, tmp_path, monkeypatch):
+def test_before_the_charge_nothing_stays(stopped, train, tmp_path):
     for at in ("sfumato.evaluation._source.Source.load", "sfumato.method._engine.Claim.of"):
         for more in ((), ("--resumable",)):
-            with monkeypatch.context() as patch:
-                patch.setattr(at, interrupt)
-                result = sfumato(*train, *more)
+            result = stopped(at, *train, *more)
             assert (result.code, last_line(result.err)) == (130, "Stopped. Nothing was charged.")
             assert not (tmp_path / "run").exists()
 
@@ -82,10 +91,8 @@ def test_a_claim_without_a_ledger_of_the_run_is_told_too(sfumato, train, tmp_pat
     assert not (tmp_path / "run").exists() or not names(tmp_path / "run")
 
 
-def test_a_resumable_run_goes_on_without_another_charge(sfumato, train, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(HOP, interrupt)
-        result = sfumato(*train, "--resumable")
+def test_a_resumable_run_goes_on_without_another_charge(stopped, sfumato, train, tmp_path):
+    result = stopped(HOP, *train, "--resumable")
     run = tmp_path / "run"
     said = f"Stopped. {charged(tmp_path)} To go on without another charge: sfumato train --resume {run}"
     assert (result.code, last_line(result.err)) == (130, said)
@@ -94,11 +101,9 @@ def test_a_resumable_run_goes_on_without_another_charge(sfumato, train, tmp_path
     charged(tmp_path)
 
 
-def test_a_saved_run_lacks_its_scores_alone(sfumato, train, tmp_path, monkeypatch):
+def test_a_saved_run_lacks_its_scores_alone(stopped, sfumato, train, tmp_path):
     run = tmp_path / "run"
-    with monkeypatch.context() as patch:
-        patch.setattr("sfumato.evaluation._request.scores_of", interrupt)
-        result = sfumato(*train)
+    result = stopped("sfumato.evaluation._request.scores_of", *train)
     said = f"Stopped. {charged(tmp_path)} The run is saved in {run}. Its scores are not: sfumato evaluate {run}"
     assert (result.code, last_line(result.err)) == (130, said)
     assert sfumato("verify", run).code == 0
@@ -159,9 +164,8 @@ def test_a_run_of_pate_tells_its_charge(signaled, pate, stage, tmp_path):
     assert how in said
 
 
-def test_what_charges_nothing_says_so(sfumato, monkeypatch):
-    monkeypatch.setattr("sfumato.datasets._listing.list_datasets", interrupt)
-    result = sfumato("datasets")
+def test_what_charges_nothing_says_so(stopped):
+    result = stopped("sfumato.datasets._listing.list_datasets", "datasets")
     assert (result.code, result.out, result.err) == (130, "", "Stopped. Nothing was charged.\n")
 
 

@@ -5,15 +5,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError
-from sfumato.evaluation._links import (
-    CEILING,
-    FLOOR,
-    NEIGHBORS,
-    RUN,
-    PreparedLinks,
-    adamic_adar,
-    hold_out,
-)
+from sfumato.evaluation._links import CEILING, FLOOR, NEIGHBORS, RUN, PreparedLinks, adamic_adar, hold_out
 from sfumato.evaluation._request import Request, prepare
 from sfumato.evaluation._source import Source
 from sfumato.evaluation._verdict import kept_words, verdict_on_pairs, verdict_words

@@ -56,20 +56,10 @@ def certificate(unit="edge", epsilon=1.0, events=GAUSSIAN, own=()):
     }
 
 
-def make_run(label, unit, role="method", epsilons=(), vary=None, values=(), first_seed=0, settings=()):
+def make_run(label, unit, **more):
     """One run of a specification."""
-    return SimpleNamespace(
-        label=label,
-        method="gap",
-        unit=unit,
-        role=role,
-        epsilons=epsilons,
-        delta=1e-6,
-        vary=vary,
-        values=values,
-        first_seed=first_seed,
-        settings=settings,
-    )
+    usual = {"role": "method", "epsilons": (), "vary": None, "values": (), "first_seed": 0, "settings": ()}
+    return SimpleNamespace(label=label, method="gap", unit=unit, delta=1e-6, **usual | more)
 
 
 def make_rows(spec, accuracy, seeds=3):
