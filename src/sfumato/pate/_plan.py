@@ -52,23 +52,13 @@ _PUBLISHED_NOISE = {"threshold": 200 / 250, "sigma1": 150 / 250, "sigma2": 40 / 
 class Settings:
     """Settings of a run are public and fixed before any data is read.
 
-    Args:
-        num_teachers: parts of the private data.
-        num_queries: public images put to the teachers, the first cap.
-        epsilon: what the run may cost; binds as ``accounting`` says.
-        delta: failure probability of the run.
-        mechanism: a name, whose noise is calibrated (``accounting="data-independent"``) or published, or the mechanism itself.
-        accounting: "data-independent" (epsilon binds before data is read), "released" (the noisy epsilon told afterwards decides
-            whether the student may leave) or "as-published" (data-dependent, for tables: nothing may leave).
-        max_answers: the second cap, for confident-gnmax alone; half of the queries by default.
-        teacher: "kernel" (:mod:`sfumato.pate._kernel`) or "cnn" (:mod:`sfumato.pate._ensemble`).
-        student: one of ``STUDENTS``.
-        student_settings: arguments of its constructor, beside the number of classes and the seed.
-        quick: at most 50 teachers and 100 queries, small networks, few steps.
-        gnss: order, beta and noise of the released epsilon, see :func:`sfumato.pate._epsilon_release.release_epsilon`.
-        controls: whether the ceiling, a second student on true labels, is trained.
-        seed: decides teachers, queries and student. Public; noise has a key of its own.
-        device: where cnn teachers train, "cpu" or "cuda".
+    The first cap is ``num_queries``, put to the teachers; ``max_answers`` is the second, for confident-gnmax alone,
+    by default half of the queries. ``mechanism`` is a name, whose noise is calibrated (``accounting="data-independent"``) or
+    published, or the mechanism itself. ``epsilon`` binds as ``accounting`` says: "data-independent" before data is read,
+    "released" by the noisy epsilon told afterwards, by which the student may leave or not; with "as-published" nothing may.
+    ``quick`` asks at most 50 teachers 100 queries and trains small networks. ``gnss`` are order, beta and noise of
+    :func:`~sfumato.pate._epsilon_release.release_epsilon`. ``controls`` trains a second student on true labels, the ceiling.
+    ``seed`` decides teachers, queries and student, and is public; noise has a key of its own.
 
     >>> Settings(250, 2200, 5.04).answers
     1100

@@ -21,7 +21,7 @@ from sfumato.graph._schema import Schema, contradiction
 from sfumato.graph._targets import MULTILABEL, Targets
 from sfumato.graph._unique import facts_of_classes
 from sfumato.graph._weights import check_values
-from sfumato.tables._arrow import counted, is_number, is_text, plain, spelled, unlisted
+from sfumato.tables._arrow import counted, is_number, is_text, plain, spelled, unlisted, uuids
 from sfumato.tables._cells import (
     CATEGORY,
     MISSING,
@@ -39,7 +39,6 @@ from sfumato.tables._cells import (
     without_point,
     words,
 )
-from sfumato.tables._kinds import uuids
 from sfumato.tables._whole import without_fraction
 
 _ROLE_NAMES = {name: code for code, name in enumerate(ROLES)} | {"valid": 1, "validation": 1}

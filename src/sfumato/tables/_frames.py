@@ -114,7 +114,7 @@ def _entries(adjacency: Any) -> Any:
 def arrow_table(frame: Any, name: str) -> Any:
     """Return a table of pandas, Polars or Arrow as an Arrow table; ``name`` is that of the argument."""
     pa = require("pyarrow")
-    from sfumato.tables._kinds import plain_table
+    from sfumato.tables._arrow import plain_table
 
     refused = (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException)
     try:

@@ -62,7 +62,7 @@ class FileTable:
     ) -> None:
         import pyarrow as pa
 
-        from sfumato.tables._kinds import is_foreign, plain_column
+        from sfumato.tables._arrow import is_foreign, plain_column
 
         self.path, self._config = path, dict(config or {})
         self.place = str(existing(path))
@@ -120,7 +120,7 @@ class FileTable:
 
     def _named(self, table: Any, names: Sequence[str]) -> Any:
         """A table that was read, by the names of its columns, and with the types that their writer gave them."""
-        from sfumato.tables._kinds import plain_column
+        from sfumato.tables._arrow import plain_column
 
         table = table.rename_columns(list(names))
         for name in set(names) & set(self._foreign):
@@ -240,7 +240,7 @@ def _reason(kind: str, text: str) -> str:
 
 
 def table(read: Callable[[], Any], place: str) -> Any:
-    from sfumato.tables._kinds import plain_table
+    from sfumato.tables._arrow import plain_table
 
     relation = guarded(read, place)
     if relation is None:
