@@ -7,9 +7,8 @@ import pytest
 from collect_fake import KEY, schema_of
 
 from sfumato.cli._pairs import _read as read_pairs
-from sfumato.collect._roster import read_roster
 from sfumato.collect._schema import Schema as Questions
-from sfumato.collect._tables import read_answers, read_codes, read_values
+from sfumato.collect._tables import read_answers, read_codes, read_roster, read_values
 from sfumato.errors import DataError, SfumatoError
 from sfumato.experiments._spec import SPECS, Spec
 from sfumato.graph._schema import Schema

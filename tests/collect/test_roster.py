@@ -6,8 +6,8 @@ import pytest
 from collect_fake import KEY, schema_of
 
 from sfumato.collect._checks import roster_sha256
-from sfumato.collect._roster import check_roster, read_roster
 from sfumato.collect._schema import Schema
+from sfumato.collect._tables import check_roster, read_roster
 from sfumato.errors import DataError, SchemaError
 
 USERS = ("ada", "bö", "cid")

@@ -8,9 +8,9 @@ from sfumato.catalog import CARDS, METHODS, PAIR_METHODS, method_named
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import PublicFacts
 from sfumato.privacy.units import UNITS, unit_to_dict
+from sfumato.verify._claim import change_faults
 from sfumato.verify._methods import METHODS as RULES
 from sfumato.verify._methods import rules_of
-from sfumato.verify._prices import change_faults
 from sfumato.verify._releases import release_faults
 
 FACTS = (

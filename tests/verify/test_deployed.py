@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.verify._deployed import deployment_faults
+from sfumato.verify._words import deployment_faults
 
 RECORD = {"product": "Friends", "publication_date": "2026-12-01", "flavor": "Approximate DP"}
 

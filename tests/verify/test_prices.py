@@ -6,7 +6,7 @@ from sfumato.privacy.accounting import epsilon
 from sfumato.privacy.events import GaussianEvent
 from sfumato.record._prices import prices
 from sfumato.record.ledger import Release
-from sfumato.verify._prices import price_faults
+from sfumato.verify._claim import price_faults
 
 OWNED = {"name": "node", "relation": "remove", "arcs": "owned", "max_out_degree": 2}
 

@@ -58,8 +58,8 @@ def init(
     The key of the server is made if the file is not there. A schema that asks for links gets their roster from --roster.
     """
     from sfumato.collect._keys import ServerKey
-    from sfumato.collect._roster import read_roster
     from sfumato.collect._schema import Schema
+    from sfumato.collect._tables import read_roster
 
     key = ServerKey.read(server_key) if server_key.exists() else ServerKey.new()
     schema = Schema.from_toml(questions, key.public.hex(), read_roster(roster) if roster else None)
@@ -92,9 +92,8 @@ def codes(
 ) -> None:
     """Write the enrolment code of every user. Hand each user its own code, and nobody else's."""
     from sfumato.collect._keys import ServerKey
-    from sfumato.collect._roster import read_roster
     from sfumato.collect._schema import Schema
-    from sfumato.collect._tables import write_codes
+    from sfumato.collect._tables import read_roster, write_codes
 
     known, asked = read_roster(users), Schema.read(schema)
     write_codes(out, asked, ServerKey.read(server_key), known, _generations(asked, store, known))
@@ -141,8 +140,7 @@ def report(
     """
     from sfumato.collect._connection import Connection
     from sfumato.collect._drawing import oddities
-    from sfumato.collect._roster import read_roster
-    from sfumato.collect._tables import read_answers
+    from sfumato.collect._tables import read_answers, read_roster
     from sfumato.collect._ticks import Ticks
 
     asked, address = _asked(schema, server, ca)
@@ -343,8 +341,7 @@ def _blocks(
 ) -> Iterator[Values]:
     """Users and their values, read from the table that fits the schema."""
     from sfumato.collect._drawing import outside
-    from sfumato.collect._roster import check_roster, read_roster
-    from sfumato.collect._tables import read_links, read_values
+    from sfumato.collect._tables import check_roster, read_links, read_roster, read_values
 
     if asked.links is None:
         if values is None or edges is not None or roster is not None:

@@ -42,8 +42,8 @@ from sfumato.collect._journal import (
     withdrawal_line,
 )
 from sfumato.collect._keys import DeviceKeys
-from sfumato.collect._roster import check_roster
 from sfumato.collect._sentences import CLOSED, TAKEN_BACK
+from sfumato.collect._tables import check_roster
 from sfumato.collect._ticks import Ticks
 from sfumato.collect._wire import check_user
 from sfumato.errors import BudgetExceededError, InputError

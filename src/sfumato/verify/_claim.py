@@ -1,19 +1,28 @@
-"""Whether a claim holds: epsilon and delta against the events, budget and accounting that the certificate states."""
+"""Whether a claim holds: epsilon and delta against the events, budget and accounting that the certificate states.
+
+And what it costs with arcs that other nodes own: whether the ``prices`` follow from the releases. Where one arc moves a
+Gaussian release by r times its sensitivity, k arcs and the record move it by 1 + k r times.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._documents import differences
+from ._documents import differences, plain
 from ._epsilon import SAMPLER_TAU, epsilon_bracket
-from ._units import unit_rules
+from ._units import owns_arcs, unit_rules
 from .events import KINDS, KNOWN_EVENTS, leaves, simple_events
+
+if TYPE_CHECKING:
+    from ._rules import Certificate, Rules
 
 TOLERANCE = 1.001
 NULLS = {"epsilon": None, "delta": None}
 Bracket = tuple[float | None, float | None]
+ARCS, MOST = [1, 5, 25], 30.0
+_WITHOUT = 2  # the last format that may leave prices out
 
 
 def claim_faults(certificate: dict[str, Any]) -> tuple[list[str], Bracket]:
@@ -69,3 +78,77 @@ def bracket_faults(epsilon: float, low: float, high: float) -> Iterator[str]:
         yield f"{epsilon:.9g} is too small: the cost is at least {low:.9g}"
     elif high > TOLERANCE * epsilon:
         yield f"{epsilon:.9g} is not confirmed: the bound is {high:.9g}"
+
+
+def change_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
+    planned = {one.name: one.arc_change for one in rules.releases(certificate)} if owns_arcs(certificate) else {}
+    for index, release in enumerate(certificate["releases"]):
+        stated, known = release.get("arc_change"), planned.get(release["name"])
+        fits = stated == known if stated is None or known is None else math.isclose(stated, known, rel_tol=1e-12)
+        if not fits and (stated is not None or _are_due(certificate)):
+            wanted = "none" if known is None else f"{known:.9g}, as unit and settings imply"
+            found = "none" if stated is None else stated
+            yield f"certificate.json: releases[{index}].arc_change: expected {wanted}, got {found}"
+
+
+def _are_due(certificate: Certificate) -> bool:
+    """Return whether what is known of arcs must be stated: from format 3 on, and in format 2 if any of it is."""
+    stated = "prices" in certificate or any("arc_change" in release for release in certificate["releases"])
+    return stated or bool(certificate["format"] > _WITHOUT)
+
+
+def price_words(price: dict[str, Any]) -> str:
+    """Return one price as a verdict prints it.
+
+    >>> price_words({"arcs": 5, "epsilon": None})
+    '5 arcs, epsilon above 30 or without a bound'
+    """
+    epsilon = f"above {MOST:g} or without a bound" if price["epsilon"] is None else f"{price['epsilon']:.9g}"
+    return f"{price['arcs']} arc{'s' * (price['arcs'] > 1)}, epsilon {epsilon}"
+
+
+def price_faults(certificate: Certificate) -> Iterator[str]:
+    where, releases, claim = "certificate.json: prices", certificate["releases"], certificate["claim"]
+    stated = certificate.get("prices")
+    due = owns_arcs(certificate) and claim["epsilon"] is not None and all(map(_priced, releases))
+    if due and stated is None and _are_due(certificate):
+        yield f"{where}: is missing"
+    if stated is None:
+        return
+    if not due:
+        yield f"{where}: not expected, since none is known under this unit or for these releases"
+    elif [one["arcs"] for one in stated] != ARCS:
+        yield f"{where}: expected those of {ARCS} arcs, got {plain(repr([one['arcs'] for one in stated]))}"
+    elif not any(release["arc_change"] for release in releases):
+        for index, one in enumerate(stated):
+            if one["epsilon"] != claim["epsilon"]:
+                yield f"{where}[{index}].epsilon: expected that of the claim, which no arc moves, got {one['epsilon']}"
+    else:
+        for index, one in enumerate(stated):
+            yield from (f"{where}[{index}].epsilon: {text}" for text in _price_faults(certificate, one))
+
+
+def _priced(release: dict[str, Any]) -> bool:
+    moves, shape = release.get("arc_change"), release["shape"]
+    return moves == 0 or (moves is not None and release["event"]["type"] == "gaussian" and None not in shape)
+
+
+def _price_faults(certificate: Certificate, price: dict[str, Any]) -> Iterator[str]:
+    """Yield a problem for one price, at the delta that is left by a sampler whose share is that of the largest price."""
+    draws, events = 0, []
+    for release in certificate["releases"]:
+        moves, event = release["arc_change"], release["event"]
+        size = release["affected_coordinates"] + (math.prod(release["shape"]) if moves else 0)
+        draws += sum(size * times for _, times in simple_events([event]))
+        noise = {"noise_multiplier": event["noise_multiplier"] / (1 + price["arcs"] * moves)} if moves else {}
+        events.append({**event, **noise})
+    left = certificate["claim"]["delta"] - (1 + math.exp(MOST)) * SAMPLER_TAU * min(draws, 10**300)
+    low, high = epsilon_bracket(events, left) if left > 0 else (math.inf, math.inf)
+    epsilon = price["epsilon"]
+    if epsilon is None:
+        if high * TOLERANCE <= MOST:
+            yield f"is null, expected about {high:.9g}"
+    elif epsilon > MOST:
+        yield f"{epsilon:.9g} is above {MOST:g}, where null is written"
+    else:
+        yield from bracket_faults(epsilon, low, high)

@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from ._arrivals import batches, family_faults, unchecked
-from ._claim import Bracket, claim_faults
+from ._claim import Bracket, change_faults, claim_faults, price_faults, price_words
 from ._collection import collection_faults, presence_faults
-from ._deployed import deployment_faults, deployment_words
 from ._documents import one_line, parse
 from ._folder import VerifyInputError, id_faults, read_chain, read_files, release_folder
 from ._methods import rules_of
 from ._plan import copied_faults, method_faults, unfit
-from ._prices import change_faults, price_faults, price_words
 from ._releases import own_faults
 from ._signature import fingerprint, read_key, read_signature
 from ._tensors import read_tensors, unreal_faults
 from ._units import UNITS, owns_arcs, unit_form_faults
-from ._words import sentence_faults
+from ._words import deployment_faults, deployment_words, sentence_faults
 
 
 @dataclass(frozen=True)
