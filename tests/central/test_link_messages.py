@@ -134,7 +134,7 @@ def test_classes_of_nodes_are_refused(graph, fitted):
     [
         ([[0], [1000]], "rows from 0 to 999"),
         ([[0, 1]], "shape"),
-        ([[0.0], [1.0]], "whole numbers"),
+        ([[0.0], [1.0]], "integers"),
         ([[-1], [1]], "rows from 0"),
     ],
 )
