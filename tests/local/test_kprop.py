@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato.errors import InputError
-from sfumato.local._kprop import noise_scale, propagate
+from sfumato.local._propagation import noise_scale, propagate
 from sfumato.randomizers._randomizer import Estimate
 
 ARCS = np.array([[0, 1, 1, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], float)

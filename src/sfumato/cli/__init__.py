@@ -42,7 +42,7 @@ from sfumato.cli import _tune as tune
 from sfumato.cli._grouped import GroupedCommand, StopError, StoppableGroup
 from sfumato.cli._stored import by_options
 from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
-from sfumato.evaluation._stopped import notes_of
+from sfumato.evaluation._kept import notes_of
 
 _OF_READERS = (DroppedWarning, TextWarning)
 

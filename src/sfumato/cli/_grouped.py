@@ -8,7 +8,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from sfumato.cli._options import Options
 from sfumato.cli._table import ALL, NEEDED, PANELS, RUNS, rows
-from sfumato.evaluation._stopped import NOTHING, notes_of
+from sfumato.evaluation._kept import NOTHING, notes_of
 
 _ROWS = rows(Options)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli._options import Options
 from sfumato.cli._table import paths, rows, spelled
 from sfumato.errors import InputError
+from sfumato.evaluation._kept import PRIVATE
 from sfumato.evaluation._source import Source
-from sfumato.evaluation._stopped import PRIVATE
 from sfumato.record._deployment import Deployment
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from sfumato.cli._parse import given, parse, with_arcs
 from sfumato.cli._scores import note_left_out, note_uncharged, show, show_links
 from sfumato.cli._stored import take_up
 from sfumato.cli._table import takes
-from sfumato.evaluation._stopped import PRIVATE
+from sfumato.evaluation._kept import PRIVATE
 
 if TYPE_CHECKING:
     from sfumato.evaluation._kept import Job

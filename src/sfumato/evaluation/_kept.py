@@ -1,7 +1,11 @@
-"""What is asked for, and where it is kept: a folder is held, a fit is charged before it is made, and what it leaves is saved."""
+"""What is asked for, and where it is kept: a folder is held, a fit is charged before it is made, and what it leaves is saved.
+
+A run that fails or is stopped by Ctrl-C says what it leaves behind.
+"""
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,10 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._files import whole_file
+from sfumato._files import remove_empty, whole_file
 from sfumato._validate import fail
 from sfumato.errors import InputError
-from sfumato.evaluation._stopped import leaving
 
 if TYPE_CHECKING:
     from sfumato.evaluation._request import Request
@@ -23,6 +26,83 @@ if TYPE_CHECKING:
     from sfumato.record._deployment import Deployment
     from sfumato.record._resume import FitState
     from sfumato.scoring._groups import Groups
+
+PRIVATE = "private"
+_LEDGER = "ledger.jsonl"
+NOTHING = "Nothing was charged."
+
+
+def notes_of(error: BaseException) -> str:
+    """Join the notes that were added to an error, in one text.
+
+    >>> notes_of(KeyboardInterrupt())
+    ''
+    """
+    return " ".join(getattr(error, "__notes__", ()))
+
+
+@contextmanager
+def leaving(
+    out: Path,
+    shared: Path | None,
+    finished: str,
+    *,
+    check: Callable[[Path], None] | None = None,
+    resumed: bool = False,
+    hint: str = "",
+) -> Iterator[None]:
+    """Hold a run folder for this process alone while the block makes the run in it, and clear up if that fails.
+
+    Of a run that is charged, the ledger stays, and its private state if it has one. Of any other run nothing stays. Notes on
+    the error say what is charged and how to go on.
+    """
+    from sfumato.record._release_folder import check_new_run, owned
+
+    with owned(out, _any if resumed else check or check_new_run):
+        if not resumed:
+            _remove(out / "release", out / PRIVATE)  # of a run that was killed before it was charged
+        with _cleared(out, shared, finished, resumed, hint):
+            yield
+
+
+@contextmanager
+def _cleared(out: Path, shared: Path | None, finished: str, resumed: bool, hint: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        from sfumato.record._stopped import charges
+
+        release = out / "release"
+        note = None if notes_of(error) else charges(release / _LEDGER, shared)
+        if note is not None:
+            error.add_note(note)
+        charged = bool(notes_of(error))
+        if not charged and isinstance(error, (OSError, KeyboardInterrupt)):
+            error.add_note(NOTHING)
+        if (release / "manifest.json").exists():
+            error.add_note(f"The run is saved in {out}. {finished}")
+        elif charged or resumed:
+            _remove(out / "evaluation")
+            error.add_note(_how_to_go_on(out, hint))
+        else:
+            _remove(release, out / "evaluation", out / PRIVATE)
+        remove_empty([release])
+        raise
+
+
+def _remove(*folders: Path) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _any(run: Path) -> None:
+    """Take every folder."""
+
+
+def _how_to_go_on(out: Path, hint: str) -> str:
+    if (out / PRIVATE / "state.json").exists():
+        return f"To go on without another charge: sfumato train --resume {out}"
+    return f"This run cannot go on, since its noise cannot be repeated: a new one costs again. {hint}".rstrip()
 
 
 @dataclass(frozen=True)

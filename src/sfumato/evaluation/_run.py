@@ -19,12 +19,11 @@ from sfumato._files import write_json
 from sfumato._threads import set_threads
 from sfumato.catalog import CARDS, PAIR_METHODS, method_named
 from sfumato.errors import InputError
-from sfumato.evaluation._kept import write_words
+from sfumato.evaluation._kept import PRIVATE, write_words
 from sfumato.evaluation._links import PreparedLinks
 from sfumato.evaluation._memory import peak_mb
 from sfumato.evaluation._outcome import Evaluation
 from sfumato.evaluation._request import Prepared, prepare
-from sfumato.evaluation._stopped import PRIVATE
 
 if TYPE_CHECKING:
     from sfumato.evaluation._kept import Job

@@ -1,28 +1,39 @@
-"""A cell of an experiment: one fit, and running it in this process."""
+"""A cell of an experiment: one fit, and running it in this process.
+
+Cells of method "link-prediction" hold out links by the seed, and find them again from feature reports; their score is the AUC.
+Links are public there, and users are asked for features alone. Nothing is released but scores, so such a cell writes no
+certificate; its line holds what one would say of the reports.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import platform
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from sfumato._validate import fail
 from sfumato._version import __version__
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.evaluation._memory import peak_mb, reset_peak
 from sfumato.evaluation._source import Source
-from sfumato.experiments._runs import Settings, constructor
+from sfumato.experiments._runs import LINKS, Settings, constructor
+from sfumato.experiments._tables import known
 from sfumato.privacy.budget import Budget
+from sfumato.privacy.promises import weak
 from sfumato.privacy.units import class_for
+from sfumato.record._certificate import LOCAL, each_feature
 from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.experiments._runs import Run
     from sfumato.graph._graph import Graph
+    from sfumato.local._link_prediction import LinkPrediction
     from sfumato.method._engine import PlanEntry
     from sfumato.method.contract import Accuracies, Planned
     from sfumato.privacy.units import Unit
@@ -191,3 +202,55 @@ def empty_row(status: str) -> Row:
 
 def skipped_row(reason: str) -> Row:
     return {**empty_row("skipped"), "reason": reason}
+
+
+def check_links(run: Run, _dataset: str) -> None:
+    from sfumato.local._link_prediction import LinkPrediction
+
+    if run.preset is not None:
+        raise fail("method", LINKS, "to come without a preset", "Write its settings.")
+    names = [field.name for field in fields(LinkPrediction)]
+    for value, epsilon in run.points:
+        settings, _ = run.at(value, epsilon)
+        for name, _ in settings:
+            known(f"setting of {LINKS}", name, names)
+        unit = LinkPrediction(**constructor(settings)).unit
+        if run.unit != unit.name:
+            raise fail(
+                "unit", run.unit, f"to be {unit.name}, as epsilon_x needs", "Features in the clear have unit none."
+            )
+
+
+def run_links(cell: Cell, data_dir: str | None) -> Row:
+    """Run one cell in this process: ask, train and score. Return what its line holds beyond the cell itself."""
+    from sfumato.evaluation._memory import peak_mb, reset_peak
+    from sfumato.local._link_prediction import LinkPrediction, found_again
+
+    start = time.perf_counter()
+    reset_peak()
+    task = LinkPrediction(**constructor(cell.settings))
+    graph = _load(Source(cell.dataset, data_dir))
+    began = time.perf_counter()
+    result = found_again(task, graph, cell.seed)
+    now = time.perf_counter()
+    return {
+        **empty_row("done"),
+        "seconds": {"train": now - began, "total": now - start},
+        "peak_mb": peak_mb(),
+        "metrics": {"auc": result.auc, "average_precision": result.average_precision},
+        "certificate": None if task.epsilon_x is None else _stated_of_reports(task, graph),
+    }
+
+
+def _stated_of_reports(task: LinkPrediction, graph: Graph) -> dict[str, Any]:
+    """What the reports protect, claim and assume, under the names of a certificate."""
+    public = graph.public_facts(task.unit)
+    plan = task.calibrate(None, task.unit, public)
+    return {
+        **stated(task.unit, plan, public.assumed),
+        "assumptions": LOCAL["assumptions"],
+        "caveats": [
+            *each_feature(task.settings, {"num_features": graph.num_features}),
+            *(text for _, text in weak(plan.epsilon, plan.delta)),
+        ],
+    }

@@ -32,8 +32,7 @@ from sfumato._threads import set_threads
 from sfumato._validate import check_int, fail
 from sfumato.bounded._engine import LOCAL, engine
 from sfumato.errors import InputError, SfumatoError, SfumatoWarning
-from sfumato.experiments._cells import Cell, Row, parts_of, run_cell, skipped_row, store_of
-from sfumato.experiments._links import run_links
+from sfumato.experiments._cells import Cell, Row, parts_of, run_cell, run_links, skipped_row, store_of
 from sfumato.experiments._pate import DATASETS as PATE_DATASETS
 from sfumato.experiments._pate import run_pate
 from sfumato.experiments._pate_settings import METHOD as PATE

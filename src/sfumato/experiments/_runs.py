@@ -20,7 +20,7 @@ ROLES = ("method", "floor", "ceiling", "label-control", "no-information")
 CURVES = ("gap", "mlp", "progap")
 """Methods whose fits measure accuracies after every step."""
 LINKS = "link-prediction"
-"""The method that finds links of a graph again; its score is the AUC (:mod:`~sfumato.experiments._links`)."""
+"""The method that finds links of a graph again; its score is the AUC (:mod:`~sfumato.experiments._cells`)."""
 _BUDGETS = ("epsilon_x", "epsilon_y")
 _SCALARS = (bool, int, float, str)
 Settings = tuple[tuple[str, Any], ...]

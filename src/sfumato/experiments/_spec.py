@@ -16,8 +16,7 @@ from typing import Any
 from sfumato._encoding import decoded
 from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import InputError
-from sfumato.experiments._cells import Cell, digest, parts_of, store_of
-from sfumato.experiments._links import check_links
+from sfumato.experiments._cells import Cell, check_links, digest, parts_of, store_of
 from sfumato.experiments._pate import check_pate
 from sfumato.experiments._pate_settings import METHOD as PATE
 from sfumato.experiments._runs import LINKS, Run, check_unique, read_run, written

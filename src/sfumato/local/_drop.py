@@ -1,7 +1,7 @@
 r"""Learning from noisy labels: the losses (cross-entropy, forward correction, Drop), and which epoch is kept.
 
 With p the network's class probabilities, :math:`T_{yr} = P(r \mid y)` the randomizer of labels and h the hops of
-:mod:`~sfumato.local._kprop`, losses are means over training nodes of
+:mod:`~sfumato.local._propagation`, losses are means over training nodes of
 
 * ``cross-entropy``: :math:`-\log p_r`, as if the report were the label;
 * ``forward``: :math:`-\log (pT)_r`, whose minimizer in expectation is that of the loss on true labels;
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice
-from sfumato.local._kprop import propagate
+from sfumato.local._propagation import propagate
 from sfumato.local._smoothed import debiased
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_choice, check_fields,
 from sfumato.errors import DataError
 from sfumato.local._controls import BESIDE_NETWORK, PUBLISHED, REPORTED
 from sfumato.local._drop import LOSSES, SELECTIONS, Agreement, Epoch, Objective, Selection, forward_loss
-from sfumato.local._kprop import noise_scale
 from sfumato.local._method import LocalMethod
 from sfumato.local._presets import preset
+from sfumato.local._propagation import noise_scale
 from sfumato.method.card import Card
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class LPGNN(LocalMethod):
         hidden: width, of each head for "gat".
         activation: "selu" or "relu".
         scale: divide propagated columns by the standard deviation that the reports' noise has there, which is public:
-            ``feature_noise`` times :func:`~sfumato.local._kprop.noise_scale`. Columns in the clear are left as they are.
+            ``feature_noise`` times :func:`~sfumato.local._propagation.noise_scale`. Columns in the clear are left as they are.
         features_in: "reports", or made-up features that ask users for nothing (``epsilon_x`` becomes 0): "random",
             uniform in [0, 1] from a public seed (the no-information control; with ``scale``, standardized), "ones", or
             "degree", one-hot, the last column for that degree and above. They have as many columns as the features.
