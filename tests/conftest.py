@@ -132,14 +132,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 _NEVER_QUICK = (
     *("attacks", "audit", "central", "classlevel", "distributed", "local", "soak", "soundness", "statistical", "students"),
     *(f"contracts/test_{name}.py" for name in (
-        "arrival_tampering", "attacks", "charged_fits", "covert_bytes", "covert_fields", "draws", "extending", "far_budgets",
-        "forged_curators", "forged_devices", "link_method", "local_methods", "methods", "pate_tampering", "prices",
-        "selection_tampering", "selections", "split_tampering", "tampering",
+        "arrival_tampering", "attacks", "audits", "changed_plans", "charged_fits", "covert_bytes", "covert_fields", "draws",
+        "extending", "facts", "far_budgets", "forged_curators", "forged_devices", "local_methods", "methods", "packed_features",
+        "pate_tampering", "prices", "rules", "selection_tampering", "selections", "signatures", "split_tampering", "tampering",
     )),
     *("cli/test_full_disk.py", "collect/test_estimate.py", "collect/test_page.py", "collect/test_patience.py",
       "collect/test_schemathesis.py", "experiments/test_pate.py", "report/test_browser.py",
       "privacy/test_accounting_events.py", "privacy/test_rare_sampling.py", "privacy/test_selection.py",
       "verify/test_epsilon.py", "verify/test_repeated.py"),
+    *("bounded/test_kernels.py", "golden/test_accounting.py", "golden/test_class_bounds.py", "meta/test_docs_run.py",
+      "meta/test_no_private_value_is_told.py"),
     *("graph/test_importing.py", "pate/test_data_dependent.py", "pate/test_sensitivity.py", "pate/test_smooth.py"),
 )  # fmt: skip
 """Folders and files whose tests fit, start browsers, or go through every case of a law or a graph, so that few would be left."""
