@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from contracts_quick import UNITS as EVERY_UNIT
-from contracts_quick import proves
+from contracts_quick import proves, quick
 
 import sfumato as sf
 from sfumato.attacks._listing import ATTACKS
@@ -55,14 +55,14 @@ def graphs():
 
 
 def planned(name, unit):
-    return method_named(name).calibrate(BUDGET, unit, graphs()[1].public_facts(unit))
+    return quick(name).calibrate(BUDGET, unit, graphs()[1].public_facts(unit))
 
 
 CASES = [
     (name, title)
     for name in METHODS
     for title, unit in UNITS.items()
-    if proves(method_named(name), unit, graphs()[1].public_facts(unit))
+    if proves(quick(name), unit, graphs()[1].public_facts(unit))
 ]
 
 

@@ -153,7 +153,7 @@ def test_all_rules_of_a_method_hold_for_every_candidate(tmp_path):
 
 def test_candidates_leave_the_same_out_of_the_claim(tmp_path, monkeypatch):
     graph, unit = stochastic_block_model(60, 2, mean_degree=5, num_features=3, seed=1).with_split(), sf.NodeLevel()
-    candidates = [DPAR(steps=2, public_test_graph=True), DPAR(steps=3, mechanism="none")]
+    candidates = [DPAR(steps=2, mechanism="none", public_test_graph=True), DPAR(steps=3, mechanism="none")]
     with pytest.raises(sf.errors.InputError, match="to leave the same out of the claim"):
         sf.Tuned(candidates)
     monkeypatch.setattr(DPAR, "limits", ())

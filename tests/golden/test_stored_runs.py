@@ -1,7 +1,6 @@
 """Kept runs of formats 2 and 3 still verify, load and predict: what was published stays readable."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -52,14 +51,6 @@ def test_a_kept_run_loads_and_predicts_as_it_did(kept, tmp_path):
     assert verify(copy).problems == ()
     for name in ("certificate.json", "ledger.jsonl", "spec.json"):
         assert (copy / "release" / name).read_bytes() == (KEPT / kept / "release" / name).read_bytes()
-
-
-@pytest.mark.parametrize("kept", PREDICTIONS)
-def test_a_kept_run_that_was_changed_does_not_pass(kept, tmp_path):
-    run = shutil.copytree(KEPT / kept, tmp_path / "run")
-    path = run / "release" / "releases.safetensors"
-    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
-    assert any(text.startswith("releases.safetensors: ") for text in verify(run).problems)
 
 
 @pytest.mark.parametrize("kept", TUNED)

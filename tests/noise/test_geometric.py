@@ -31,7 +31,7 @@ def p_value(drawn, law):
 
 @pytest.mark.parametrize("rate", RATES, ids=str)
 def test_floating_point_decides_as_decimals_do(rate):
-    words = SecretWords(KEY).words((2000,))
+    words = SecretWords(KEY).words((500,))
     edges = np.array([0, 1, 2, 3, 2**32, 2**63, 2**64 - 2, 2**64 - 1], np.uint64)
     words = np.concatenate([words, edges])
     exact = [module._decided(Rate.of(rate), int(word), halves(0)) for word in words]
@@ -117,14 +117,6 @@ def test_noise_is_discrete_laplace_and_a_near_miss_is_seen(scale):
     assert p_value(noise + 20, law(float(scale))) > 1e-4
     assert p_value(noise + 20, law(float(scale) * 1.5)) < 1e-4
     assert p_value(noise + 20, law(float(scale) * 2 / 3)) < 1e-4
-
-
-def test_the_ratio_of_laws_is_at_most_what_is_claimed():
-    """P(x) / P(x + d) of a difference of geometric draws, from its own law."""
-    q = np.exp(-1 / 2.5)
-    mass = (1 - q) / (1 + q) * q ** np.abs(np.arange(-60, 61))
-    for shift in (1, 3):
-        assert (mass[shift:] / mass[:-shift]).max() <= np.exp(shift / 2.5) * (1 + 1e-12)
 
 
 def test_keyed_noise_is_discrete_laplace():

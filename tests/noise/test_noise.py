@@ -2,7 +2,6 @@
 
 import os
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -219,10 +218,6 @@ def test_probability_out_of_range(probability):
         coins(KEY, probability, np.arange(3))
 
 
-def test_guarantee_is_stated():
-    assert rectangles.SAMPLER_TAU == 2.0**-100
-
-
 def test_no_block_of_bits_is_read_for_two_purposes(monkeypatch):
     """With every candidate undecided by floats: its own bits, further bits of U and of Y, and the bits of each retry."""
     from sfumato.noise import _kernel
@@ -265,13 +260,14 @@ def test_only_candidates_that_stay_open_are_decided_exactly(monkeypatch):
     assert len(calls) >= 200
 
 
-def test_a_coin_falls_heads_for_no_word_more_than_its_probability(monkeypatch):
-    words = np.array([0, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
-    monkeypatch.setattr(
-        coins_module, "Stream", lambda _: SimpleNamespace(at=lambda *_: np.stack([words, words], axis=1))
-    )
-    assert coins(KEY, 0.5, np.arange(4)).tolist() == [True, True, False, False]
-    assert not coins(KEY, 0.0, np.arange(4)).any()
+@pytest.mark.parametrize("probability", [0.0, 2.0**-70, 2.0**-64, 3e-19, 0.1, 1 / 3, 0.5, np.nextafter(1, 0), 1.0])
+def test_coins_are_never_above_their_probability(monkeypatch, probability):
+    """Heads for words 0 to t - 1 and no other, so the probability is t / 2^64 with t the floor of q 2^64."""
+    t = int(Fraction(probability) * 2**64)
+    told = [(word, word < t) for word in (0, t - 1, t, 2**64 - 1) if 0 <= word < 2**64]
+    words = np.array([[word, 0] for word, _ in told], np.uint64)
+    monkeypatch.setattr(Stream, "at", lambda self, index, attempt: words)
+    assert coins(KEY, probability, np.arange(len(told))).tolist() == [head for _, head in told]
 
 
 @pytest.mark.parametrize("law", [rectangles.GAUSSIAN, rectangles.LAPLACE], ids=lambda law: law.name)

@@ -240,17 +240,3 @@ def test_counts_along_all_arcs_move_by_what_is_charged(unit, directed):
         sums = [noisy_counts(Arcs(*graph.transpose()), rows, 0.0, KEY) for graph in (left, right)]
         most = max(most, np.abs(sums[0] - sums[1]).sum() / INT16_ONE)
     assert most == unrouted_sensitivity(unit)
-
-
-def test_pairs_that_are_there_are_left_out_of_those_that_noise_adds():
-    for numbers, present, rest in (
-        ([1, 3, 5], [3, 5], [1]),
-        ([1, 3, 5], [1], [3, 5]),
-        ([5], [5], []),
-        ([0, 6], [1, 5], [0, 6]),
-        ([1, 3, 5], [], [1, 3, 5]),
-        ([], [1], []),
-        ([2, 4], [1, 2, 3, 4], []),
-    ):
-        found = topology._without(np.array(numbers, np.int64), np.array(present, np.int64))
-        assert found.tolist() == rest

@@ -1,7 +1,5 @@
 """The law of the rounded noise: fixed keys, so a pass is a pass for good; every check also rejects a near-miss."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -91,18 +89,3 @@ def test_coins_fall_with_their_probability(probability):
     heads = int(coins(bytes(32), probability, np.arange(SIZE)).sum())
     assert stats.binomtest(heads, SIZE, probability).pvalue > ACCEPT
     assert stats.binomtest(heads, SIZE, probability + 0.01 * (1 if probability < 0.5 else -1)).pvalue < REJECT
-
-
-@pytest.mark.parametrize("probability", [2.0**-64, 3e-19, 1 / 3, 0.1, np.nextafter(1, 0)])
-def test_coins_are_never_above_their_probability(monkeypatch, probability):
-    """Heads for words 0 to t - 1 and no other, so the probability is t / 2^64 with t the floor of q 2^64."""
-    t = int(Fraction(probability) * 2**64)
-    words = np.array([[0, 0], [t - 1, 0], [t, 0], [2**64 - 1, 0]], np.uint64)
-    monkeypatch.setattr(keys.Stream, "at", lambda self, index, attempt: words)
-    assert coins(bytes(32), probability, np.arange(4)).tolist() == [True, True, False, False]
-
-
-def test_certain_coins():
-    assert coins(bytes(32), 1, np.arange(1000)).all()
-    assert not coins(bytes(32), 0, np.arange(1000)).any()
-    assert not coins(bytes(32), 2.0**-70, np.arange(1000)).any()

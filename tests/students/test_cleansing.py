@@ -87,7 +87,7 @@ def test_every_label_loses_the_same_share():
     assert np.bincount(labels[moved_of(table, 0.3)]).tolist() == [0, 0, 18]  # of all rows alike
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_planted_wrong_labels_are_moved(seed):
     x, noisy, pool, wrong = planted(seed)
     student = PATEPlusPlus(CLASSES, removal=0.25, seed=seed, **SMALL).fit(x, noisy, pool)
