@@ -107,8 +107,8 @@ def test_killed_again_and_again_is_charged_once(plan, run):
 
 @pytest.fixture
 def stopped(plan, run, monkeypatch):
-    """A run that was stopped when all its releases were computed."""
-
+    """A run that was stopped when all its releases were computed, on one thread."""
+    torch.set_num_threads(1)
     with monkeypatch.context() as patch:
         patch.setattr("sfumato.method._plan.certify", killed)
         with pytest.raises(Killed):
