@@ -108,6 +108,7 @@ def step_beside(peer: str) -> Callable[[bool], tuple[Call, Call]]:
         torch.manual_seed(0)
         x, y = torch.randn(rows, 500), torch.arange(rows) % 10
         wide, network = x.double(), MLP((500, 64, 10)).double()
+        peers = nn.Sequential(nn.Linear(500, 64), nn.SELU(), nn.Linear(64, 10))  # Opacus knows torch's own layers
         settings = PrivateSGD(1.0, steps, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=RATE)
 
         def ours() -> float:
@@ -115,16 +116,11 @@ def step_beside(peer: str) -> Callable[[bool], tuple[Call, Call]]:
             return steps
 
         step = {"plain": plain_step, "plain float64": plain_step, "hooks": hooks_step, "ghost": ghost_step}[peer](
-            peers_network(), *((wide, y) if peer == "plain float64" else (x, y))
+            peers, *((wide, y) if peer == "plain float64" else (x, y))
         )
         return ours, lambda: float(sum(step() for _ in range(steps)))
 
     return calls
-
-
-def peers_network() -> nn.Module:
-    """The same network of torch's own layers: Opacus has fast paths for these, and not for layers of others."""
-    return nn.Sequential(nn.Linear(500, 64), nn.SELU(), nn.Linear(64, 10))
 
 
 def plain_step(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Call:

@@ -1,6 +1,6 @@
 """Figure 3.3 of the thesis: what two discriminators of PATE+ disagree about, and whether cleansing follows from it.
 
-    python benchmarks/pate_figure_3_3.py --log FILE [--seeds 3] [--regimes edges networks]
+    python benchmarks/pate_figure_3_3.py --log FILE [--seeds 3] [--regimes edges networks printed printed-slow]
 
 250 kernel teachers of the Fashion-MNIST training images answer 2,200 of test rows 0 to 8999 under GNMax noise of 94 votes, which
 makes about 726 answers wrong, as many as published. PATE+ learns from the answers and is watched; which of them are wrong is read
@@ -10,6 +10,7 @@ by the evaluation alone. Then labels are taken away, in several ways, and PATE+ 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -31,14 +32,17 @@ TEACHERS, LABELS, NOISE = 250, 2200, 94.0
 BETA, TAU, ALPHA = 0.2, 0.318, 0.9
 EDGES: dict[str, Any] = {"network": "edges", "widths": (300, 150), "epochs": 60}
 NETWORKS: dict[str, Any] = {"network": "deep", "widths": (8, 16, 64, 64), "epochs": 200}
-REGIMES = {"edges": (EDGES, 6800), "networks": (NETWORKS, 2200)}
+PRINTED_SIZE: dict[str, Any] = {**NETWORKS, "widths": (96, 192, 192, 192), "epochs": 50}
+PRINTED_SIZE["device"] = "cuda" if torch.cuda.is_available() else "cpu"
+REGIMES = {"edges": (EDGES, 6800), "networks": (NETWORKS, 2200), "printed": (PRINTED_SIZE, 6800)}
+REGIMES["printed-slow"] = {**PRINTED_SIZE, "learning_rate": 1e-3}, 6800
 """Settings of the student, and how many unlabeled images it gets. Of "networks", images are halved to 14 x 14."""
 WATCHED = "PATE+"
 CLEANSED = ("PATE++", "PATE++, of all labels alike", "a random share removed", "wrong labels removed")
-VARIANTS = {"edges": (WATCHED, *CLEANSED), "networks": ("PATE", "PATE with co-teaching", WATCHED, *CLEANSED)}
+VARIANTS = dict.fromkeys(REGIMES, ("PATE", "PATE with co-teaching", WATCHED, *CLEANSED))
+VARIANTS["edges"] = (WATCHED, *CLEANSED)
 PARTS = 5  # of the training
-PRINTED = {"PATE": "74.8", "PATE+": "76.5", "PATE with co-teaching": "77.3", "PATE++": "79.6"}
-"""Table 3.1 at 4.05."""
+PRINTED = {"PATE": "74.8", "PATE+": "76.5", "PATE with co-teaching": "77.3", "PATE++": "79.6"}  # table 3.1 at 4.05
 KINDS = {"apart": "disagreement", "disputed": "disputed", "learned": "learned by PATE+", "easy": "small loss, of all"}
 """Sets of labels whose noise rate is told: the two predict different classes; neither of these is the label; those with a small
 loss among the first; those with a small loss among all labels, which co-teaching would learn."""
@@ -163,6 +167,7 @@ class Trace:
         if batch.epoch > self.epoch:
             self._note()
             self.epoch = batch.epoch
+        scores, batch = [own.cpu() for own in scores], replace(batch, rows=batch.rows.cpu(), labels=batch.labels.cpu())
         rows = batch.rows.numpy()
         self.labels[rows] = batch.labels.numpy()
         self.found[:, rows] = [own.argmax(1).numpy() for own in scores]
@@ -206,7 +211,7 @@ def answered(images: Images, seed: int) -> tuple[NDArray[np.int64], NDArray[np.i
 
 def shown(x: NDArray[np.float32], regime: str) -> NDArray[np.float32]:
     """The images of a regime: whole, or of half the side."""
-    return x if regime == "edges" else x.reshape(len(x), 1, 14, 2, 14, 2).mean((3, 5))
+    return x if regime != "networks" else x.reshape(len(x), 1, 14, 2, 14, 2).mean((3, 5))
 
 
 if __name__ == "__main__":
