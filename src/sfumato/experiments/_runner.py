@@ -175,23 +175,21 @@ def _results(cells: Sequence[Cell], work: Callable[[Cell], _Result], jobs: int) 
 def _elsewhere(cells: Sequence[Cell], work: Callable[[Cell], _Result]) -> Iterator[tuple[Cell, _Result]]:
     """Cells with their results, as workers of another engine finish them, each in one thread."""
     for number, result in engine().run(_attempt, (work,), ((cell,) for cell in cells), threads=1):
-        yield cells[number], _named(cells[number], result)
+        yield cells[number], _named(cells[number], partial(_given, result))
 
 
-def _attempt(work: Callable[[Cell], _Result], cell: Cell) -> Callable[[], _Result]:
-    """Run one cell, and return what gives its result or raises its error."""
+def _attempt(work: Callable[[Cell], _Result], cell: Cell) -> _Result | SfumatoError:
+    """Run one cell, and return its result or its error."""
     try:
-        return partial(_same, work(cell))
+        return work(cell)
     except SfumatoError as error:
-        return partial(_raise, error)
+        return error
 
 
-def _same(result: _Result) -> _Result:
+def _given(result: _Result | SfumatoError) -> _Result:
+    if isinstance(result, SfumatoError):
+        raise result
     return result
-
-
-def _raise(error: SfumatoError) -> _Result:
-    raise error
 
 
 def _named(cell: Cell, result: Callable[[], _Result]) -> _Result:

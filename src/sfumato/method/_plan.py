@@ -29,8 +29,7 @@ from sfumato.method._graph_key import GraphKey, id_lines
 from sfumato.method._identity import Identity
 from sfumato.method._opening import open_session, warn_of_repeated
 from sfumato.method._rows import ALONE
-from sfumato.method._stated import statement
-from sfumato.method._summaries import ShownFit, ShownPlan
+from sfumato.method._summaries import ShownFit, ShownPlan, statement
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
 from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget

@@ -1,18 +1,26 @@
-"""What a plan and a fitted model show of themselves; all of it is public."""
+"""What a plan and a fitted model show of themselves, and what the certificate of a fit states; all of it is public."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from sfumato._shown import Shown
+from sfumato._version import __version__
 from sfumato.errors import NotFittedError
+from sfumato.privacy.calibration import accountant
+from sfumato.privacy.promises import implausible
+from sfumato.record._certificate import Statement
 from sfumato.record._shown import claim_words
 
 if TYPE_CHECKING:
     from sfumato.method._graph_key import GraphKey
-    from sfumato.method.contract import Arrays, Planned
+    from sfumato.method.contract import Arrays, Outcome, Planned
     from sfumato.record._certificate import Certificate
+    from sfumato.record._collected import Collected
+    from sfumato.record._deployment import Deployment
+    from sfumato.record.ledger import Ledger
 
 _OF_A_FIT = {
     "predict",
@@ -78,3 +86,35 @@ class ShownFit(Shown):
             "protects": self.plan.unit.describe(),
             "cost": claim_words(self.certificate.epsilon, self.certificate.delta),
         }
+
+
+def statement(
+    plan: Planned, outcome: Outcome, ledger: Ledger, collected: Collected | None, deployment: Deployment | None
+) -> Statement:
+    ran, origin = outcome.chosen or plan, plan.method.origin
+    return Statement(
+        ledger,
+        version=__version__,
+        settings=ran.method.settings,
+        unit=plan.unit,
+        budget=asdict(plan.budget) if plan.budget else None,
+        accounting="none" if plan.epsilon is None else accountant(plan.unit.trust, [r.event for r in plan.releases]),
+        public_facts={k: v for k, v in plan.public.to_dict().items() if k != "assumed"},
+        assumed_public=plan.public.assumed,
+        who_may_see=ran.method.who_may_see(plan.unit),
+        builds_on=() if origin is None else origin.builds_on,
+        notes=(*ran.method.card.notes, *ran.method.unused(ran, outcome.weights, outcome.released)),
+        limits=ran.method.limits,
+        doubts=implausible(
+            plan.unit,
+            {"epsilon": plan.epsilon, "delta": plan.delta},
+            plan.public.to_dict(),
+            ran.method.settings,
+            learns=origin is None or not origin.builds_on,
+            reads_links=ran.method.card.reads_links,
+        ),
+        arrival=plan.method.arrival,
+        candidates=[{"method": one.name, "settings": one.settings} for one in plan.method.choices if plan.releases],
+        collection=None if collected is None else collected.facts,
+        deployment=None if deployment is None else deployment.to_dict(),
+    )
