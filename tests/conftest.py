@@ -142,7 +142,10 @@ _NEVER_QUICK = (
       "verify/test_epsilon.py", "verify/test_repeated.py"),
     *("bounded/test_kernels.py", "golden/test_accounting.py", "golden/test_class_bounds.py", "meta/test_docs_run.py",
       "meta/test_no_private_value_is_told.py"),
-    *("graph/test_importing.py", "pate/test_data_dependent.py", "pate/test_sensitivity.py", "pate/test_smooth.py"),
+    *(f"graph/test_{name}.py" for name in ("datasets", "ends", "images", "importing", "packed")),
+    *(f"pate/test_{name}.py" for name in (
+        "data_dependent", "ensemble", "graph_teachers", "images", "kernel", "sensitivity", "smooth", "spent",
+    )),
 )  # fmt: skip
 """Folders and files whose tests fit, start browsers, or go through every case of a law or a graph, so that few would be left."""
 
