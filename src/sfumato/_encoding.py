@@ -19,9 +19,5 @@ def encoding_of(data: bytes) -> str:
 
 
 def decoded(data: bytes) -> str:
-    r"""Return text without its byte order mark, and with one kind of line ends.
-
-    >>> decoded(b"\xef\xbb\xbfann\r\nbob\rcyd\n")
-    'ann\nbob\ncyd\n'
-    """
+    r"""Return text without its byte order mark, and with one kind of line ends."""
     return data.decode(encoding_of(data)).replace("\r\n", "\n").replace("\r", "\n")

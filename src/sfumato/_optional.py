@@ -40,11 +40,7 @@ TRAIN = ("torch", *LIGHT)
 
 
 def not_installed(*packages: str) -> MissingDependencyError:
-    """Build the error for optional packages that are absent; it names the extras that install them, or the packages.
-
-    >>> print(not_installed("numba", "jinja2"))
-    This needs the packages numba, jinja2, which are not installed. Install them: pip install 'sfumato[train,report]'
-    """
+    """Build the error for optional packages that are absent; it names the extras that install them, or the packages."""
     what = (
         f"the package {packages[0]}, which is"
         if len(packages) == 1
@@ -59,11 +55,7 @@ def not_installed(*packages: str) -> MissingDependencyError:
 
 
 def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return the same error with its remedy, if it is about an optional package.
-
-    >>> type(explained(ModuleNotFoundError(name="numba.core"))).__name__
-    'MissingDependencyError'
-    """
+    """Return the same error with its remedy, if it is about an optional package."""
     package = (error.name or "").split(".")[0]
     known = (package in EXTRAS or package in ALONE) and not isinstance(error, MissingDependencyError)
     return not_installed(package) if known else error

@@ -109,11 +109,7 @@ def same_attribute(graph: Graph, column: int) -> NDArray[np.bool_]:
 
 
 def even_column(x: Any) -> int:
-    """Find the column of zeros and ones whose halves are the most even.
-
-    >>> even_column(np.array([[1, 0, 0.5], [1, 1, 0.5], [1, 0, 0.5]]))
-    1
-    """
+    """Find the column of zeros and ones whose halves are the most even."""
     sums = np.asarray(x.sum(0), np.float64).ravel()
     binary = _binary(x) & (sums > 0) & (sums < x.shape[0])
     if not binary.any():

@@ -37,9 +37,6 @@ class Degree(Attack):
     ``role`` says which nodes are asked for; with ``within`` only arcs between these count, as a method that trains on them
     alone reads them. Of more than ``most`` nodes, a random part is taken.
 
-    >>> Degree().sees, Degree.name
-    ('posteriors', 'degree')
-
     Source: Zhang, Differentially Private Deep Learning, section 5.4.2, figures 5.4 and 5.5.
     """
 
@@ -98,11 +95,7 @@ class Degree(Attack):
 
 
 def errors(true: NDArray[np.float64], answers: NDArray[np.float64]) -> dict[str, float]:
-    """Compute root-mean-square error, mean absolute error and Spearman's rank correlation, 0 where all answers are equal.
-
-    >>> errors(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0]))["rmse"].__round__(3)
-    1.732
-    """
+    """Compute root-mean-square error, mean absolute error and Spearman's rank correlation, 0 where all answers are equal."""
     equal = np.ptp(answers) == 0 or np.ptp(true) == 0
     return {
         "rmse": float(np.sqrt(np.mean((true - answers) ** 2))),
@@ -115,10 +108,6 @@ def degrees_of(graph: Graph, within: NDArray[np.int64] | None = None) -> NDArray
     """Count the neighbors of each node by arcs of either direction, float64 [num_nodes].
 
     ``graph`` has the arcs; with ``within`` only arcs between these nodes count.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> degrees_of(Graph.from_edges([0, 1], [1, 2], 3, directed=False)).tolist()
-    [1.0, 2.0, 1.0]
     """
     ends = np.stack(np.divmod(link_numbers(graph), graph.num_nodes))
     if within is not None:

@@ -21,11 +21,7 @@ _C1, _C2 = 0.01**2, 0.03**2  # K1 = 0.01 and K2 = 0.03 for pixels in [0, 1]
 
 
 def euclidean(image: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Compute the Euclidean distance of an image to each of several, over all pixels in [0, 1].
-
-    >>> euclidean(np.zeros((1, 1, 2)), np.array([[[[0.6, 0.8]]], [[[0.0, 0.0]]]])).round(6).tolist()
-    [1.0, 0.0]
-    """
+    """Compute the Euclidean distance of an image to each of several, over all pixels in [0, 1]."""
     _check_shapes(image, images)
     distances: NDArray[np.float64] = np.sqrt(np.sum((images - image) ** 2, axis=(1, 2, 3), dtype=np.float64))
     return distances
@@ -37,10 +33,6 @@ def ssim_distance(image: NDArray[np.float32], images: NDArray[np.float32]) -> ND
     SSIM is the mean of (2 a b + c1)(2 s_ab + c2) / ((a^2 + b^2 + c1)(s_a^2 + s_b^2 + c2)) over all 7 x 7 windows that lie in the
     image, where a and b are the two means in a window, s the covariances with divisor 48, c1 = 0.01^2 and c2 = 0.03^2.
     Channels count alike. Another window, such as the Gaussian of 11 x 11 pixels in Wang et al. (2004), gives other numbers.
-
-    >>> ramp = np.linspace(0, 1, 64).reshape(1, 8, 8)
-    >>> ssim_distance(ramp, np.stack([ramp, ramp[:, ::-1]])).round(3).tolist()
-    [0.0, 1.926]
     """
     _check_shapes(image, images)
     if min(image.shape[1:]) < WINDOW:
@@ -106,13 +98,7 @@ class Nearest:
     def of(
         cls, distance: str, image: NDArray[np.float32], train: NDArray[np.float32], heldout: NDArray[np.float32]
     ) -> Nearest:
-        """Measure one reconstruction against images of its class.
-
-        >>> pixels = np.array([0.1, 0.4, 0.5, 0.9]).reshape(4, 1, 1, 1)
-        >>> nearest = Nearest.of("euclidean", np.zeros((1, 1, 1)), train=pixels, heldout=pixels[1:3])
-        >>> {name: round(value, 3) for name, value in nearest.to_dict().items()}
-        {'train': 0.1, 'train_matched': 0.267, 'heldout': 0.4, 'blank': 0.0}
-        """
+        """Measure one reconstruction against images of its class."""
         measure = DISTANCES[check_choice(tuple(DISTANCES), distance=distance)]
         size = check_int(
             "Choose classes that have training and test images.",
@@ -133,9 +119,6 @@ def expected_minimum(values: NDArray[np.float64], size: int) -> float:
     """Compute the mean of the smallest value over all subsets of ``size`` of the ``values``.
 
     Of n sorted values, the i-th (from 0) is the smallest of C(n - 1 - i, size - 1) of the C(n, size) subsets.
-
-    >>> round(expected_minimum(np.array([1.0, 2.0, 4.0]), 2), 6)
-    1.333333
     """
     check_int(low=1, high=len(values), size=size)
     ranks = np.arange(len(values) - size)

@@ -56,9 +56,6 @@ class Influence(Attack):
     times, each pair of nodes being on different sides at least once; if no answer on the unchanged side moves by a bit, all
     influences are 0.
 
-    >>> Influence().step, Influence.name
-    (0.0001, 'links-influence')
-
     Source: Wu, Long, Zhang and Li (2022), LinkTeller, algorithm 1 and equation 2.
     """
 

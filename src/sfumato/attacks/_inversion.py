@@ -48,9 +48,6 @@ class Inversion:
 
     The thesis calls ``steps`` T, ``rate`` eta, ``weight`` lambda, ``window`` p and ``decay`` alpha. ``start`` is the standard
     deviation of the noise that w starts with.
-
-    >>> Inversion().weight, Inversion.faces().weight, Inversion.original().optimizer
-    (0.05, 0.001, 'sgd')
     """
 
     steps: int = 5000
@@ -102,11 +99,6 @@ class Inversion:
 
         Images are in [0, 1], in the order of ``classes``. ``network`` maps them as float32 [n, channels * height * width] to
         scores; it is set to evaluation, and its weights are left alone.
-
-        >>> network = torch.nn.Linear(2, 2, bias=False)
-        >>> _ = network.weight.data.copy_(torch.tensor([[9.0, 0.0], [0.0, 9.0]]))
-        >>> Inversion(steps=300).invert(network, (1, 1, 2), [0, 1]).round(1).reshape(2, 2).tolist()
-        [[1.0, 0.0], [0.0, 1.0]]
         """
         shape = self._checked_shape(image_shape)
         w = self.start * torch.randn(shape, generator=torch.Generator().manual_seed(0)).repeat(len(classes), 1, 1, 1)
@@ -169,9 +161,6 @@ def bilateral_variation(x: torch.Tensor, window: int, decay: float) -> torch.Ten
     term l = m = 0 is zero. The exponent is l + m as in the thesis; Farsiu et al. have abs(l) + abs(m).
 
     Sides have to be above ``window``.
-
-    >>> round(bilateral_variation(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]), window=1, decay=0.5).item(), 3)
-    2.25
     """
     height, width = x.shape[2:]
     total = x.new_zeros(len(x))

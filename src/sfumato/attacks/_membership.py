@@ -29,9 +29,6 @@ class Confidence(Attack):
 
     The attacker asks the model once and trains nothing. An easy node that was held out looks like a member.
 
-    >>> Confidence().name
-    'membership-confidence'
-
     Source: Yeom, Giacomelli, Fredrikson and Jha (2018), adversary 2, with the logit instead of the loss, which ranks alike.
     """
 
@@ -65,9 +62,6 @@ class ShadowMembership(Attack):
 
     The score of a node is the attack network's log-odds. The paper trains the attack network on predictions alone; the published
     code behind table 4.3 of the thesis adds the true label, as is done here, which makes the attack stronger.
-
-    >>> ShadowMembership().num_per_class
-    1000
 
     Source: Olatunji, Nejdl and Khosla (2021), train on subgraph, test on full graph (TSTF).
     """
@@ -143,9 +137,6 @@ def attack_rows(probabilities: NDArray[np.float32], y: NDArray[np.int64]) -> NDA
     """Put each node's true class beside what a model predicts for it, float32 [num_nodes, 2 num_classes].
 
     A node without label (-1) gets zeros.
-
-    >>> attack_rows(np.array([[0.75, 0.25]], np.float32), np.array([1])).tolist()
-    [[0.75, 0.25, 0.0, 1.0]]
     """
     truth = y[:, None] == np.arange(probabilities.shape[1])
     return np.hstack([probabilities, truth.astype(np.float32)])

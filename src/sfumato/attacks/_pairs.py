@@ -79,11 +79,6 @@ def candidates(graph: Graph, coins: np.random.Generator, most: int) -> Candidate
     """Draw the candidates: all links (a random part of them if there are more than ``most``), and as many random other pairs.
 
     Others are different pairs of different nodes without an arc either way, each equally likely.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False)
-    >>> candidates(path, np.random.default_rng(0), 2).others.shape
-    (2, 2)
     """
     numbers, nodes = link_numbers(graph), graph.num_nodes
     chosen = np.sort(coins.choice(numbers, most, replace=False)) if len(numbers) > most else numbers
@@ -112,12 +107,6 @@ def pair_distances(rows: Any, pairs: NDArray[np.int64], names: Sequence[str] = D
     **Where a distance is 0 / 0 it is 2**, the largest that cosine and correlation can be: a row of zeros, and under correlation
     a constant row, is similar to nothing. (Published code makes it 0, and takes such a pair for a sure link.) A row whose
     deviation is below what float32 resolves counts as constant.
-
-    >>> rows = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    >>> pair_distances(rows, np.array([[0, 1], [0, 2]])).round(3).tolist()[0]
-    [1.0, 1.414, 2.0, 1.0, 1.0, 2.0, 2.0, 2.0]
-    >>> pair_distances(rows, np.array([[0, 2]]), ["correlation"]).item()
-    2.0
 
     Source: He, Jia, Backes, Gong and Zhang (2021), Stealing Links from Graph Neural Networks, section 4.
     """

@@ -49,10 +49,6 @@ def regress(kind: str, known: Floats, answers: Floats, asked: Floats) -> Floats:
     :math:`\sum_i ((y_i - \hat y_i) / (1 - H_{ii}))^2`; an answer by the mean alone is among the candidates. ``neighbors`` is the
     mean of the 10 nearest known rows.
 
-    >>> rows = np.arange(10.0)[:, None]
-    >>> regress("ridge", rows, 2 * rows[:, 0], np.array([[20.0]])).round(1).tolist()
-    [40.0]
-
     Source: Golub, Heath and Wahba (1979), Generalized Cross-Validation (the form with one row left out).
     """
     mean, scale = known.mean(0), known.std(0)

@@ -38,13 +38,7 @@ class Candidates(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph) -> Candidates:
-        """Read the candidates off the roles and labels of a graph.
-
-        >>> from sfumato.graph._graph import Graph
-        >>> graph = Graph.from_edges([0], [1], 4, directed=False, y=[0, 1, 0, -1], roles=[0, 2, 1, 0])
-        >>> [rows.tolist() for rows in Candidates.of(graph)]
-        [[0], [1]]
-        """
+        """Read the candidates off the roles and labels of a graph."""
         y = labels(graph)
         found = [np.flatnonzero(mask & (y >= 0)) for mask in (graph.train_mask, graph.test_mask)]
         for role, rows in zip(("train", "test"), found, strict=True):
@@ -85,9 +79,6 @@ def confidence(probabilities: NDArray[np.floating], y: NDArray[np.int64]) -> NDA
     The sum over other classes is exact where :math:`1 - p_y` rounds to 0.
 
     Source: Carlini et al. (2022), Membership Inference Attacks From First Principles.
-
-    >>> confidence(np.array([[0.9, 0.06, 0.04]]), np.array([0])).round(4).tolist()
-    [2.1972]
     """
     probabilities = probabilities.astype(np.float64)
     at = (np.arange(len(y)), np.maximum(y, 0))

@@ -71,13 +71,6 @@ def audit(
     promises are checked exactly.
 
     The result also names planned releases that no attack of this audit read, and the largest bound that it could have given.
-
-    >>> from sfumato.central._gap import GAP
-    >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import EdgeLevel
-    >>> found = audit(GAP(epochs=1), EdgeLevel(directed=False), Budget(1.0, 1e-6), size=0.02, fits=2)
-    >>> found.flagged, round(found.claimed, 6), len(found.evidence)
-    (False, 1.0, 3)
     """
     check_real(low=0.5, high=1, open_low=True, open_high=True, confidence=confidence)
     check_real(low=0, open_low=True, size=size)

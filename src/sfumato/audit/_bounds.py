@@ -31,10 +31,6 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> tu
 
     The ends p solve P[Bin(n, p) >= k] = (1 - confidence) / 2 and P[Bin(n, p) <= k] = (1 - confidence) / 2.
 
-    >>> low, high = clopper_pearson(successes=8, trials=10)
-    >>> round(low, 6), round(high, 6)
-    (0.443905, 0.974789)
-
     Source: Clopper and Pearson 1934.
     """
     trials = check_int(low=1, trials=trials)
@@ -61,11 +57,6 @@ def epsilon_lower_bound(
 
     **Formal guarantee.** If the mechanism is (epsilon, delta)-DP, the result exceeds epsilon with probability at most
     1 - confidence. Both directions follow from the same two bounds, so the larger is taken without a further correction.
-
-    >>> round(epsilon_lower_bound(true_positives=900, positives=1000, false_positives=100, negatives=1000), 4)
-    1.9897
-    >>> round(epsilon_lower_bound(900, 1000, 100, 1000, comparisons=20), 4)
-    1.8852
 
     Source: Kairouz, Oh and Viswanath 2015, theorem 2.1; Jagielski, Ullman and Oprea 2020, section 4.
     """
@@ -96,9 +87,6 @@ def one_run_p_value(correct: int, guesses: int, canaries: int, epsilon: float, d
     **Formal guarantee.** Relation: add/remove of one canary. For mechanisms whose epsilon and delta are fixed, a number
     of guesses r fixed before the run, and any dependence between canaries.
 
-    >>> round(one_run_p_value(correct=60, guesses=80, canaries=100, epsilon=0.5, delta=1e-5), 6)
-    0.011154
-
     Source: Steinke, Nasr and Jagielski 2023, theorem 5.2.
     """
     canaries = check_int(low=1, canaries=canaries)
@@ -125,11 +113,6 @@ def one_run_epsilon(
     **Formal guarantee.** If the mechanism is (epsilon, delta)-DP under add/remove of one canary, the result exceeds
     epsilon with probability at most 1 - confidence. To choose among several numbers of guesses on one run, divide
     1 - confidence by how many were tried.
-
-    >>> round(one_run_epsilon(correct=1000, guesses=1000, canaries=1000, confidence=0.95), 4)
-    5.8091
-    >>> round(one_run_epsilon(correct=95, guesses=100, canaries=1000, delta=1e-5), 4)
-    2.1652
 
     Source: Steinke, Nasr and Jagielski 2023, theorem 5.2.
     """

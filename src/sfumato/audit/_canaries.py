@@ -46,11 +46,6 @@ class Canaries:
     In ``graph`` every canary is in, and in ``without`` every one is out; both have the same nodes. ``arcs_in`` [any, 3] holds
     owner, target and canary of the arcs that only ``graph`` has, and ``arcs_out`` those that only ``without`` has. ``nodes`` is
     empty if canaries are edges.
-
-    >>> from sfumato.graph._synthetic import stochastic_block_model
-    >>> canaries = edge_canaries(stochastic_block_model(100, 3, mean_degree=4, seed=0), seed=0)
-    >>> len(canaries), canaries.graph.num_edges - canaries.without.num_edges == len(canaries)
-    (47, True)
     """
 
     graph: Graph

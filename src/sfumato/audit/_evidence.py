@@ -63,11 +63,6 @@ class Audit:
 
     ``broken`` are sentences about promises that are broken whatever epsilon is, and ``untested`` planned releases that no
     attack of this audit reads.
-
-    >>> bound = Evidence("canary edge", "all but one edge", 0.9, 0.999, 1000, "Clopper-Pearson")
-    >>> audit = Audit("gap", "one undirected edge", 1.0, 1e-6, 0.999, (bound,))
-    >>> audit.epsilon_lower_bound, audit.flagged
-    (0.9, False)
     """
 
     method: str

@@ -42,10 +42,6 @@ def farthest(randomizer: Randomizer) -> tuple[Any, Any]:
 
     They are the ends of all ranges, two classes, disjoint sets of the largest size, or opposite vectors of the largest
     norm. Each attains the worst ratio of the randomizer's proof, in every report or up to rounding.
-
-    >>> from sfumato.randomizers import RandomizedResponse
-    >>> farthest(RandomizedResponse(7, epsilon=1.0))
-    (0, 6)
     """
     match randomizer:
         case Labels():
@@ -79,11 +75,6 @@ def audit_randomizer(
     randomizer is (epsilon, delta)-LDP at its own delta, the bound exceeds epsilon with probability at most
     1 - ``confidence``. To be compared with ``total_epsilon``, or with ``realized_epsilon`` for neighbor lists.
 
-    >>> from sfumato.randomizers import RandomizedResponse
-    >>> found = audit_randomizer(RandomizedResponse(4, epsilon=1.0), source=SecretWords(bytes(32)))
-    >>> round(found.epsilon_lower_bound, 3)
-    0.874
-
     Source: the two-sample form of Ding et al. 2018, section 4, with exact bounds in place of tests.
     """
     runs, source = check_int(low=2, runs=runs), source or SecretWords()
@@ -105,12 +96,7 @@ def audit_randomizer(
 
 
 def log_ratios(first: NDArray[Any], second: NDArray[Any], block: int = 1) -> tuple[Floats, Floats]:
-    """Score outcomes by the log-ratio of their frequencies in every second run, the first run included.
-
-    >>> kinds = np.array([[0], [5], [0], [5], [1]])
-    >>> [side.round(3).tolist() for side in log_ratios(kinds, 1 - kinds)]
-    [[0.511, 0.0, 0.511, 0.0, -0.511], [-0.511, 0.0, -0.511, 0.0, 0.511]]
-    """
+    """Score outcomes by the log-ratio of their frequencies in every second run, the first run included."""
     _, kinds = np.unique(np.concatenate([first, second]), axis=0, return_inverse=True)
     sides = np.split(kinds.ravel(), [len(first)])
     seen = [

@@ -47,13 +47,6 @@ def audit_one_run(
     mu-GDP, the bound exceeds the epsilon of mu at ``delta`` with at most this probability; this refutes the claimed noise
     of Gaussian releases, and not an (epsilon, delta) claim by itself.
 
-    >>> noise = np.random.default_rng(0).normal(size=(2, 1000))
-    >>> scores = {"members": noise[0] + 2, "others": noise[1], "name": "canaries", "knowledge": "the model", "delta": 1e-6}
-    >>> round(audit_one_run(**scores).epsilon_lower_bound, 3)
-    1.205
-    >>> round(audit_one_run(**scores, gaussian=True).epsilon_lower_bound, 3)
-    3.285
-
     Source: Steinke, Nasr and Jagielski 2023, theorem 5.2; Mahloujifar, Melis and Chaudhuri 2025, algorithm 3.
     """
     members, others = check_scores("members", members), check_scores("others", others)

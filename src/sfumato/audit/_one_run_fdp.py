@@ -47,13 +47,7 @@ _SLACK = 1e-12
 
 
 def contradicts(mu: float, correct: int, guesses: int, canaries: int, risk: float, *, one_sided: bool = False) -> bool:
-    """Tell whether so many right guesses have probability at most ``risk`` under every mu-GDP mechanism.
-
-    >>> contradicts(1.0, correct=95, guesses=100, canaries=1000, risk=0.05)
-    False
-    >>> contradicts(0.75, correct=95, guesses=100, canaries=1000, risk=0.05)
-    True
-    """
+    """Tell whether so many right guesses have probability at most ``risk`` under every mu-GDP mechanism."""
     slack = _SLACK + correct * 2.0**-52
     down, up, sides = 1 - slack, 1 + slack, 2 if one_sided else 1
     share, right, wrong = guesses / canaries, risk * correct / canaries, risk * (guesses - correct) / canaries
@@ -82,11 +76,6 @@ def one_run_mu(
     **Formal guarantee.** If the mechanism is mu-GDP under add/remove of one canary, the result exceeds mu with
     probability at most 1 - ``confidence``; canaries may depend on each other in any way. The number of guesses is fixed
     before the run: to choose among several, divide 1 - ``confidence`` by how many were tried.
-
-    >>> round(one_run_mu(correct=95, guesses=100, canaries=1000), 4)
-    0.7868
-    >>> round(one_run_mu(correct=95, guesses=100, canaries=1000, one_sided=True), 4)
-    0.8548
     """
     canaries = check_int(low=1, canaries=canaries)
     guesses = check_int(low=1, high=canaries, guesses=guesses)

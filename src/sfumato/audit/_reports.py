@@ -29,11 +29,6 @@ def audit_reports(
 
     **Formal guarantee.** If every randomizer keeps its own budget, the audit is flagged with probability at most
     1 - ``confidence``, which is divided equally among the randomizers.
-
-    >>> from sfumato.local._label_only import LabelOnly
-    >>> found = audit_reports(LabelOnly(epsilon_y=1.0), runs=4000)
-    >>> found.flagged, found.claimed, len(found.evidence)
-    (False, 1.0, 1)
     """
     randomizers: list[tuple[Any, float]]
     if isinstance(method, Blink):

@@ -72,11 +72,7 @@ class Bonferroni:
         return f"best of {'all' if self.ranks is None else self.ranks} ranks, Bonferroni"
 
     def of(self, total: int) -> Integers:
-        """Return the ranks among ``total`` scores: without repetition, from 1 up to ``total``.
-
-        >>> Bonferroni(7).of(1000).tolist()
-        [1, 10, 91, 500, 909, 990, 999]
-        """
+        """Return the ranks among ``total`` scores: without repetition, from 1 up to ``total``."""
         if self.ranks is None:
             return np.arange(1, total + 1)
         logits = np.log(total) * np.linspace(-1, 1, self.ranks)
@@ -146,11 +142,6 @@ def audit_runs(
     mechanism that treats them independently. No law is assumed of them. Scores are never turned around: an attack that is
     worse than chance gives 0. With ``gaussian``: if it is mu-GDP, the bound exceeds the epsilon of mu at ``delta`` with at most
     this probability; this refutes the claimed noise of Gaussian releases, and not an (epsilon, delta) claim by itself.
-
-    >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
-    >>> scores = {"members": noise[0] + 1, "others": noise[1], "name": "shift", "knowledge": "all but the canary", "delta": 1e-5}
-    >>> [round(audit_runs(**scores, gaussian=one).epsilon_lower_bound, 3) for one in (False, True)]
-    [1.188, 3.202]
 
     Source: Jagielski, Ullman and Oprea 2020, section 4; Nasr et al. 2021, section 3; Nasr et al. 2023, section 4 (Gaussian).
     """

@@ -70,11 +70,7 @@ def cells_key(unit: Unit, graph: Graph, public_rows: int = 0, *, kmeans: bool = 
 
 
 def directions(image_shape: tuple[int, int, int] | None, num_features: int) -> NDArray[np.float64]:
-    """Return three public random directions, of mean 0 and norm 1 each, smooth for images, [3, num_features].
-
-    >>> round(float(abs(directions((1, 8, 8), 64).sum(1)).max()), 6)
-    0.0
-    """
+    """Return three public random directions, of mean 0 and norm 1 each, smooth for images, [3, num_features]."""
     drawn = np.random.default_rng(_SEED).standard_normal((_DIRECTIONS, *(image_shape or (num_features,))))
     if image_shape is not None:
         drawn = gaussian_filter(drawn, (0, 0, _SMOOTH, _SMOOTH))

@@ -23,21 +23,14 @@ if TYPE_CHECKING:
 
 
 def plain_console(*, stderr: bool = False) -> Console:
-    """Return a console that shows labels, titles and paths as they are, and takes nothing in them for markup.
-
-    >>> plain_console().render_str("[/b] :key:").plain
-    '[/b] :key:'
-    """
+    """Return a console that shows labels, titles and paths as they are, and takes nothing in them for markup."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False)
 
 
 def tell(caveats: Iterable[Caveat]) -> None:
-    """Print what is implausible about a plan, on standard error.
-
-    >>> tell([])
-    """
+    """Print what is implausible about a plan, on standard error."""
     for code, text in caveats:
         print(f"Warning: {text} [{code}]", file=sys.stderr)
 

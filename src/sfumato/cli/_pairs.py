@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows are what is asked for instead of classes, at most one of them: scored pairs, the best of each node, or released rows.
-
-    >>> Rows(None, 5, None).asked
-    1
-    """
+    """Rows are asked for instead of classes, at most one kind: scored pairs, the best of each node, or released rows."""
 
     pairs: Path | None
     top: int | None

@@ -62,11 +62,7 @@ def _check_no_roles(values: dict[str, Any]) -> None:
 
 
 def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a command line with the unit that ``--unit`` and ``--arcs`` name together.
-
-    >>> with_arcs({"unit": "node", "arcs": "incident"})["unit"]
-    'node-incident'
-    """
+    """Return the options of a command line with the unit that ``--unit`` and ``--arcs`` name together."""
     arcs, unit = values.get("arcs"), values["unit"]
     if arcs is None or unit is None:
         return values

@@ -130,11 +130,7 @@ def mechanism_of(name: str, given: dict[str, float | None]) -> Mechanism:
 
 
 def numbers_of(release: str | None, as_published: bool) -> tuple[float, float, float]:
-    """Return order, beta and noise of the option ``--release``; zeros without it.
-
-    >>> numbers_of("8,0.025,4", as_published=False)
-    (8.0, 0.025, 4.0)
-    """
+    """Return order, beta and noise of the option ``--release``; zeros without it."""
     if release is None:
         return 0.0, 0.0, 0.0
     if as_published:

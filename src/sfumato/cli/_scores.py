@@ -114,11 +114,7 @@ def _table(result: dict[str, Any], evaluation: Evaluation) -> Table:
 
 
 def shown(name: str, value: float) -> str:
-    """Return a score in words: shares in percent, others as they are. ``name`` is that of the score.
-
-    >>> shown("accuracy", 0.7), shown("mae", 0.7)
-    ('70.0 %', '0.7')
-    """
+    """Return a score in words: shares in percent, others as they are. ``name`` is that of the score."""
     from sfumato.scoring._scores import ERRORS
 
     return f"{value:.4g}" if name in ERRORS else f"{100 * value:.1f} %"
@@ -153,10 +149,6 @@ def price_line(result: dict[str, Any]) -> Text:
 
     ``result`` is what metrics.json holds. Where the graph adds nothing to accuracy that test nodes could show, the line is of the
     log-loss, and where it adds nothing to that either, it has no colors.
-
-    >>> ends = {"floor": {"mean": 0.5}, "test_scores": {"accuracy": {"mean": 0.7}}, "ceiling": {"mean": 0.75}}
-    >>> print(price_line({**ends, "score": "accuracy", "graph_gain_recovered": 0.8}))
-    floor 50.0 % ━━━━━━━━━━━━━━━━━━━ this run 70.0 % ━━━━━ 75.0 % ceiling
     """
     from rich.text import Text
 
@@ -188,9 +180,6 @@ def verdict_lines(result: dict[str, Any]) -> list[str]:
     """Return what paired comparisons say of a run, and how its floor is released if that is not worse.
 
     ``result`` is what metrics.json holds.
-
-    >>> verdict_lines({"verdict": None})
-    []
     """
     said = result.get("verdict")
     if said is None:

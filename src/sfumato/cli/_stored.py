@@ -111,9 +111,5 @@ def _shown(value: object) -> str:
 
 
 def by_options(text: str) -> str:
-    """Name options where a text of the library names its arguments, in backticks.
-
-    >>> by_options("Expected `max_weight` with `edges` only.")
-    'Expected --max-weight with --edges only.'
-    """
+    """Name options where a text of the library names its arguments, in backticks."""
     return re.sub("`([a-z_]+)`", lambda found: spelled(found[1]) if found[1] in _ROWS else found[0], text)

@@ -82,11 +82,7 @@ def rows(table: type) -> dict[str, Row]:
 
 
 def spelled(name: str) -> str:
-    """Return how a command line names an option.
-
-    >>> spelled("max_degree"), spelled("method")
-    ('--max-degree', 'METHOD')
-    """
+    """Return how a command line names an option."""
     return "METHOD" if name == "method" else "--" + name.replace("_", "-")
 
 
@@ -138,11 +134,7 @@ def takes(
 
 
 def one_or_more(words: list[str] | None) -> str | list[str] | None:
-    """Return the word that an option was given, or the words; None for none.
-
-    >>> one_or_more(["year"]), one_or_more(["hiking", "chess"])
-    ('year', ['hiking', 'chess'])
-    """
+    """Return the word that an option was given, or the words; None for none."""
     found = list(dict.fromkeys(words or ()))
     return found[0] if len(found) == 1 else found or None
 

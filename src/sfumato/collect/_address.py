@@ -20,11 +20,7 @@ _WORD = re.compile(r"[\w.,/+-]*")
 
 
 class Address:
-    """The place of a store; ``where`` names it.
-
-    >>> Address("reports.sqlite").name, Address("reports.sqlite").is_file
-    ('reports.sqlite', True)
-    """
+    """The place of a store; ``where`` names it."""
 
     def __init__(self, where: str) -> None:
         if "://" not in where:

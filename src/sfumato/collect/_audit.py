@@ -22,22 +22,14 @@ Act = Literal["revoked", "withdrawn"]
 
 
 class Standing(NamedTuple):
-    """How often the code of a user was revoked, and whether the report was withdrawn since.
-
-    >>> Standing().generation, Standing().withdrawn
-    (0, False)
-    """
+    """How often the code of a user was revoked, and whether the report was withdrawn since."""
 
     generation: int = 0
     withdrawn: bool = False
 
 
 class Listed(NamedTuple):
-    """A user whom a store knows; ``enrolled_at`` is in seconds since 1970, None if no device is enrolled.
-
-    >>> Listed("ada", 0, None, False, False).user
-    'ada'
-    """
+    """A user whom a store knows; ``enrolled_at`` is in seconds since 1970, None if no device is enrolled."""
 
     user: str
     generation: int
@@ -47,11 +39,7 @@ class Listed(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the audit: when (in seconds since 1970), what, by whom ("operator" or "device"), and about whom.
-
-    >>> Line(0.0, "revoked", "operator", "ada").act
-    'revoked'
-    """
+    """A line of the audit: when (in seconds since 1970), what, by whom ("operator" or "device"), and about whom."""
 
     at: float
     act: str

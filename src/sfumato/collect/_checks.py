@@ -36,11 +36,7 @@ def check_text(where: str, text: object, most: int, *, name: bool = False) -> No
 
 
 def moment(name: str, text: object) -> datetime:
-    """Read a time in UTC in its canonical form.
-
-    >>> moment("opens", "2026-12-01T00:00:00Z").year
-    2026
-    """
+    """Read a time in UTC in its canonical form."""
     try:
         found = datetime.strptime(str(text), _TIME)
     except ValueError as error:
@@ -54,23 +50,12 @@ def moment(name: str, text: object) -> datetime:
 
 
 def roster_sha256(users: Sequence[str]) -> str:
-    """Compute the name of a roster, in hexadecimal digits: the SHA-256 of its ids, each followed by a line feed.
-
-    >>> roster_sha256(["ada", "bob"])[:8]
-    '50a1624a'
-    """
+    """Compute the name of a roster, in hexadecimal digits: the SHA-256 of its ids, each followed by a line feed."""
     return hashlib.sha256("".join(f"{user}\n" for user in users).encode()).hexdigest()
 
 
 def check_plain(where: str) -> None:
-    """Refuse what is not plainly a path: it may be a mistyped address with a password, which no message may show.
-
-    >>> check_plain("reports.sqlite"), check_plain("./of=ada.sqlite")
-    (None, None)
-    >>> check_plain("host=h password=secret")
-    Traceback (most recent call last):
-    sfumato.errors.InputError: Expected the path of a file, got what names none: ...
-    """
+    """Refuse what is not plainly a path: it may be a mistyped address with a password, which no message may show."""
     plain = re.match(r"/(?!/)|\.{1,2}/|[A-Za-z]:[\\/]", where) or not re.search("[:=@]", where)
     if not plain and not Path(where).is_file():
         raise no_file()

@@ -48,9 +48,6 @@ class Answer:
 
     ``low`` and ``high`` are ends of the interval, within what is possible; ``estimate`` has no bias (links: see above), so it
     may lie outside.
-
-    >>> Answer("crime", "share", 0.25, 0.2, 0.3, 0.0, 1.0).kind
-    'share'
     """
 
     name: str
@@ -64,11 +61,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers are what reports say so far.
-
-    >>> Answers("c", "00" * 32, {"label": 0}, {}).to_dict()["confidence"]
-    0.95
-    """
+    """Answers are what reports say so far."""
 
     collection: str
     schema: str
@@ -166,10 +159,6 @@ def mean_variance(randomizer: Randomizer, means: Floats) -> Floats:
 
     Exact where the variance is affine in the value (classes, sets) or the same for all; where it is concave, that at the mean is
     a bound (Jensen); for Piecewise it is the largest. ``randomizer`` is what users reported by.
-
-    >>> from sfumato.randomizers import RandomizedResponse
-    >>> mean_variance(RandomizedResponse(2, epsilon=1.0), np.array([0.5, 0.5])).round(3).tolist()
-    [0.921, 0.921]
     """
     if isinstance(randomizer, Collision):
         member, other = randomizer.member_variance

@@ -104,11 +104,7 @@ def _hashed(code: str) -> str:
 
 
 def spent(entries: Sequence[Mapping[str, Any]]) -> tuple[Fraction, Fraction]:
-    """Add up epsilon and delta of all charges, without rounding.
-
-    >>> spent([{"kind": "device"}, {"kind": "charge", "epsilon": 0.5, "delta": 0.0}])
-    (Fraction(1, 2), Fraction(0, 1))
-    """
+    """Add up epsilon and delta of all charges, without rounding."""
     charges = [one for one in entries if one["kind"] == "charge"]
     epsilon, delta = (sum((Fraction(one[name]) for one in charges), Fraction()) for name in ("epsilon", "delta"))
     return epsilon, delta

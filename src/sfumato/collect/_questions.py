@@ -199,9 +199,6 @@ class Links:
 
     ``roster`` is the SHA-256 of its user ids in order, each followed by a line feed. ``epsilon`` is for one bit of one list (a
     link that both ends report costs twice), of which ``degree_share`` is spent on the length.
-
-    >>> Links(users=100, roster="00" * 32, epsilon=4.0).describe()[:60]
-    'your links to 99 other users. Instead of your true answer, y'
     """
 
     users: int

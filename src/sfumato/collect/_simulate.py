@@ -48,9 +48,6 @@ class Summary:
 
     ``accepted`` reports are with the server, as it said in this run or in the one before that was stopped. It took ``stored``
     of them in this run, and had ``repeated`` of them before.
-
-    >>> Summary(3, 2, 2, 0, 1).to_dict()["refused"]
-    1
     """
 
     users: int

@@ -25,29 +25,17 @@ _NEVER_SURE = Decimal("99.9")
 
 
 def rounded(number: float, digits: int = 6) -> str:
-    """Print a number with so many digits, never below its value.
-
-    >>> rounded(2.0000049), rounded(0.1), rounded(1e-10)
-    ('2.00001', '0.1', '1e-10')
-    """
+    """Print a number with so many digits, never below its value."""
     return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(number))):.{digits}g}"
 
 
 def sent(mechanism: str, bits: int) -> str:
-    """Say what a device sends in place of values.
-
-    >>> sent("one-bit", 1)
-    'Instead of your true answer, your device sends a noisy bit about each feature (one-bit, 1 bit).'
-    """
+    """Say what a device sends in place of values."""
     return f"Instead of your true answer, your device sends {WORDS[mechanism]} ({mechanism}, {bits:,} bit{'s' * (bits != 1)})."
 
 
 def cost(epsilon: float, allowed: float) -> str:
-    """Say what a part of a report costs, and that it is less than what was ``allowed`` if it is.
-
-    >>> cost(44.361419555836505, 50.0)
-    'Cost: epsilon 44.3615 of the 50 that the questions allow; this randomizer cannot spend more.'
-    """
+    """Say what a part of a report costs, and that it is less than what was ``allowed`` if it is."""
     rest = "" if rounded(epsilon) == rounded(allowed) else (
         f" of the {rounded(allowed)} that the questions allow; this randomizer cannot spend more"
     )  # fmt: skip
@@ -55,11 +43,7 @@ def cost(epsilon: float, allowed: float) -> str:
 
 
 def ranges(columns: Mapping[str, tuple[float, float]]) -> str:
-    """Name the first five features, each with its range.
-
-    >>> ranges({"age": (0.0, 120.0)})
-    '1 feature: age (from 0 to 120)'
-    """
+    """Name the first five features, each with its range."""
     shown = [f"{name} (from {low:.15g} to {high:.15g})" for name, (low, high) in list(columns.items())[:_SHOWN]]
     more = [f"and {len(columns) - _SHOWN:,} more"] * (len(columns) > _SHOWN)
     return f"{len(columns):,} feature{'s' * (len(columns) != 1)}: {', '.join([*shown, *more])}"
@@ -71,9 +55,6 @@ def meaning(epsilon: float, delta: float, links: bool) -> str:
     Whoever guesses which of two equally likely answers led to a report is right with probability
     :math:`(e^\epsilon + \delta) / (e^\epsilon + 1)` at most, where the report costs ``epsilon`` and ``delta``. With ``links`` the
     answers are a link and none.
-
-    >>> meaning(1.0, 0.0, links=False)[-60:]
-    'of the time without your report, and at most 73.2 % with it.'
     """
     if links:
         return (

@@ -42,11 +42,7 @@ def write_codes(
 
 
 def quoted(user: str) -> str:
-    """Return a user id as a cell of CSV.
-
-    >>> quoted('a "b", c')
-    '"a ""b"", c"'
-    """
+    """Return a user id as a cell of CSV."""
     return '"' + user.replace('"', '""') + '"' if set(user) & set('",') else user
 
 

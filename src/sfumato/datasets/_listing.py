@@ -168,11 +168,7 @@ CARDS: Mapping[str, DatasetCard] = {
 
 
 def card_of(name: str) -> tuple[DatasetCard | None, str]:
-    """Return the card of a data set's folder, None of a name that no card can have, and its item.
-
-    >>> card_of("planetoid/cora")[1], card_of("campus")
-    ('cora', (None, ''))
-    """
+    """Return the card of a data set's folder, None of a name that no card can have, and its item."""
     folder, slash, item = name.partition("/")
     single = folder in {row.name for row in KNOWN}
     return (None if single == bool(slash) else CARDS.get(folder)), item

@@ -141,11 +141,7 @@ def default_split(name: str) -> str:
 
 
 def default_min_class_size(name: str) -> int:
-    """Return how many nodes a class of a named data set has at least, unless told; nodes of smaller classes are left out.
-
-    >>> default_min_class_size("facebook100/Berkeley13"), default_min_class_size("planetoid/cora")
-    (1000, 0)
-    """
+    """Return how many nodes a class of a named data set has at least, unless told; nodes of smaller classes are left out."""
     card, item = card_of(name)
     return 0 if card is None or item in (EVERY_SCHOOL, *_SMALL_SCHOOLS) else card.min_class_size
 

@@ -15,11 +15,7 @@ _UNNAMED = "which one is private, so no message says it: count arcs where the da
 
 
 def most_arcs(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Return the larger of the numbers of out-arcs and in-arcs of each node, at least 1, int64. Private unless declared.
-
-    >>> most_arcs(np.array([0, 2, 2, 2]), np.array([1, 2])).tolist()
-    [2, 1, 1]
-    """
+    """Return the larger of the numbers of out-arcs and in-arcs of each node, at least 1, int64. Private unless declared."""
     into = np.zeros(len(indptr) - 1, dtype=np.int64)
     for start in range(0, len(indices), _BLOCK):
         into += np.bincount(indices[start : start + _BLOCK], minlength=len(into))
@@ -40,11 +36,7 @@ def check_promise(most: int | None, indptr: np.ndarray, indices: np.ndarray) -> 
 
 
 def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Return public bounds as int64 [num_nodes], and refuse a graph that has more arcs.
-
-    >>> check_degree_bounds([2, 1], np.array([0, 1, 2]), np.array([1, 0])).tolist()
-    [2, 1]
-    """
+    """Return public bounds as int64 [num_nodes], and refuse a graph that has more arcs."""
     found = as_array("degree_bounds", bounds)
     if found.shape != (len(indptr) - 1,) or found.dtype.kind not in "iu" or (found < 1).any():
         raise DataError(
@@ -60,11 +52,7 @@ def check_degree_bounds(bounds: Any, indptr: np.ndarray, indices: np.ndarray) ->
 
 
 def bounds_in(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Return the public bounds that a column holds, int64 [num_nodes].
-
-    >>> bounds_in("friends", np.array([3.0, 1.0]), np.arange(2)).tolist()
-    [3, 1]
-    """
+    """Return the public bounds that a column holds, int64 [num_nodes]."""
     numbers = values.astype(np.float64) if values.dtype.kind in "iuf" else np.full(len(values), np.nan)
     wrong = ~((numbers >= 1) & (numbers % 1 == 0) & (numbers < 2.0**53))
     if wrong.any():

@@ -32,12 +32,7 @@ def as_array(name: str, values: Any) -> np.ndarray:
 
 
 def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | None) -> None:
-    """Refuse a promised degree that no graph of so many nodes can have; repeated arcs count once.
-
-    >>> check_promises(4, max_degree=5, mean_degree=None)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    sfumato.errors.InputError: Expected max_degree to be an integer >= 1 and <= 4, got 5. A node has at most one arc ...
-    """
+    """Refuse a promised degree that no graph of so many nodes can have; repeated arcs count once."""
     remedy = f"A node has at most one arc to each of the {num_nodes} nodes. Lower the promise, or make none."
     if max_degree is not None:
         check_int(remedy, low=1, high=num_nodes, max_degree=max_degree)
@@ -49,11 +44,7 @@ def check_promises(num_nodes: int, max_degree: int | None, mean_degree: float | 
 def check_names(
     classes: Any, feature_names: Any, assumed_public: Any, undeclared: Any = ()
 ) -> dict[str, tuple[str, ...]]:
-    """Return names of classes, of features and of facts as text, by the fields of a graph.
-
-    >>> check_names([2004, 2005], ["age"], [])["classes"]
-    ('2004', '2005')
-    """
+    """Return names of classes, of features and of facts as text, by the fields of a graph."""
     facts = {"assumed_public": assumed_public, "undeclared": undeclared}
     given = {"classes": classes, "feature_names": feature_names, **facts}
     for field, names in given.items():
@@ -220,11 +211,7 @@ def check_roles(roles: Any, num_nodes: int) -> np.ndarray | None:
 
 
 def check_image_shape(shape: Any, num_features: int) -> tuple[int, int, int] | None:
-    """Return channels, height and width of the images whose pixels are the columns; None stays None.
-
-    >>> check_image_shape([1, 28, 28], 784)
-    (1, 28, 28)
-    """
+    """Return channels, height and width of the images whose pixels are the columns; None stays None."""
     if shape is None:
         return None
     if not isinstance(shape, list | tuple):

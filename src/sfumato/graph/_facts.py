@@ -56,9 +56,6 @@ class PublicFacts:
     ``unit`` is the privacy unit under which these facts are public, which certificates name elsewhere: no plan of another unit
     takes them. Facts that are written by hand may leave it out; then they hold only what every unit makes public, and the graph
     that is fitted must have the same.
-
-    >>> PublicFacts(num_nodes=4, num_train=3, num_features=2, num_classes=2, directed=False).assumed
-    ()
     """
 
     num_nodes: int

@@ -101,19 +101,11 @@ class FeaturesHeld:
 
 
 def code_type(widths: Widths) -> Any:
-    """Return the smallest unsigned type for the codes of columns of so many categories.
-
-    >>> code_type((None, 255)), code_type((256,))
-    (dtype('uint8'), dtype('uint16'))
-    """
+    """Return the smallest unsigned type for the codes of columns of so many categories."""
     return np.min_scalar_type(max((width for width in widths if width is not None), default=0))
 
 
 def is_half(block: NDArray[np.float32]) -> bool:
-    """Say whether every number of a block is one of float16, so that two bytes hold it exactly.
-
-    >>> is_half(np.array([0.5, 2048], np.float32)), is_half(np.array([0.1], np.float32)), is_half(np.array([1e6], np.float32))
-    (True, False, False)
-    """
+    """Say whether every number of a block is one of float16, so that two bytes hold it exactly."""
     with np.errstate(over="ignore"):
         return bool((block.astype(np.float16) == block).all())

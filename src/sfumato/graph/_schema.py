@@ -76,9 +76,6 @@ class Column:
         """What a missing number counts as: the middle of the range, or with one end or none the allowed number nearest to 0.
 
         It is a function of the declaration alone: a mean or median would be a fact about protected data.
-
-        >>> Column(min=20, max=120).default, Column(min=18).default, Column().default
-        (70.0, 18.0, 0.0)
         """
         if self.min is not None and self.max is not None:
             return self.min + (self.max - self.min) / 2
@@ -249,11 +246,7 @@ class Schema:
 
 
 def trimmed(named: Any) -> Any:
-    """Return the name of a column, or several, without white space at their ends, as tables have them; what is no text stays.
-
-    >>> trimmed(" year"), trimmed(["hiking ", "chess"]), trimmed(None)
-    ('year', ('hiking', 'chess'), None)
-    """
+    """Return the name of a column, or several, without white space at their ends, as tables have them; what is no text stays."""
     if isinstance(named, str):
         return named.strip()
     if isinstance(named, list | tuple):

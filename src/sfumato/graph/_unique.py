@@ -81,11 +81,7 @@ def leave_out(column: str) -> str:
 
 
 def why(assumed: Sequence[str], feature_names: Sequence[str], column: str | None) -> str:
-    """Return in words why a column is refused where it is protected; empty if it is not.
-
-    >>> why(("rare categories of column dorm",), ("dorm=north",), "dorm")
-    'categories of fewer than 10 nodes'
-    """
+    """Return in words why a column is refused where it is protected; empty if it is not."""
     return next((one.why for one in _found(assumed, feature_names) if one.column == column), "")
 
 

@@ -78,11 +78,7 @@ class ConvNet(nn.Module):
 def image_network(
     kind: str, num_features: int, image_shape: tuple[int, int, int] | None, num_classes: int, width: int
 ) -> nn.Module:
-    """Build a network that scores rows of pixels: ``cnn``, ``mlp`` (one hidden layer) or ``softmax`` (no hidden layer).
-
-    >>> sum(p.numel() for p in image_network("softmax", 784, None, 10, 32).parameters())
-    7850
-    """
+    """Build a network that scores rows of pixels: ``cnn``, ``mlp`` (one hidden layer) or ``softmax`` (no hidden layer)."""
     if kind == "softmax":
         return nn.Linear(num_features, num_classes)
     if kind == "mlp":
@@ -96,9 +92,6 @@ def learning_part(network: nn.Module) -> tuple[Callable[[Tensor], Tensor] | None
     """Return the layers of a network that stay as they are under privacy, as a function, and those that learn.
 
     ``network`` comes from :func:`image_network`. Only a convolutional network has layers that stay.
-
-    >>> learning_part(nn.Linear(2, 2))
-    (None, Linear(in_features=2, out_features=2, bias=True))
     """
     return (network.describe, network.head) if isinstance(network, ConvNet) else (None, network)
 

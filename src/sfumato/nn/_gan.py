@@ -30,10 +30,6 @@ class Discriminator(nn.Module):
     on its input.
 
     Source: Salimans et al. (2016), section 5; Papernot et al. (2017), the deeper network of its published code.
-
-    >>> features, scores = Discriminator((1, 28, 28), (4, 8, 16), 10, "cnn")(torch.zeros(5, 1, 28, 28))
-    >>> tuple(features.shape), tuple(scores.shape)
-    ((5, 16), (5, 10))
     """
 
     def __init__(self, shape: tuple[int, ...], widths: Sequence[int], num_classes: int, network: str) -> None:
@@ -79,9 +75,6 @@ class Generator(nn.Module):
     It has three linear layers, with batch norm and softplus between them.
 
     Source: Salimans et al. (2016), the generator for MNIST.
-
-    >>> tuple(Generator((1, 28, 28), 16)(5).shape)
-    (5, 1, 28, 28)
     """
 
     def __init__(self, shape: tuple[int, ...], width: int, num_inputs: int = 100) -> None:
@@ -104,9 +97,6 @@ def unlabeled_loss(real: Tensor, generated: Tensor) -> Tensor:
     Here :math:`p(K+1 \mid x) = 1 / (1 + \sum_k e^{s_k(x)})` is the probability of "generated", whose score is 0.
 
     Source: Salimans et al. (2016), section 5; the half is that of its published training.
-
-    >>> round(unlabeled_loss(torch.full((1, 2), -100.0), torch.zeros(1, 1)).item(), 4)  # 100 - ln 2 and ln 2, halved
-    50.0
     """
     return (functional.softplus(-real.logsumexp(1)).mean() + functional.softplus(generated.logsumexp(1)).mean()) / 2
 
@@ -115,8 +105,5 @@ def matching_loss(real: Tensor, generated: Tensor) -> Tensor:
     """Compute the loss of feature matching: the mean over features of :math:`(E f(x) - E f(G(z)))^2`.
 
     Source: Salimans et al. (2016), section 3.1, with the norm's sum over features as a mean.
-
-    >>> matching_loss(torch.tensor([[1.0, 3.0], [3.0, 3.0]]), torch.zeros(4, 2)).item()
-    6.5
     """
     return (real.mean(0) - generated.mean(0)).square().mean()

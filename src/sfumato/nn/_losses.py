@@ -19,12 +19,7 @@ Slope = Callable[[Tensor, Tensor], Tensor]
 
 
 def class_slope(scores: Tensor, classes: Tensor) -> Tensor:
-    """Return the slopes of cross-entropy; a class of -1 is missing.
-
-    >>> import torch
-    >>> class_slope(torch.zeros(2, 2, dtype=torch.float64), torch.tensor([1, -1])).tolist()
-    [[0.5, -0.5], [0.0, 0.0]]
-    """
+    """Return the slopes of cross-entropy; a class of -1 is missing."""
     wrong = softmax(scores) - functional.one_hot(classes.clamp_min(0), scores.shape[1])
     return wrong.masked_fill_((classes < 0)[:, None], 0.0)
 
@@ -42,12 +37,7 @@ class Loss(ABC):
 
 
 class LabelLoss(Loss):
-    r"""The loss of several labels is the binary cross-entropy of each, :math:`\log(1 + e^s) - t s` for score s and label t.
-
-    >>> import torch
-    >>> LabelLoss().slope(torch.zeros(1, 3, dtype=torch.float64), torch.tensor([[0.0, 1.0, torch.nan]])).tolist()
-    [[0.5, -0.5, 0.0]]
-    """
+    r"""The loss of several labels is the binary cross-entropy of each, :math:`\log(1 + e^s) - t s` for score s and label t."""
 
     def mean(self, scores: Tensor, targets: Tensor) -> Tensor:
         """Compute the mean binary cross-entropy; ``scores`` and ``targets`` are [n, k]."""
@@ -60,12 +50,7 @@ class LabelLoss(Loss):
 
 
 class NumberLoss(Loss):
-    r"""The loss of a number is half of its squared error, :math:`(s - t)^2 / 2` for score s and target t.
-
-    >>> import torch
-    >>> NumberLoss().slope(torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[0.5], [torch.nan]])).tolist()
-    [[-0.5], [0.0]]
-    """
+    r"""The loss of a number is half of its squared error, :math:`(s - t)^2 / 2` for score s and target t."""
 
     def mean(self, scores: Tensor, targets: Tensor) -> Tensor:
         """Compute half of the mean squared error; ``scores`` and ``targets`` are [n, 1]."""

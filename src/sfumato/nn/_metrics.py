@@ -12,21 +12,13 @@ _DIGITS = 12  # sums over rows in another order differ beyond
 
 
 def accuracy(y: NDArray[np.integer], predicted: NDArray[np.integer]) -> float:
-    """Compute the share of labeled rows that are predicted right.
-
-    >>> accuracy(np.array([0, 1, 1, -1]), np.array([0, 1, 0, 0]))
-    0.6666666666666666
-    """
+    """Compute the share of labeled rows that are predicted right."""
     labeled = _labeled(y)
     return float((y[labeled] == predicted[labeled]).mean())
 
 
 def macro_f1(y: NDArray[np.integer], predicted: NDArray[np.integer], num_classes: int) -> float:
-    """Compute the unweighted mean of the classes' F1; a class that neither occurs nor is predicted does not count.
-
-    >>> round(macro_f1(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), 2), 4)
-    0.7333
-    """
+    """Compute the unweighted mean of the classes' F1; a class that neither occurs nor is predicted does not count."""
     labeled = _labeled(y)
     confusion = np.zeros((num_classes, num_classes), np.int64)
     np.add.at(confusion, (y[labeled], predicted[labeled]), 1)
@@ -44,11 +36,6 @@ def class_scores(y: NDArray[np.integer], chances: NDArray[np.floating]) -> dict[
     * ``brier``: the mean of the squared distance between the probabilities and the true class, 0 to 2.
     * ``calibration_error``: how far the probability of the told class is from the share of right answers: the mean distance over
       15 groups of equally many nodes, in order of that probability. With n nodes chance alone gives about 1.2 / sqrt(n).
-
-    >>> found = class_scores(np.array([0, 0, 1, -1]), np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.5, 0.5]]))
-    >>> {name: round(value, 3) for name, value in found.items()}  # doctest: +NORMALIZE_WHITESPACE
-    {'balanced_accuracy': 0.5, 'roc_auc': 0.5, 'average_precision': 0.5, 'log_loss': 0.607, 'brier': 0.44,
-     'calibration_error': 0.4}
     """
     labeled = _labeled(y)
     y, chances = y[labeled], chances[labeled].astype(np.float64)
@@ -78,9 +65,6 @@ def one_against_rest(there: NDArray[np.bool_], chances: NDArray[np.floating]) ->
     """Compute the area under the ROC curve and the average precision of one class against the rest.
 
     A class that no row has, or every row, has no area: it is taken for one half, and the precision for the share of the class.
-
-    >>> one_against_rest(np.array([True, False, False]), np.array([0.4, 0.6, 0.2]))
-    (0.5, 0.5)
     """
     if there.all() or not there.any():
         return 0.5, float(there.mean())
@@ -88,11 +72,7 @@ def one_against_rest(there: NDArray[np.bool_], chances: NDArray[np.floating]) ->
 
 
 def shared(chances: NDArray[np.floating], true: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return for each row how often it came true among the rows of its own probability, [n]: no order of equal rows matters.
-
-    >>> shared(np.array([0.5, 0.5, 0.9]), np.array([True, False, True])).tolist()
-    [0.5, 0.5, 1.0]
-    """
+    """Return for each row how often it came true among the rows of its own probability, [n]: no order of equal rows matters."""
     _, place, count = np.unique(chances, return_inverse=True, return_counts=True)
     rates: NDArray[np.float64] = (np.bincount(place, true) / count)[place]
     return rates
@@ -105,9 +85,6 @@ def area_by_row(there: NDArray[np.bool_], chances: NDArray[np.floating]) -> NDAr
     1988). Its value is :math:`A + (V - A) / \pi`, with A the area and :math:`\pi` the share of rows of its kind. The mean is A.
 
     At least one row has the class, and at least one has not.
-
-    >>> area_by_row(np.array([True, True, False, False]), np.array([0.9, 0.4, 0.6, 0.1])).tolist()
-    [1.25, 0.25, 0.25, 1.25]
     """
     ranks = _ranks(chances)
     positive, total = int(there.sum()), len(there)
@@ -123,10 +100,6 @@ def label_scores(y: NDArray[np.floating], chances: NDArray[np.floating]) -> dict
     """Compute micro-F1 and macro-F1 at a probability of one half, and the mean area under the ROC curve of each label.
 
     A label that neither occurs nor is predicted has no F1, and one that all nodes have, or none, has no area: they do not count.
-
-    >>> found = label_scores(np.array([[0, 1], [1, 1], [1, 0]]), np.array([[0.1, 0.9], [0.8, 0.4], [0.6, 0.2]]))
-    >>> {name: round(value, 3) for name, value in found.items()}
-    {'micro_f1': 0.857, 'macro_f1': 0.833, 'roc_auc': 1.0}
     """
     known = _there(y)
     true, said = (y == 1) & known, (chances > 0.5) & known
@@ -141,12 +114,7 @@ def label_scores(y: NDArray[np.floating], chances: NDArray[np.floating]) -> dict
 
 
 def number_scores(y: NDArray[np.floating], said: NDArray[np.floating]) -> dict[str, float]:
-    """Compute the share of the variance that is explained (R2), the mean absolute error and the root of the mean squared error.
-
-    >>> found = number_scores(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
-    >>> {name: round(value, 3) for name, value in found.items()}
-    {'r2': 0.5, 'mae': 0.333, 'rmse': 0.577}
-    """
+    """Compute the share of the variance that is explained (R2), the mean absolute and the root of the mean squared error."""
     known = _there(y)
     truth = y[known].astype(np.float64)
     error = said[known].astype(np.float64) - truth
@@ -160,21 +128,13 @@ def number_scores(y: NDArray[np.floating], said: NDArray[np.floating]) -> dict[s
 
 
 def auc(present: NDArray[np.floating], absent: NDArray[np.floating]) -> float:
-    """Compute the chance that a score of an edge is above that of a pair without edge; ties count half.
-
-    >>> auc(np.array([2.0, 1.0]), np.array([1.0, 0.0]))
-    0.875
-    """
+    """Compute the chance that a score of an edge is above that of a pair without edge; ties count half."""
     ranks = _ranks(np.concatenate((present, absent)))[: len(present)]
     return float((ranks.mean() - (len(present) + 1) / 2) / len(absent))
 
 
 def average_precision(present: NDArray[np.floating], absent: NDArray[np.floating]) -> float:
-    """Compute the mean, over edges, of the share of edges among the pairs scored as high or higher.
-
-    >>> average_precision(np.array([2.0, 0.5]), np.array([1.0, 0.0]))
-    0.8333333333333333
-    """
+    """Compute the mean, over edges, of the share of edges among the pairs scored as high or higher."""
 
     def above(scores: NDArray[np.floating]) -> NDArray[np.int64]:
         return len(scores) - np.searchsorted(np.sort(scores), present, side="left")

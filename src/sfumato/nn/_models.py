@@ -95,11 +95,7 @@ class _NormalizeRows(torch.autograd.Function):
 
 
 def normalize(rows: Tensor) -> Tensor:
-    """Scale rows to norm 1.
-
-    >>> normalize(torch.tensor([[3.0, 4.0]])).tolist()
-    [[0.6000000238418579, 0.800000011920929]]
-    """
+    """Scale rows to norm 1."""
     return _NormalizeRows.apply(rows)[0]
 
 

@@ -135,22 +135,13 @@ class _MaxOfFour(torch.autograd.Function):
 
 
 def generators(members: int, seed: int = 0) -> list[np.random.Generator]:
-    """Make one independent generator a member, decided by (seed, member) alone.
-
-    >>> a, b = generators(2), generators(3)
-    >>> float(a[1].random()) == float(b[1].random())
-    True
-    """
+    """Make one independent generator a member, decided by (seed, member) alone."""
     members, seed = check_int(low=1, members=members), check_int(low=0, seed=seed)
     return [np.random.default_rng([seed, member]) for member in range(members)]
 
 
 def take_member(stack: StackedMLP | StackedCNN, member: int) -> dict[str, NDArray[np.float32]]:
-    """Return the parameters of one member by name.
-
-    >>> take_member(StackedMLP((2, 3), generators(4)), 1)["layers.0.weight"].shape
-    (1, 2, 3)
-    """
+    """Return the parameters of one member by name."""
     if not 0 <= member < stack.members:
         raise fail("member", member, f"to be one of 0 to {stack.members - 1}", "Members count from 0.")
     return {

@@ -28,10 +28,6 @@ class StoredRows:
 
     ``matrix`` is float32 [n, d], in memory or mapped from a file, or anything that gives blocks of such rows; no ``ids`` take
     all.
-
-    >>> rows = StoredRows(np.eye(4, dtype=np.float32), np.array([1, 3]))
-    >>> (rows @ torch.arange(8.0).view(4, 2)).tolist()
-    [[2.0, 3.0], [6.0, 7.0]]
     """
 
     def __init__(self, matrix: Any, ids: NDArray[np.integer] | None = None) -> None:

@@ -26,10 +26,6 @@ class Topology:
 
     ``hop`` multiplies by :math:`D^{-1/2} A D^{-1/2}`, ``looped`` by the same with self-loops added, ``mean`` averages
     neighbors; rows of isolated nodes are zero (``looped``: their own).
-
-    >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
-    >>> pair.looped(torch.tensor([[1.0], [3.0]])).round(decimals=4).tolist()
-    [[2.0], [2.0]]
     """
 
     def __init__(self, adjacency: sp.csr_matrix) -> None:
@@ -130,11 +126,6 @@ class PropagatedRows:
 
     ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d], and ``steps`` K. Some rows may have another
     offset: u marks them, ``missing`` bool [n], and s is the ``shift`` [d].
-
-    >>> pair = Topology(sp.csr_matrix(np.array([[0, 1], [1, 0]], np.float32)))
-    >>> rows = PropagatedRows(sp.csr_matrix(np.eye(2, 3)), np.full(3, 0.5), pair, steps=1)
-    >>> (rows @ torch.eye(3)).tolist()
-    [[0.5, 1.5, 0.5], [1.5, 0.5, 0.5]]
     """
 
     def __init__(

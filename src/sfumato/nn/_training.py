@@ -29,14 +29,6 @@ class Adam:
     parameters to the gradient; the momentum beta is 0.9, which GANs lower.
 
     Source: Kingma and Ba (2015), algorithm 1.
-
-    >>> weight = nn.Parameter(torch.tensor([1.0]))
-    >>> optimizer = Adam([weight], learning_rate=0.1)
-    >>> weight.grad.fill_(2.0).item()
-    2.0
-    >>> optimizer.step()
-    >>> round(weight.item(), 4)
-    0.9
     """
 
     def __init__(
@@ -67,16 +59,7 @@ class Adam:
 
 
 class SGD(Adam):
-    """Plain descent on one flat vector: a step of the learning rate against the gradient, without any memory.
-
-    >>> weight = nn.Parameter(torch.tensor([1.0]))
-    >>> optimizer = SGD([weight], learning_rate=0.1)
-    >>> weight.grad.fill_(2.0).item()
-    2.0
-    >>> optimizer.step()
-    >>> round(weight.item(), 4)
-    0.8
-    """
+    """Plain descent on one flat vector: a step of the learning rate against the gradient, without any memory."""
 
     def step(self) -> None:
         """Update the parameters from ``grad``, and set ``grad`` to zero."""
@@ -85,16 +68,7 @@ class SGD(Adam):
 
 
 class Momentum(Adam):
-    """Descent with momentum 0.9 on one flat vector; the learning rate falls in equal steps to 0 at the end.
-
-    >>> weight = nn.Parameter(torch.tensor([1.0]))
-    >>> optimizer = Momentum([weight], learning_rate=0.1, total=2)
-    >>> for _ in range(2):
-    ...     _ = weight.grad.fill_(1.0)
-    ...     optimizer.step()
-    >>> round(weight.item(), 4)
-    0.805
-    """
+    """Descent with momentum 0.9 on one flat vector; the learning rate falls in equal steps to 0 at the end."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, total: int) -> None:
         super().__init__(parameters, learning_rate)

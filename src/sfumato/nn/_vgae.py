@@ -47,39 +47,23 @@ class VGAE(nn.Module):
 
 
 def drawn(mean: Tensor, log_std: Tensor) -> Tensor:
-    """Draw a code from the Gaussian of each node.
-
-    >>> drawn(torch.ones(1, 2), torch.full((1, 2), -100.0)).tolist()
-    [[1.0, 1.0]]
-    """
+    """Draw a code from the Gaussian of each node."""
     return mean + torch.randn_like(mean) * log_std.exp()
 
 
 def log_odds(codes: Tensor, pairs: Tensor) -> Tensor:
-    """Compute the log odds of an edge for each column of ``pairs`` [2, m].
-
-    >>> log_odds(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([[0], [1]])).tolist()
-    [3.0]
-    """
+    """Compute the log odds of an edge for each column of ``pairs`` [2, m]."""
     return (codes.index_select(0, pairs[0]) * codes.index_select(0, pairs[1])).sum(1)
 
 
 def reconstruction_loss(codes: Tensor, edges: Tensor, non_edges: Tensor) -> Tensor:
-    """Compute the mean negative log likelihood of edges, plus that of non-edges.
-
-    >>> round(reconstruction_loss(torch.zeros(2, 1), torch.tensor([[0], [1]]), torch.tensor([[0], [0]])).item(), 4)
-    1.3863
-    """
+    """Compute the mean negative log likelihood of edges, plus that of non-edges."""
     found = functional.softplus(-log_odds(codes, edges)).mean()
     return found + functional.softplus(log_odds(codes, non_edges)).mean()
 
 
 def divergence(mean: Tensor, log_std: Tensor) -> Tensor:
-    """Compute the mean Kullback-Leibler divergence of the codes from standard Gaussians.
-
-    >>> divergence(torch.tensor([[2.0]]), torch.zeros(1, 1)).item()
-    2.0
-    """
+    """Compute the mean Kullback-Leibler divergence of the codes from standard Gaussians."""
     return 0.5 * (mean.square() + (2 * log_std).exp() - 1 - 2 * log_std).sum(1).mean()
 
 

@@ -59,9 +59,6 @@ class Settings:
     ``quick`` asks at most 50 teachers 100 queries and trains small networks. ``gnss`` are order, beta and noise of
     :func:`~sfumato.pate._epsilon_release.release_epsilon`. ``controls`` trains a second student on true labels, the ceiling.
     ``seed`` decides teachers, queries and student, and is public; noise has a key of its own.
-
-    >>> Settings(250, 2200, 5.04).answers
-    1100
     """
 
     num_teachers: int
@@ -180,11 +177,7 @@ def make_plan(settings: Settings, num_classes: int = 10) -> VotePlan:
 
 
 def pool_of(dataset: str) -> int:
-    """Return how many of the first test rows of a data set are its public pool.
-
-    >>> pool_of("mnist"), pool_of("svhn")
-    (9000, 10000)
-    """
+    """Return how many of the first test rows of a data set are its public pool."""
     return _POOLS.get(dataset, POOL)
 
 
@@ -192,9 +185,6 @@ def choose_queries(num_queries: int, seed: int) -> NDArray[np.int64]:
     """Choose the rows of the public pool to ask about, by a public seed; no image, vote or label takes part.
 
     They are the first of all rows in the order of SHA-256("query SEED ROW"), which a verifier repeats.
-
-    >>> choose_queries(3, seed=0).tolist()
-    [8056, 1050, 655]
     """
     digests = [hashlib.sha256(f"query {seed} {row}".encode()).digest() for row in range(POOL)]
     return np.array(sorted(range(POOL), key=digests.__getitem__)[:num_queries], np.int64)

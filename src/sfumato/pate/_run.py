@@ -146,11 +146,7 @@ def make_ensemble(settings: Settings, dataset: str, num_classes: int) -> Ensembl
 
 
 def make_student(settings: Settings, dataset: str, num_classes: int) -> Any:
-    """Build the student that the settings name, with the augmentation of a named data set.
-
-    >>> make_student(Settings(250, 100, 2.0), "mnist", 10).slanted
-    True
-    """
+    """Build the student that the settings name, with the augmentation of a named data set."""
     chosen: dict[str, Any] = {"num_classes": num_classes, "seed": settings.seed}
     if settings.student == "consistency":
         chosen |= STUDENT_SETTINGS.get(dataset, {})

@@ -18,22 +18,14 @@ from sfumato.randomizers._values import Floats, Values, check_values, csr_blocks
 
 
 def pad(block: Floats, norm: float) -> Floats:
-    """Scale rows longer than ``norm`` down to it, and pad every row with one more entry so that all have that norm.
-
-    >>> pad(np.array([[3.0, 0.0], [0.0, 10.0]]), 5.0).tolist()
-    [[3.0, 0.0, 4.0], [0.0, 5.0, 0.0]]
-    """
+    """Scale rows longer than ``norm`` down to it, and pad every row with one more entry so that all have that norm."""
     block = finite(block)
     factor, rest = shrink(np.linalg.norm(block, axis=1), norm)
     return np.hstack([block * factor[:, None], rest[:, None]])
 
 
 def shrink(lengths: Floats, norm: float) -> tuple[Floats, Floats]:
-    """Return the factor that brings a row of each length within ``norm``, and the entry that pads the row to ``norm``.
-
-    >>> [part.tolist() for part in shrink(np.array([3.0, 10.0]), 5.0)]
-    [[1.0, 0.5], [4.0, 0.0]]
-    """
+    """Return the factor that brings a row of each length within ``norm``, and the entry that pads the row to ``norm``."""
     rest = np.sqrt(np.maximum(norm**2 - np.minimum(lengths, norm) ** 2, 0.0))
     return norm / np.maximum(lengths, norm), rest
 

@@ -32,9 +32,6 @@ class Bits(Drawn, Ranged):
     """The common part of randomizers whose users answer one private bit about each of m features. It is not used alone.
 
     ``m`` features are drawn (all, if m = d), and each bit says whether one of 2^64 words is below an affine threshold.
-
-    >>> OneBit(3, epsilon=1.0).m
-    3
     """
 
     def __post_init__(self) -> None:

@@ -34,9 +34,6 @@ class Window:
         width: the number W of cells in the window.
         epsilon: the budget of all parts together.
         parts: number of such reports over which the budget is split evenly.
-
-    >>> Window(cells=8, width=2, epsilon=1.0, parts=1).places
-    6
     """
 
     cells: int

@@ -25,11 +25,7 @@ LABEL_MECHANISMS = ("subset", "randomized-response")
 
 
 class Sizes(Protocol):
-    """Sizes are how many features and classes there are, which is public.
-
-    >>> [name for name in vars(Sizes) if name.startswith("num")]
-    ['num_features', 'num_classes']
-    """
+    """Sizes are how many features and classes there are, which is public."""
 
     @property
     def num_features(self) -> int:

@@ -29,10 +29,6 @@ class Labels(Drawn):
     """The common part of randomizers of one label among public classes. It is not used alone.
 
     Values are integers 0, ..., num_classes - 1, one for each user. The estimate is an unbiased one-hot row.
-
-    >>> from sfumato.randomizers import RandomizedResponse
-    >>> RandomizedResponse(4, epsilon=1.0).num_classes
-    4
     """
 
     num_classes: int

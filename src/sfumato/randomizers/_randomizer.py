@@ -129,9 +129,6 @@ class Layout:
     ``of`` is 0 where the features are implied. In its shortest form a report writes every value in
     :math:`\lceil \log_2 (\mathrm{high} - \mathrm{low} + 1) \rceil` bits, and the drawn features as ascending numbers of
     :math:`\lceil \log_2 \mathrm{of} \rceil` bits, or as ``of`` bits where that is shorter.
-
-    >>> Layout(2, 0, 1, of=1433).bits, Layout(200, 0, 1, of=1433).bits
-    (24, 1633)
     """
 
     count: int
@@ -298,10 +295,6 @@ class Ranged(Randomizer):
         epsilon: the requested budget, > 0.
         low: public lower end, one number for all columns or a tuple of d.
         high: public upper end, above ``low``.
-
-    >>> from sfumato.randomizers import OneBit
-    >>> OneBit(2, epsilon=1.0, low=(0.0, -1.0), high=1.0).middle.tolist()
-    [0.5, 0.0]
     """
 
     num_features: int
@@ -377,9 +370,6 @@ def shares(hit: int, favored: int, others: int, parts: int = 1) -> dict[str, int
 
     ``hit`` is H, ``favored`` the number k of favored outcomes, ``others`` the number N - k of others, and ``parts`` the number
     of such draws.
-
-    >>> shares(3 * 2**62, 1, 1)
-    {'hit': 13835058055282163712, 'favored': 1, 'others': 1, 'parts': 1}
     """
     return {"hit": hit, "favored": favored, "others": others, "parts": parts}
 
@@ -388,9 +378,6 @@ def bit_thresholds(unit: Floats, hit: int) -> NDArray[np.uint64]:
     """Return how many of the 2^64 words give a bit 1, for values in [0, 1].
 
     The number is affine in the value, from 2^64 - ``hit`` at 0 to ``hit`` at 1, and exact at both ends.
-
-    >>> bit_thresholds(np.array([0.0, 0.5, 1.0]), 3 * 2**62).tolist() == [2**62, 2**63, 3 * 2**62]
-    True
     """
     span = 2 * hit - WORDS
     scale = float(span) if int(float(span)) <= span else np.nextafter(float(span), 0.0)

@@ -23,9 +23,6 @@ def check_values(values: Values, num_features: int) -> Values:
     """Refuse values that are not numbers in rows of ``num_features``.
 
     Only kind and shape are checked, which are public; no entry is read.
-
-    >>> check_values(np.zeros((2, 3)), num_features=3).shape
-    (2, 3)
     """
     check_array("values", values)
     if sparse.issparse(values) and values.format != "csr":
@@ -37,11 +34,7 @@ def check_values(values: Values, num_features: int) -> Values:
 
 
 def check_range(name: str, bound: float | tuple[float, ...], num_features: int) -> Floats:
-    """Return a public bound as one float for each column; a single number holds for all columns.
-
-    >>> check_range("low", -1, 3).tolist()
-    [-1.0, -1.0, -1.0]
-    """
+    """Return a public bound as one float for each column; a single number holds for all columns."""
     entries = bound if isinstance(bound, tuple) else (bound,)
     if isinstance(bound, tuple) and len(bound) != num_features:
         raise fail(name, f"a tuple of {len(bound)}", f"to hold {num_features} numbers, one a column")
@@ -52,41 +45,24 @@ def check_range(name: str, bound: float | tuple[float, ...], num_features: int) 
 
 
 def check_array(name: str, values: Values) -> None:
-    """Refuse a list. Which array a list becomes, and so whether it is refused, would depend on its entries.
-
-    >>> check_array("labels", [0, 1])
-    Traceback (most recent call last):
-    sfumato.errors.InputError: Expected labels to be a NumPy array or a SciPy matrix, got 'a list'. Choose its dtype.
-    """
+    """Refuse a list. Which array a list becomes, and so whether it is refused, would depend on its entries."""
     if not isinstance(values, np.ndarray) and not sparse.issparse(values):
         raise fail(name, f"a {type(values).__name__}", "to be a NumPy array or a SciPy matrix", "Choose its dtype.")
 
 
 def floats(block: NDArray[np.generic]) -> Floats:
-    """Return the entries as float64, without a warning whatever they are.
-
-    >>> floats(np.array([True, False])).tolist()
-    [1.0, 0.0]
-    """
+    """Return the entries as float64, without a warning whatever they are."""
     with np.errstate(all="ignore"):
         return np.asarray(block).astype(np.float64, copy=False)
 
 
 def finite(block: NDArray[np.generic]) -> Floats:
-    """Return the entries as floats within 1e100 of 0, so that squares and sums stay finite; NaN becomes 0.
-
-    >>> finite(np.array([np.nan, -np.inf, 2.0])).tolist()
-    [0.0, -1e+100, 2.0]
-    """
+    """Return the entries as floats within 1e100 of 0, so that squares and sums stay finite; NaN becomes 0."""
     return np.clip(np.nan_to_num(floats(block), nan=0.0), -_FARTHEST, _FARTHEST)
 
 
 def entries(values: Values, columns: NDArray[np.integer]) -> NDArray[np.generic]:
-    """Return the entries (i, columns[i, j]) as an array [users, m], in time O(users * m) for dense values.
-
-    >>> entries(np.array([[5, 6, 7], [8, 9, 10]]), np.array([[0, 2], [1, 2]])).tolist()
-    [[5, 7], [9, 10]]
-    """
+    """Return the entries (i, columns[i, j]) as an array [users, m], in time O(users * m) for dense values."""
     users, width = columns.shape
     if not sparse.issparse(values):
         return np.asarray(values[np.arange(users)[:, None], columns])
@@ -94,11 +70,7 @@ def entries(values: Values, columns: NDArray[np.integer]) -> NDArray[np.generic]
 
 
 def row_blocks(values: Values, width: int) -> Iterator[tuple[slice, Floats]]:
-    """Yield blocks of rows in the clear, so small that ``width`` numbers for each row stay within 16 MB.
-
-    >>> [block.shape for _, block in row_blocks(np.zeros((3, 2)), width=1 << 20)]
-    [(2, 2), (1, 2)]
-    """
+    """Yield blocks of rows in the clear, so small that ``width`` numbers for each row stay within 16 MB."""
     step = max(1, _BLOCK // max(1, width))
     for start in range(0, values.shape[0], step):
         rows = slice(start, min(start + step, values.shape[0]))
@@ -106,11 +78,7 @@ def row_blocks(values: Values, width: int) -> Iterator[tuple[slice, Floats]]:
 
 
 def csr_blocks(values: Values) -> Iterator[tuple[slice, Any]]:
-    """Yield blocks of rows as CSR float64, of at most about two million entries.
-
-    >>> [(rows.stop, block.nnz) for rows, block in csr_blocks(np.eye(3))]
-    [(3, 3)]
-    """
+    """Yield blocks of rows as CSR float64, of at most about two million entries."""
     step = max(1, _BLOCK // max(1, values.shape[1]))
     for start in range(0, values.shape[0], step):
         rows = slice(start, min(start + step, values.shape[0]))
@@ -121,9 +89,6 @@ def to_csr(values: Values) -> sparse.csr_matrix:
     """Return the non-zero entries as finite float64 in CSR form. NaN is zero, and no zero is stored.
 
     Rows are sorted, and entries of the same place are added.
-
-    >>> to_csr(np.array([[0.0, np.nan, 3.0]])).nnz
-    1
     """
     matrix = sparse.csr_matrix(values if sparse.issparse(values) else floats(values), copy=True)
     matrix.sum_duplicates()
@@ -133,9 +98,5 @@ def to_csr(values: Values) -> sparse.csr_matrix:
 
 
 def dense(values: Values) -> Floats:
-    """Return all entries as a dense array of floats.
-
-    >>> dense(sparse.csr_matrix(np.eye(2))).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Return all entries as a dense array of floats."""
     return floats(values.toarray() if sparse.issparse(values) else values)

@@ -177,10 +177,6 @@ class Statement:
     ``method`` and ``settings`` of what a charged selection chose from, in its order. ``assumptions`` of the method come beside
     those of a trusted curator, ``limits`` are its caveats, and ``doubts`` say what is implausible about the claim, each with
     its code (:mod:`~sfumato.privacy.promises`). Nothing checks ``notes`` and ``deployment``, which are outside the claim.
-
-    >>> from sfumato.privacy.units import NoPrivacy
-    >>> Statement(Ledger({}, ()), "0.1.0", {}, NoPrivacy(), None, "none", {}, (), {}).ledger.complete
-    True
     """
 
     ledger: Ledger
@@ -204,14 +200,7 @@ class Statement:
 
 
 def certify(stated: Statement) -> Certificate:
-    """Write the certificate of a finished run.
-
-    >>> from sfumato.privacy.units import NoPrivacy
-    >>> plan = {"method": "gap", "claim": {"epsilon": None, "delta": None}, "delta_sampler": 0.0}
-    >>> facts = {"num_nodes": 3000, "num_train": 2250, "num_classes": 6, "directed": False}
-    >>> print(certify(Statement(Ledger(plan, ()), "0.1.0", {}, NoPrivacy(), None, "none", facts, (), {})))
-    No privacy: this run was trained without any guarantee; nothing of it may be released.
-    """
+    """Write the certificate of a finished run."""
     ledger, unit, facts = stated.ledger, stated.unit, stated.public_facts
     if not ledger.complete:
         raise LedgerError(
@@ -285,12 +274,7 @@ def _shares(values: Mapping[str, Any]) -> list[str]:
 
 
 def price_words(values: Mapping[str, Any]) -> list[str]:
-    """Return what the claim costs if arcs that other nodes own go with the record, in one line; nothing for other units.
-
-    >>> unit, priced = {"name": "node", "arcs": "owned"}, [{"arcs": 1, "epsilon": 2.5}, {"arcs": 25, "epsilon": None}]
-    >>> price_words({"unit": unit, "claim": {"epsilon": 1.0, "delta": 1e-5}, "prices": priced})
-    ['With arcs that others own and that point at it: 1 arc, epsilon = 2.5; 25 arcs, epsilon above 30 or without a bound.']
-    """
+    """Return what the claim costs if arcs that other nodes own go with the record, in one line; nothing for other units."""
     if values["unit"].get("arcs") != "owned" or values["claim"]["epsilon"] is None:
         return []
     if "prices" not in values:
@@ -306,12 +290,7 @@ def _priced(price: Mapping[str, Any]) -> str:
 
 
 def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str]:
-    """Return the limits of the claim that follow from the unit, the direction of the graph, and the mechanisms.
-
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> caveats(NodeLevel(max_out_degree=10), True, ())
-    ["A node's label may still be inferred from what other nodes' records say about it."]
-    """
+    """Return the limits of the claim that follow from the unit, the direction of the graph, and the mechanisms."""
     found = unit.caveats(directed)
     events = [release.event for release in releases]
     if any(isinstance(event, SelectionEvent) for event, _ in flatten(events)):
@@ -322,11 +301,7 @@ def caveats(unit: Unit, directed: bool, releases: Sequence[Release]) -> list[str
 
 
 def each_feature(settings: Mapping[str, Any], public_facts: Mapping[str, Any]) -> list[str]:
-    """Return the caveat of a budget that is spent on every feature separately; nothing for other budgets.
-
-    >>> each_feature({"epsilon_x": 1.0, "per_feature": True}, {"num_features": 1433})
-    ['epsilon_x = 1 is spent on each of the 1433 features, as first published: a user spends up to 1433 times as much.']
-    """
+    """Return the caveat of a budget that is spent on every feature separately; nothing for other budgets."""
     if not (settings.get("per_feature") and settings.get("epsilon_x")):
         return []
     count = public_facts["num_features"]
@@ -337,11 +312,7 @@ def each_feature(settings: Mapping[str, Any], public_facts: Mapping[str, Any]) -
 
 
 def both_ends(epsilon: float) -> list[str]:
-    """Return the caveats of unit link, under which a link is a bit of two lists.
-
-    >>> both_ends(5.0)[0]
-    'epsilon = 5 is that of one bit of one list. A relationship that both of its ends report costs epsilon = 10.'
-    """
+    """Return the caveats of unit link, under which a link is a bit of two lists."""
     return [
         f"epsilon = {round_up(epsilon)} is that of one bit of one list. A relationship that both of its ends report costs "
         f"epsilon = {round_up(2 * epsilon)}.",
@@ -351,10 +322,5 @@ def both_ends(epsilon: float) -> list[str]:
 
 
 def total_draws(releases: Sequence[Release]) -> int:
-    """Return how many noise draws a record can touch in a plan: the factor of ``SAMPLER_TAU`` in delta.
-
-    >>> from sfumato.privacy.events import GaussianEvent
-    >>> total_draws([Release("aggregate/1", GaussianEvent(2.0, count=2), (4, 16), 32)])
-    64
-    """
+    """Return how many noise draws a record can touch in a plan: the factor of ``SAMPLER_TAU`` in delta."""
     return sum(release.draws for release in releases)

@@ -21,11 +21,7 @@ FIRST_NOISE = "first noise"
 
 
 def new_run() -> str:
-    """Return a random name for a run, 128 bits in hexadecimal.
-
-    >>> len(new_run())
-    32
-    """
+    """Return a random name for a run, 128 bits in hexadecimal."""
     return os.urandom(16).hex()
 
 
@@ -36,12 +32,6 @@ class Claim:
     A ``run`` is charged once; its name is random. ``mu`` is the Gaussian parameter of all events together, rounded up, and None
     unless all of them are Gaussian; ``draws`` are noise draws that a record can touch; ``plan`` is the hash of the plan entry
     in the run's own ledger.
-
-    >>> from sfumato.record.ledger import Release
-    >>> from sfumato.privacy.events import GaussianEvent
-    >>> release = Release("aggregate/1", GaussianEvent(2.0, count=4), (4, 16), 32)
-    >>> Claim.of("run", "gap", 4.0, 1e-7, [release], "0" * 64).mu
-    1.0
     """
 
     run: str
@@ -73,9 +63,6 @@ class Account:
     ``header`` has unit, data set, totals and rule; ``problem`` says what is wrong with the rest of the file. ``marks`` are, by
     run, of what its noise was drawn from: one of its first noise, and one of each release it bound. ``arrivals`` are nodes that
     arrived after a run, and what their release would cost by itself; its run's claim covers it.
-
-    >>> Account({"composition": "basic", "total_epsilon": 1.0, "total_delta": 1e-6}, ()).left()
-    {'epsilon': 1.0, 'delta': 1e-06}
     """
 
     header: dict[str, Any]

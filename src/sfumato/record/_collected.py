@@ -38,9 +38,6 @@ class Collected:
 
     ``facts`` are the ``name`` of the collection, its ``sha256``, that of its ``schema``, the number of ``reports``, and the
     times ``opens`` and ``closes`` between which they were taken; ``content`` is the closed file.
-
-    >>> Collected({}, {"reports": 2}, b"SFRC").facts["reports"]
-    2
     """
 
     reports: Mapping[str, NDArray[Any]]
@@ -52,10 +49,6 @@ def sentences(simulated: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a certificate says of randomness, assumptions and side channels.
 
     ``simulated`` is what it says where devices were simulated; all but the first assumption and the last side channel stays.
-
-    >>> simulated = {"assumptions": ["This run simulated the devices.", "Links are public."], "side_channels": ["T.", "L."]}
-    >>> sentences(simulated)["assumptions"][1], sentences(simulated)["side_channels"][0]
-    ('Links are public.', 'T.')
     """
     return {
         "randomness": RANDOMNESS,
@@ -65,10 +58,6 @@ def sentences(simulated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def words(facts: Mapping[str, Any]) -> str:
-    """Return a line on which collection this was.
-
-    >>> words({"name": "c", "sha256": "ab" * 32, "reports": 9, "opens": "2026-12-01T00:00:00Z", "closes": "2027-01-01T00:00:00Z"})
-    'Collected: 9 reports to c, from 2026-12-01T00:00:00Z to 2027-01-01T00:00:00Z, SHA-256 abababababababab.'
-    """
+    """Return a line on which collection this was."""
     number = f"{facts['reports']} report{'s' * (facts['reports'] != 1)}"
     return f"Collected: {number} to {facts['name']}, from {facts['opens']} to {facts['closes']}, SHA-256 {facts['sha256'][:16]}."

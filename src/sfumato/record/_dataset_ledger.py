@@ -69,8 +69,6 @@ class DatasetLedger:
 
     A symbolic link is followed first, so that all names of a file share one lock and one ``.head``. ``total_delta`` is ten
     times the first run's by default, ``composition`` is ``basic``.
-
-    >>> DatasetLedger(Path("ledger.jsonl"), total_epsilon=4.0).composition
     """
 
     path: Path
@@ -197,12 +195,7 @@ class DatasetLedger:
 
 
 def read_account(path: Path) -> Account:
-    """Read a ledger file without changing it, and check its chain, its fields and its ``.head``.
-
-    >>> read_account(Path("/nonexistent/ledger.jsonl"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    sfumato.errors.InputError: Expected '/nonexistent/ledger.jsonl' to be the ledger of a data set, ...
-    """
+    """Read a ledger file without changing it, and check its chain, its fields and its ``.head``."""
     path = _followed(path)
     if not path.exists():
         raise InputError(

@@ -170,11 +170,7 @@ _OPTIONAL = {field.name for field in fields(Deployment) if field.default is None
 
 
 def words(record: Mapping[str, str]) -> str:
-    """Return a deployment record as one line of a certificate.
-
-    >>> words({"product": "Friends", "curator": "A University"})
-    'Deployment record, written by a person, and checked by nobody: product: Friends; curator: A University.'
-    """
+    """Return a deployment record as one line of a certificate."""
     said = "; ".join(f"{name.replace('_', ' ')}: {text.rstrip('.')}" for name, text in record.items())
     return f"Deployment record, {_UNCHECKED}: {said}."
 

@@ -23,13 +23,7 @@ _known: dict[str, tuple[bytes, Chain]] = {}
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the ledger at a ``path`` for this process alone.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / "ledger.jsonl"):
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['ledger.jsonl.lock']
-    """
+    """Hold the ledger at a ``path`` for this process alone."""
     try:
         with FileLock(path.with_name(path.name + ".lock"), timeout=_WAIT_SECONDS):
             yield
@@ -41,11 +35,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def begun(path: Path) -> bool:
-    """Return whether a ``path`` is taken for a ledger. It is not if nothing is there, or a process died in its first line.
-
-    >>> begun(Path("no-such-ledger.jsonl"))
-    False
-    """
+    """Return whether a ``path`` is taken for a ledger. It is not if nothing is there, or a process died in its first line."""
     if _read_head(path) == (0, GENESIS) and not path.is_dir():
         chain = read_chain(path)
         return bool(chain.entries or chain.problem)
@@ -53,28 +43,13 @@ def begun(path: Path) -> bool:
 
 
 def begin(path: Path) -> None:
-    """Write the head of a ledger without lines, so that from now on a missing head is damage; ``path`` names the ledger.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     begin(Path(folder) / "ledger.jsonl")
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['ledger.jsonl.head']
-    """
+    """Write the head of a ledger without lines, so that from now on a missing head is damage; ``path`` names the ledger."""
     _known.pop(str(path.absolute()), None)
     _write_head(path, 0, GENESIS)
 
 
 def append(path: Path, body: dict[str, Any]) -> None:
-    """Append one entry, then note it as the last; the caller holds the lock and has found the file sound.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     append(Path(folder) / "ledger.jsonl", {"kind": "header"})
-    ...     chain = read_chain(Path(folder) / "ledger.jsonl")
-    ...     chain.entries[0]["kind"], head_problem(Path(folder) / "ledger.jsonl", chain)
-    ('header', None)
-    """
+    """Append one entry, then note it as the last; the caller holds the lock and has found the file sound."""
     chain = read_chain(path)
     if chain.torn:
         cut_file(path, chain.size)
@@ -90,9 +65,6 @@ def read_chain(path: Path) -> Chain:
 
     Lines that this process has checked before are not checked again where the file still begins with these very bytes. Where
     it does not, and has a head, that is a problem: nothing but damage, or an older copy, changes a line that was written.
-
-    >>> read_chain(Path("no-such-ledger.jsonl")).entries
-    ()
     """
     name = str(path.absolute())
     content = path.read_bytes() if path.exists() else b""
@@ -114,11 +86,7 @@ def read_chain(path: Path) -> Chain:
 
 
 def head_problem(path: Path, chain: Chain) -> str | None:
-    """Return why the entries are not those that were noted. One more than noted is sound: its process died before the note.
-
-    >>> head_problem(Path("no-such-ledger.jsonl"), Chain())
-    'no-such-ledger.jsonl.head, which names its last line, is missing; restore it'
-    """
+    """Return why the entries are not those that were noted. One more than noted is sound: its process died before the note."""
     name, head = _head_path(path).name, _read_head(path)
     if head is None:
         return f"{name}, which names its last line, is missing; restore it"

@@ -39,12 +39,6 @@ def prices(releases: Sequence[Release], claim: Mapping[str, float | None]) -> li
     noise :math:`z / (1 + k r)` cost at most that at :math:`\delta - (1 + e^{30}) \tau A_k`. So the sampler's share fits too.
 
     Returns ``arcs`` and ``epsilon`` of each, with epsilon None if it is above 30 or not bounded; None if no price is known.
-
-    >>> from sfumato.record.ledger import Release
-    >>> noisy = Release("aggregate/1", GaussianEvent(10.0), (4, 16), 32, arc_change=1.0)
-    >>> found = prices([noisy], {"epsilon": 0.3, "delta": 1e-5})
-    >>> [(one["arcs"], round(one["epsilon"], 2)) for one in found]
-    [(1, 0.73), (5, 2.44), (25, 13.88)]
     """
     epsilon, delta = claim["epsilon"], claim["delta"]
     if epsilon is None or delta is None or not all(map(_known, releases)):
@@ -76,12 +70,7 @@ def _drawn(release: Release) -> int:
 
 
 def with_arcs(release: Release, arcs: int) -> Event:
-    """Return the event of a release between data sets that differ in a record and so many ``arcs`` of others.
-
-    >>> from sfumato.record.ledger import Release
-    >>> with_arcs(Release("aggregate/1", GaussianEvent(10.0), (4, 16), 32, arc_change=0.5), 2)
-    GaussianEvent(noise_multiplier=5.0, count=1)
-    """
+    """Return the event of a release between data sets that differ in a record and so many ``arcs`` of others."""
     event = release.event
     if not release.arc_change:
         return event

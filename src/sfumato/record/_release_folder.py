@@ -60,9 +60,6 @@ class StoredRun:
     ``released`` has rows for single nodes, too, if they are in the run folder. ``collection`` is the closed file whose reports
     the run learned from, if it did; ``ids`` are in the order of the rows; ``identity`` tells the graph of the run from others.
     Both are None if they are not there.
-
-    >>> StoredRun({}, {}, {}, {}, "").ledger_text
-    ''
     """
 
     certificate: dict[str, Any]
@@ -76,10 +73,7 @@ class StoredRun:
 
 
 def check_new_folder(directory: Path) -> None:
-    """Refuse a run folder that exists and is not empty.
-
-    >>> check_new_folder(Path("/nonexistent/run"))
-    """
+    """Refuse a run folder that exists and is not empty."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError(
             f"Expected out to be a new folder, got {str(directory)!r}, which exists. Choose another name or remove it."
@@ -90,8 +84,6 @@ def check_new_run(directory: Path) -> None:
     """Refuse a run folder that holds more than what a run leaves that was killed before it was charged.
 
     Such a run leaves a lock, and a ledger without a line.
-
-    >>> check_new_run(Path("/nonexistent/run"))
     """
     begun = directory.is_dir() and all(
         (name in _BEGUN and not (path.name == LEDGER and path.stat().st_size))
@@ -116,14 +108,7 @@ def write_release(
     ids: str | None = None,
     identity: dict[str, Any] | None = None,
 ) -> Path:
-    """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = write_release(Path(folder), None, Ledger({}, ()), {"method": "gap"}, {"w": np.zeros(2)}, {})
-    ...     read_release(Path(folder), certified=False).weights
-    {'w': array([0., 0.])}
-    """
+    """Write the folder ``run/release/``. The run folder must be new, or hold nothing but this run's own ledger."""
     release = run / "release"
     if ledger.path != release / LEDGER:
         check_new_folder(release if ledger.path == run / LEDGER else run)
@@ -182,12 +167,7 @@ def _write_all(release: Path, files: dict[str, Parts], ledger: Path | None) -> N
 
 
 def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str] | None = None) -> StoredRun:
-    """Read a run folder back, and refuse files that do not match the manifest.
-
-    >>> read_release(Path("/nonexistent/run"))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    sfumato.errors.DataError: Expected '/nonexistent/run' to be a finished run folder, ...
-    """
+    """Read a run folder back, and refuse files that do not match the manifest."""
     refusal = require("safetensors").SafetensorError
     release = run / "release" if (run / "release").is_dir() else run
     try:
@@ -237,11 +217,7 @@ def _own_rows(path: Path, digest: str | None) -> Arrays:
 
 
 def released_digest(released: Arrays) -> str:
-    """Return the SHA-256 of the file that holds these released arrays, as the manifest lists it.
-
-    >>> released_digest({"aggregate/1": np.zeros((1, 2), np.int64)})[:8]
-    '3411e9d8'
-    """
+    """Return the SHA-256 of the file that holds these released arrays, as the manifest lists it."""
     return _digest(_tensor_file(released))
 
 

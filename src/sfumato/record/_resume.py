@@ -55,11 +55,7 @@ def versions() -> dict[str, str]:
 
 
 def threads() -> dict[str, int | None]:
-    """Return how many threads Torch and Numba compute with; None for a package that is not loaded. Neither is loaded here.
-
-    >>> sorted(threads())
-    ['numba', 'torch']
-    """
+    """Return how many threads Torch and Numba compute with; None for a package that is not loaded. Neither is loaded here."""
     of_numba = numba_threads() if "numba" in sys.modules else None
     torch = sys.modules.get("torch")
     return {"numba": of_numba, "torch": None if torch is None else int(torch.get_num_threads())}
@@ -75,14 +71,6 @@ class FitState:
 
     ``options`` is for the caller (the command line keeps its arguments there); ``run`` names the run in a data set's
     ledger.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     state = FitState.create(Path(folder) / "private")
-    ...     state.bind("graph", b"mac")
-    ...     len(state.run), state.bound("graph"), state.bound("aggregate/1")
-    ...     state.remove()
-    (32, True, False)
     """
 
     directory: Path

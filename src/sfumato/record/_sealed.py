@@ -18,11 +18,7 @@ MALFORMED = (ValueError, KeyError, TypeError, IndexError, OverflowError, Attribu
 
 
 def digest(*arrays: NDArray[Any]) -> str:
-    """Return the SHA-256 of arrays with their types and shapes.
-
-    >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
-    False
-    """
+    """Return the SHA-256 of arrays with their types and shapes."""
     found = sha256()
     for array in arrays:
         found.update(f"{array.dtype.str} {array.shape} ".encode())
@@ -31,40 +27,19 @@ def digest(*arrays: NDArray[Any]) -> str:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_private(Path(folder) / "key", b"secret")
-    ...     oct((Path(folder) / "key").stat().st_mode)[-3:]
-    '600'
-    """
+    """Write a file that only its owner can read, whole or not at all."""
     with whole_file(path, 0o600) as file:
         file.write(content)
 
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
-    """Write an object with the SHA-256 of its canonical JSON.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_sealed(Path(folder) / "run.json", {"run": "a"})
-    ...     read_sealed(Path(folder) / "run.json")
-    {'run': 'a'}
-    """
+    """Write an object with the SHA-256 of its canonical JSON."""
     found = sha256(canonical_json(content).encode()).hexdigest()
     write_private(path, canonical_json({**content, "sha256": found}).encode())
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """Read back what :func:`write_sealed` wrote.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_sealed(Path(folder) / "run.json", {"run": "a"})
-    ...     read_sealed(Path(folder) / "run.json")
-    {'run': 'a'}
-    """
+    """Read back what :func:`write_sealed` wrote."""
     try:
         stored: dict[str, Any] = json.loads(path.read_bytes())
         expected = stored.pop("sha256")
@@ -77,10 +52,6 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
 
 def damaged(path: Path, why: str) -> LedgerError:
-    """Return the error for a file that is not what a run wrote.
-
-    >>> damaged(Path("answers.json"), "it is empty").args[0][:58]
-    "'answers.json', which a stopped run kept, is damaged (it i"
-    """
+    """Return the error for a file that is not what a run wrote."""
     remedy = "Start another run in a new folder; this one stays charged."
     return LedgerError(f"{str(path)!r}, which a stopped run kept, is damaged ({why}). {remedy}")

@@ -16,14 +16,7 @@ NO_RELEASE = "No release depends on what is protected, so no noise was needed."
 
 
 class ShownCertificate(Shown):
-    """A certificate shows its claim.
-
-    >>> claim = {"protects": "any one record", "claim": {"epsilon": 1.0, "delta": 1e-6}, "trust_model": "trusted curator"}
-    >>> shown = ShownCertificate()
-    >>> shown.values = {**claim, "unit": {"name": "record", "relation": "replace"}}
-    >>> shown.facts()["cost"]
-    'epsilon = 1, delta = 1e-06'
-    """
+    """A certificate shows its claim."""
 
     values: Mapping[str, Any]
 
@@ -45,11 +38,7 @@ class ShownCertificate(Shown):
 
 
 def claim_words(epsilon: float | None, delta: float | None) -> str:
-    """Return epsilon and delta of a claim in words; both are None without privacy.
-
-    >>> claim_words(1.0, 1e-6)
-    'epsilon = 1, delta = 1e-06'
-    """
+    """Return epsilon and delta of a claim in words; both are None without privacy."""
     return (
         "no privacy"
         if epsilon is None or delta is None
@@ -81,11 +70,7 @@ def round_up(epsilon: float) -> str:
 
 
 def factor_words(claim: Mapping[str, Any]) -> list[str]:
-    """Say a claim in everyday words, as long as the factor e^epsilon is one that a reader can imagine.
-
-    >>> factor_words({"epsilon": 1.0, "delta": 0.0})[0][:75]
-    'So no outcome of what this run released to everybody becomes more than 2.72'
-    """
+    """Say a claim in everyday words, as long as the factor e^epsilon is one that a reader can imagine."""
     epsilon, delta = claim["epsilon"], claim["delta"]
     if epsilon > _MOST_IN_WORDS:
         return []
@@ -99,10 +84,6 @@ def factor_words(claim: Mapping[str, Any]) -> list[str]:
 
 
 def delta_up(delta: float) -> str:
-    """Print a delta with three digits, never below its value.
-
-    >>> delta_up(1.2349e-05), delta_up(1e-6), delta_up(0.0)
-    ('1.24e-05', '1e-06', '0')
-    """
+    """Print a delta with three digits, never below its value."""
     exact = Decimal(repr(delta))
     return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):.3g}" if delta else "0"

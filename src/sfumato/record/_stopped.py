@@ -13,10 +13,7 @@ from sfumato.record.ledger import Chain
 
 
 def charges(own: Path | None, shared: Path | None = None, run: str | None = None) -> str | None:
-    """Say what stays charged and what is left of the data set's budget, in one or two sentences; None if nothing is charged.
-
-    >>> charges(Path("/nonexistent/ledger.jsonl"))
-    """
+    """Say what stays charged and what is left of the data set's budget, in one or two sentences; None if nothing is charged."""
     try:
         chain = Chain.parse(own.read_bytes()) if own is not None and own.exists() else Chain()
         told = _of_account(shared, chain, run) if shared is not None and shared.exists() else None
@@ -39,11 +36,7 @@ def is_spent(shared: Path | None, run: str | None) -> bool:
 
 @contextmanager
 def noting_charges(own: Path | None, shared: Path | None, run: str) -> Iterator[None]:
-    """Add a note of what the run is charged to any error that stops the run.
-
-    >>> with noting_charges(None, None, "run"):
-    ...     pass
-    """
+    """Add a note of what the run is charged to any error that stops the run."""
     try:
         yield
     except BaseException as error:

@@ -44,11 +44,7 @@ def citations(certificate: Mapping[str, Any], dataset: str) -> str:
 
 @cache
 def references() -> dict[str, str]:
-    """Return every entry of ``references.bib`` by its key, in order.
-
-    >>> references()["abadi2016deep"].splitlines()[0]
-    '@inproceedings{abadi2016deep,'
-    """
+    """Return every entry of ``references.bib`` by its key, in order."""
     text = Path(__file__).with_name("references.bib").read_text(encoding="utf-8")
     return {entry[1]: entry[0] for entry in re.finditer(r"^@\w+\{(\w+),\n(?:  .*\n)+\}\n", text, re.MULTILINE)}
 

@@ -117,12 +117,7 @@ def degree_figure(rows: Rows) -> Figure:
 
 
 def wilson(share: float, nodes: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of a share of ``nodes``.
-
-    >>> low, high = wilson(0.5, 10)
-    >>> round(low, 4), round(high, 4)
-    (0.2366, 0.7634)
-    """
+    """Return the 95 % Wilson interval of a share of ``nodes``."""
     z2 = 1.959963985**2
     middle = (share + z2 / (2 * nodes)) / (1 + z2 / nodes)
     half = math.sqrt(z2 * (share * (1 - share) / nodes + z2 / (4 * nodes * nodes))) / (1 + z2 / nodes)

@@ -103,11 +103,7 @@ def legend(figure: Any, handles: list[Any], labels: list[str]) -> None:
 
 
 def wrapped(label: str) -> str:
-    r"""Split a label into lines that a narrow figure can hold.
-
-    >>> wrapped("GAP without encoder, one undirected edge, epsilon 4")
-    'GAP without encoder, one undirected edge,\nepsilon 4'
-    """
+    r"""Split a label into lines that a narrow figure can hold."""
     return "\n".join(textwrap.wrap(clean(label), _LABEL)) or "-"
 
 

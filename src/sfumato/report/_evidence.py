@@ -29,12 +29,7 @@ _ATTACKED = (
 
 
 def rates(scores: Any) -> dict[str, list[float]]:
-    """Return true positive rates of an attack at false positive rates from 0.001 to 1, as JSON values.
-
-    >>> from sfumato.attacks._scores import Scores
-    >>> rates(Scores([1.0, 2.0], [0.0, 0.5]))["tpr"][0]
-    1.0
-    """
+    """Return true positive rates of an attack at false positive rates from 0.001 to 1, as JSON values."""
     return {"fpr": list(_GRID), "tpr": [scores.tpr_at(min(rate, 1.0)).value for rate in _GRID]}
 
 
@@ -63,11 +58,7 @@ def audit_section(audit: Mapping[str, Any]) -> Section:
 
 
 def limits(audit: Mapping[str, Any]) -> list[str]:
-    """Say what an audit could not have found, from its JSON values.
-
-    >>> limits({"claimed": 4.0, "reach": 2.5, "untested": ["rows"], "evidence": [1]})[0]
-    'With so many scores no attack can refute a claim above 2.5.'
-    """
+    """Say what an audit could not have found, from its JSON values."""
     found, reach = [], audit["reach"]
     if audit["evidence"] and reach is not None and reach < (audit["claimed"] or 0.0):
         found.append(f"With so many scores no attack can refute a claim above {reach:.3g}.")
@@ -131,12 +122,7 @@ def attacks_section(attacks: Sequence[Mapping[str, Any]]) -> Section:
 
 
 def gain(one: Mapping[str, Any]) -> str:
-    """Say in a sentence what the attacker gains, from the JSON values of one attack.
-
-    >>> told = {"knowledge": "predictions", "target": "links", "auc": 0.71, "auc_low": 0.7, "auc_high": 0.72, "withheld": False}
-    >>> gain({**told, "baseline": 0.74, "baseline_low": 0.73, "baseline_high": 0.75, "baseline_name": "features"}).split(": ")[1]
-    'worse than without the model (AUC 0.710 against 0.740 of features).'
-    """
+    """Say in a sentence what the attacker gains, from the JSON values of one attack."""
     who = f"An attacker who knows {one['knowledge']} infers {one['target']}"
     figures = f"(AUC {one['auc']:.3f} against {one['baseline']:.3f} of {one['baseline_name']})"
     more = " This certificate shows predictions to each node alone: this attacker has more." if one["withheld"] else ""

@@ -43,9 +43,6 @@ class Person:
 
     ``question`` is what somebody may want to know, after "wants to know", and ``belief`` the same, after "believes that".
     ``how`` says how it is protected, and whom one has to trust; ``twice`` whether two people may report the same thing.
-
-    >>> Person("one link", "whether it is there", "it is there").twice
-    False
     """
 
     what: str
@@ -57,11 +54,7 @@ class Person:
 
 
 def person_of(certificate: Mapping[str, Any]) -> Person:
-    """Return what the unit of a certificate means for one person.
-
-    >>> person_of({"unit": {"name": "record", "relation": "replace"}}).question
-    'whether your entry in the data is the real one or another one'
-    """
+    """Return what the unit of a certificate means for one person."""
     return _PEOPLE[certificate["unit"]["name"]](certificate)
 
 

@@ -43,9 +43,6 @@ class Field:
 
     ``path`` is its place below ``deployment``, with dots. ``value`` is None if nobody wrote it yet, ``tier`` the one that needs
     it, or 0, and ``asked`` says what to write.
-
-    >>> Field("basic.name", None, 1, "the name").missing
-    True
     """
 
     path: str
@@ -63,9 +60,6 @@ class Registered:
     """What a run tells the registry.
 
     ``slug`` is a name for the address of the record; None without a product.
-
-    >>> Registered(None, (Field("basic.name", None, 1, "the name"), Field("privacy_loss.privacy_unit", "edge", 2))).tier
-    0
     """
 
     slug: str | None

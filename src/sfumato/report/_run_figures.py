@@ -21,11 +21,7 @@ _FEW = 10
 
 
 def quantity(released: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[Any]] | None:
-    """Return name and rows of the last released table that is not all zero, with a row a node and at least two columns.
-
-    >>> quantity({"aggregate/1": np.ones((4, 3)), "aggregate/2": np.zeros((4, 3)), "encoder": np.zeros(7)})[0]
-    'aggregate/1'
-    """
+    """Return name and rows of the last released table that is not all zero, with a row a node and at least two columns."""
     others = ("edges", "-reports")  # pairs of nodes; bits and places
     tables = {name: rows for name, rows in released.items() if not name.endswith(others)}
     names = [
@@ -130,11 +126,7 @@ def price_figure(
 
 
 def visible(percents: Sequence[float]) -> tuple[float, float]:
-    """Return where an axis of percents starts and ends, so that differences can be seen.
-
-    >>> visible([91.1, 91.4, 92.0]), visible([3.0, 97.0])
-    ((90.0, 93.0), (0.0, 100.0))
-    """
+    """Return where an axis of percents starts and ends, so that differences can be seen."""
     low, high = min(percents), max(percents)
     step = next(step for step in (1.0, 5.0, 10.0) if high - low <= 6 * step or step == 10)
     return max(0.0, step * math.floor(low / step - 0.3)), min(100.0, step * math.ceil(high / step + 0.3))

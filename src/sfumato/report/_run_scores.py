@@ -25,11 +25,7 @@ PAIRED = (
 
 
 def price_sections(metrics: Mapping[str, Any] | None, method: str) -> tuple[Section, ...]:
-    """Return the section with floor, run and ceiling as bars, which is what a reader wants to know first.
-
-    >>> price_sections(None, "gap")
-    ()
-    """
+    """Return the section with floor, run and ceiling as bars, which is what a reader wants to know first."""
     found = [] if metrics is None else _scores(metrics, method)
     if metrics is None or len(found) < 2:
         return ()

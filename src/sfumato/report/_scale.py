@@ -33,9 +33,6 @@ def right_guesses(epsilon: float, delta: float) -> str:
 
     **Formal guarantee.** Whoever sees an (epsilon, delta)-private release guesses right with probability at most
     :math:`(e^\epsilon + \delta) / (1 + e^\epsilon)`.
-
-    >>> right_guesses(0.0, 0.0), right_guesses(1.0, 1e-7), right_guesses(20.0, 0.0)
-    ('50', '73.2', '100')
     """
     return _tenths(100 * (_odds(epsilon) + Decimal(repr(delta))) / (1 + _odds(epsilon)))
 
@@ -45,20 +42,13 @@ def belief_after(epsilon: float, percent: int) -> str:
 
     **Formal guarantee.** Outside an event of probability delta a belief p becomes at most
     :math:`e^\epsilon p / (1 - p + e^\epsilon p)`.
-
-    >>> belief_after(1.0, 1), belief_after(0.0, 1)
-    ('2.7', '1')
     """
     grown = _odds(epsilon) * percent
     return _tenths(100 * grown / (100 - percent + grown))
 
 
 def factor(epsilon: float) -> str:
-    """Return by how much odds can be multiplied at most: e^epsilon, rounded upward.
-
-    >>> factor(1.0), factor(8.0), factor(71.0)
-    ('2.72', '2,981', '10^31')
-    """
+    """Return by how much odds can be multiplied at most: e^epsilon, rounded upward."""
     odds = _odds(epsilon)
     if odds >= 10**9:
         return f"10^{odds.adjusted() + 1}"
@@ -67,11 +57,7 @@ def factor(epsilon: float) -> str:
 
 
 def one_in(delta: float) -> str:
-    """Return a probability as "one in so many", with the largest integer for which "at most one in" is true.
-
-    >>> one_in(1e-6), one_in(3e-5), one_in(1e-20)
-    ('one in a million', 'one in 33,333', 'one in 10^20')
-    """
+    """Return a probability as "one in so many", with the largest integer for which "at most one in" is true."""
     number = int(_EXACT.divide(Decimal(1), Decimal(repr(delta))))
     if number >= 10**12:
         return f"one in 10^{len(str(number)) - 1}"
@@ -79,11 +65,7 @@ def one_in(delta: float) -> str:
 
 
 def scale_rows(claim: Mapping[str, Any], name: str = "this model") -> list[tuple[str, str, bool]]:
-    """Return how often a guess can be right at some epsilons and at that of a claim: words, right of 100, and whether it is its.
-
-    >>> scale_rows({"epsilon": 1.0, "delta": 1e-7})[3]
-    ('this model, epsilon 1', '73.2', True)
-    """
+    """Return how often a guess is right at most, at some epsilons and a claim's: words, right of 100, whether it is its."""
     mine = (claim["epsilon"], f"{name}, epsilon {round_up(claim['epsilon'])}", right_guesses(**claim), True)
     others = [
         (step, f"epsilon {step:g}", right_guesses(step, 0.0), False)

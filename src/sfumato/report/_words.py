@@ -42,47 +42,27 @@ AXES = {
 
 
 def clean(text: object) -> str:
-    r"""Return a value as one line of text that every format can hold: control characters become spaces.
-
-    >>> clean("two\nlines")
-    'two lines'
-    """
+    r"""Return a value as one line of text that every format can hold: control characters become spaces."""
     return _CONTROL.sub(" ", str(text))
 
 
 def capital(word: str) -> str:
-    """Return a word as it begins a sentence.
-
-    >>> capital("accuracy"), capital("AUC")
-    ('Accuracy', 'AUC')
-    """
+    """Return a word as it begins a sentence."""
     return word[:1].upper() + word[1:]
 
 
 def percent(fraction: float | None) -> str:
-    """Return a fraction as percent with one decimal.
-
-    >>> percent(0.6317), percent(None)
-    ('63.2', '-')
-    """
+    """Return a fraction as percent with one decimal."""
     return "-" if fraction is None else f"{100 * fraction:.1f}"
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Return a 95 % interval of fractions, in percent.
-
-    >>> interval(0.6, 0.652)
-    '60.0 to 65.2'
-    """
+    """Return a 95 % interval of fractions, in percent."""
     return "-" if low is None or high is None else f"{percent(low)} to {percent(high)}"
 
 
 def plain(value: Any) -> str:
-    """Return a setting or budget as it was written; a dash for none.
-
-    >>> plain(4.0), plain(None), plain(False), plain(1e-7)
-    ('4', '-', 'no', '1e-07')
-    """
+    """Return a setting or budget as it was written; a dash for none."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -91,30 +71,18 @@ def plain(value: Any) -> str:
 
 
 def settings_words(settings: Mapping[str, Any]) -> str:
-    """Return the settings of a method in one line.
-
-    >>> settings_words({"num_hops": None, "width": 16})
-    'num_hops default, width 16'
-    """
+    """Return the settings of a method in one line."""
     return ", ".join(f"{key} {'default' if value is None else plain(value)}" for key, value in settings.items())
 
 
 def unit_words(unit: str) -> str:
-    """Return what a unit protects, by its command-line word; a parameter is shown beside it.
-
-    >>> unit_words("arc")
-    'one directed arc'
-    """
+    """Return what a unit protects, by its command-line word; a parameter is shown beside it."""
     word, colon, _ = unit.partition(":")
     return short_words()[word] + (f" ({unit})" if colon else "")
 
 
 def claim_words(claim: Mapping[str, float | None]) -> str:
-    """Return epsilon, never rounded down, and delta, in words.
-
-    >>> claim_words({"epsilon": 0.99999999, "delta": 1e-6})
-    'epsilon = 1, delta = 1e-06'
-    """
+    """Return epsilon, never rounded down, and delta, in words."""
     epsilon, delta = claim["epsilon"], claim["delta"]
     if epsilon is None or delta is None:
         return "no guarantee"
@@ -122,11 +90,7 @@ def claim_words(claim: Mapping[str, float | None]) -> str:
 
 
 def event_words(event: Mapping[str, Any]) -> str:
-    """Return what a mechanism did, from the JSON form of its event; an unknown event is shown as it is.
-
-    >>> event_words({"type": "gaussian", "noise_multiplier": 2.0, "count": 1})
-    'Gaussian noise, standard deviation 2 times the L2 sensitivity'
-    """
+    """Return what a mechanism did, from the JSON form of its event; an unknown event is shown as it is."""
     try:
         return event_from_dict(event).words()
     except (InputError, TypeError):

@@ -60,9 +60,5 @@ class Served:
 
 
 def token_of(key: bytes, node: str) -> str:
-    """Return the token of a node, 32 hexadecimal digits, which the operator hands to this node alone.
-
-    >>> len(token_of(bytes(32), "ann"))
-    32
-    """
+    """Return the token of a node, 32 hexadecimal digits, which the operator hands to this node alone."""
     return hmac.new(key, b"sfumato node 1\0" + node.encode(), hashlib.sha256).hexdigest()[: 2 * _TOKEN_BYTES]

@@ -113,11 +113,7 @@ def _best(
 
 
 def _scaled(scores: Floats, counts: Floats) -> Floats:
-    """Scores with mean and variance of the indicators of classes, whose shares follow from the counts of answers.
-
-    >>> _scaled(np.array([[2.0, 0.0, 0.0], [2.0, 2.0, 0.0]]), np.array([30.0, 10.0, 0.0])).round(3).tolist()
-    [[0.667, -0.138, -inf], [0.667, 0.805, -inf]]
-    """
+    """Scores with mean and variance of the indicators of classes, whose shares follow from the counts of answers."""
     share = np.where(counts > 0, counts + PRIOR, 0.0)
     share = share / share.sum()
     least = 1e-5 * np.abs(scores).max(0) + np.finfo(np.float32).tiny  # below it, what differs is rounding

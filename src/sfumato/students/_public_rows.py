@@ -22,10 +22,6 @@ def check_public(
     """Return labeled rows, labels and unlabeled rows as arrays that training reads, or say what does not fit.
 
     Rows are from 0 to 1; ``sides`` are the least and most pixels of a side of images, None for rows of any shape.
-
-    >>> x, y, pool = check_public(np.zeros((2, 1, 28, 28)), [0, 1], np.zeros((3, 1, 28, 28)), 2, sides=(28, 28))
-    >>> x.shape, y.tolist(), pool.shape
-    ((2, 1, 28, 28), [0, 1], (3, 1, 28, 28))
     """
     x, pool = (np.ascontiguousarray(part, np.float32) for part in (x_labeled, x_unlabeled))
     y = np.asarray(y_noisy)

@@ -47,11 +47,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def spelled(kind: pa.DataType) -> str:
-    """Return a type in words, for errors.
-
-    >>> spelled(pa.list_(pa.int8())), spelled(pa.opaque(pa.int64(), "pandas.period", ""))
-    ('list<item: int8>', 'pandas.period')
-    """
+    """Return a type in words, for errors."""
     return str(kind.type_name if isinstance(kind, pa.OpaqueType) else kind)
 
 

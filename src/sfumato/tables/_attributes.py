@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def names_of(facts: Iterable[dict[Any, Any]]) -> list[str]:
-    """Return the names of the attributes of nodes or edges, in the order in which they come, trimmed as those of columns are.
-
-    >>> names_of([{" age": 3}, {"dorm": "north", "age": 4}])
-    ['age', 'dorm']
-    """
+    """Return the names of the attributes of nodes or edges, in the order in which they come, trimmed as those of columns are."""
     return list(dict.fromkeys(str(key).strip() for one in facts for key in one))
 
 
@@ -77,11 +73,7 @@ def one_kind(values: Sequence[Any], name: str) -> Any:
 
 
 def unused(name: str, others: Iterable[str | None]) -> str:
-    """Return a name for a column that no other has.
-
-    >>> unused("id", ["id", "age"])
-    'id_'
-    """
+    """Return a name for a column that no other has."""
     taken = {*others}
     while name in taken:
         name += "_"

@@ -53,10 +53,6 @@ class BagOfWords:
     Without a vocabulary, its words are read off the documents: those in at least ``LEAST_DOCUMENTS`` documents, in
     alphabetic order. Then ``Graph.assumed_public`` lists the column as one whose categories were read off the data, and a
     certificate under a unit that protects features says so.
-
-    >>> found = BagOfWords(("edge", "graph")).encode(Documents(("text",), [("Graph after graph",), ("nodes",)]))
-    >>> found.names, found.x.toarray().tolist()
-    (('text=edge', 'text=graph'), [[0.0, 1.0], [0.0, 0.0]])
     """
 
     vocabulary: tuple[str, ...] | None = None

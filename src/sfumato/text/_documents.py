@@ -19,11 +19,7 @@ _WORD = re.compile(r"\w{2,100}")
 
 @dataclass(frozen=True)
 class Documents:
-    """One row of texts for each node: one text a column, which may be empty.
-
-    >>> Documents(("title", "abstract"), [("Graphs", ""), ("", "A graph of words")]).joined()
-    ['Graphs', 'A graph of words']
-    """
+    """One row of texts for each node: one text a column, which may be empty."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]

@@ -129,11 +129,7 @@ def with_texts(
 
 
 def of_texts(feature_name: str, columns: tuple[str, ...]) -> bool:
-    """Say whether a feature was made of texts in these columns, by its name.
-
-    >>> of_texts("abstract:hashing:7", ("abstract",)), of_texts("year=2004", ("abstract",))
-    (True, False)
-    """
+    """Say whether a feature was made of texts in these columns, by its name."""
     name = Documents(columns, ()).name
     return feature_name.startswith((f"{name}=", f"{name}:"))
 

@@ -13,11 +13,7 @@ Network = IPv4Network | IPv6Network
 
 
 def networks(option: str, given: tuple[str, ...]) -> tuple[Network, ...]:
-    """Read addresses and networks, as ``option`` names them, such as 10.0.0.5 or 172.16.0.0/12.
-
-    >>> networks("--trusted-proxy", ("::1", "10.0.0.0/8"))
-    (IPv6Network('::1/128'), IPv4Network('10.0.0.0/8'))
-    """
+    """Read addresses and networks, as ``option`` names them, such as 10.0.0.5 or 172.16.0.0/12."""
     try:
         return tuple(ip_network(one) for one in given)
     except ValueError as error:
@@ -28,31 +24,19 @@ def networks(option: str, given: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def site_of(address: str) -> str:
-    """Return what is limited together: an IPv4 address, or the 64 bits of an IPv6 address that all of one holder share.
-
-    >>> site_of("10.0.0.1"), site_of("::ffff:10.0.0.1"), site_of("2001:db8::1:2:3:4")
-    ('10.0.0.1', '10.0.0.1', '2001:db8::')
-    """
+    """Return what is limited together: an IPv4 address, or the 64 bits of an IPv6 address that all of one holder share."""
     found = _plain(address)
     return str(IPv6Address(int(found) >> _SITE << _SITE)) if isinstance(found, IPv6Address) else str(found or address)
 
 
 def net_of(address: str) -> str | None:
-    """Return the wider network that an IPv6 address is in, of which one holder often has all; None for IPv4.
-
-    >>> net_of("2001:db8:1:2::3"), net_of("10.0.0.1")
-    ('2001:db8:1::/48', None)
-    """
+    """Return the wider network that an IPv6 address is in, of which one holder often has all; None for IPv4."""
     found = _plain(address)
     return f"{IPv6Address(int(found) >> _REST << _REST)}/{128 - _REST}" if isinstance(found, IPv6Address) else None
 
 
 def is_within(address: str, known: tuple[Network, ...]) -> bool:
-    """Return whether an ``address``, with a zone or without, is in one of the ``known`` networks.
-
-    >>> is_within("fe80::1%eth0", networks("--trusted-proxy", ("fe80::/10",)))
-    True
-    """
+    """Return whether an ``address``, with a zone or without, is in one of the ``known`` networks."""
     host = _plain(address.partition("%")[0])
     return host is not None and any(host in network for network in known)
 

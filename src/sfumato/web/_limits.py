@@ -11,11 +11,6 @@ class Buckets:
     """One token bucket a name: it holds ``burst`` tokens at most, gets ``rate`` a second, and an action takes one.
 
     Only the ``most`` names that acted last are kept, so memory is bounded. A forgotten name starts with a full bucket.
-
-    >>> now = 0.0
-    >>> buckets = Buckets(rate=2.0, burst=1, clock=lambda: now)
-    >>> buckets.take("ada"), buckets.take("ada"), buckets.take("bob")
-    (0.0, 0.5, 0.0)
     """
 
     def __init__(
