@@ -5,11 +5,13 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sfumato import _files
-from sfumato.graph import read_csv
+from sfumato.graph import stochastic_block_model
 from sfumato.record._dataset_ledger import read_account
 from sfumato.verify import verify
 
@@ -63,12 +65,12 @@ def checked(result, tmp_path, ledger, before):
 
 
 @pytest.fixture(scope="module")
-def stores(tables, tmp_path_factory):
-    """Options of the graphs of ``tables``, which were read once."""
+def stores(tmp_path_factory):
+    """Options of two stored graphs of a few nodes."""
     root, options = tmp_path_factory.mktemp("stores"), {}
-    for name in ("first", "second"):
-        _, nodes, _, edges, _, label = tables[name]
-        read_csv(nodes, edges, label=label).save(root / name)
+    for seed, name in enumerate(("first", "second")):
+        graph = stochastic_block_model(60, 2, mean_degree=6, num_features=3, seed=seed)
+        replace(graph, node_ids=np.array([f"{name} {node}" for node in range(60)])).save(root / name)
         options[name] = ["--graph", str(root / name)]
     return options
 

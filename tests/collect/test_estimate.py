@@ -23,19 +23,17 @@ RING = sp.csr_matrix(sum(np.roll(np.eye(150), step, axis=1) for step in (1, 2, 3
 LABELS = np.random.default_rng(1).choice(3, COUNT, p=[0.2, 0.3, 0.5])
 
 
-def rounds(asked, turns=400):
-    """What many collections of the same users give, each with new coins and new names of users."""
+def rounds(asked, turns):
+    """What many collections of the same users give, each with new coins and new names of users; and the truth about them."""
     (part,) = asked.parts
     values = ROWS if part == "features" else LABELS
     names = [f"{turn}-{user}" for turn in range(turns) for user in range(COUNT)]
     ids = np.array([module.public_id(asked, name) for name in names])
     reports = asked.parts[part].randomizer.encode(np.concatenate([values] * turns), SecretWords(bytes([7]) * 32), ids)
-    for turn in range(turns):
-        of_turn = range(turn * COUNT, (turn + 1) * COUNT)
-        found = estimate(
-            SimpleNamespace(schema=asked, reports=[Message(names[i], {part: reports.key(i)}) for i in of_turn])
-        )
-        yield found.answers[part]
+    said = [Message(name, {part: reports.key(place)}) for place, name in enumerate(names)]
+    found = [SimpleNamespace(schema=asked, reports=said[turn * COUNT :][:COUNT]) for turn in range(turns)]
+    truth = values.mean(axis=0) if asked.features else np.bincount(values, minlength=3) / COUNT
+    return [estimate(one).answers[part] for one in found], truth
 
 
 def covered(answers, truth, by=1.0):
@@ -67,8 +65,7 @@ def test_intervals_cover_as_often_as_they_say(parts, law):
     """Where the variance is only bounded, they may cover more often."""
     (low, high), less, turns = law
     asked = schema(**parts)
-    truth = ROWS.mean(axis=0) if asked.features else np.bincount(LABELS, minlength=3) / COUNT
-    answers = list(rounds(asked, turns))
+    answers, truth = rounds(asked, turns)
     assert low < covered(answers, truth) <= high
     assert covered(answers, truth, less) < low
     assert law is BOUNDED or covered(answers, truth, 3 / 2) > high
@@ -127,15 +124,15 @@ def test_intervals_of_links_cover_as_often_as_they_say():
     asked = schema(links=links(epsilon=4.0))
     matrix, source, hits = topology(GRAPH), SecretWords(bytes(32)), {0.5: 0, 1.0: 0}
     truth = GRAPH.num_arcs / 150
-    for _ in range(300):
+    for _ in range(150):
         reports = asked.links.randomizer.encode(matrix, source)
         bits = np.unpackbits(reports.bits, axis=1, count=150, bitorder="little")
         rows = np.column_stack((reports.degrees, [np.delete(row, place) for place, row in enumerate(bits)]))
         one = module._links(asked.links, module._of_links(asked.links, rows) / len(rows), len(rows))[0]
         for by in hits:
             hits[by] += abs(one.estimate - truth) <= (one.high - one.estimate) * by**0.5
-    assert 0.91 < hits[1.0] / 300 < 0.985
-    assert hits[0.5] / 300 < 0.91
+    assert 0.91 < hits[1.0] / 150 < 0.985
+    assert hits[0.5] / 150 < 0.91
 
 
 RARE = {
@@ -151,15 +148,15 @@ def test_a_rare_answer_that_did_not_occur_may_still_be_there(parts):
     (part,) = asked.parts
     values = np.full((100, 1), 0.01)
     randomizer, source, hits, old = asked.parts[part].randomizer, SecretWords(bytes(32)), 0, 0
-    for _ in range(300):
+    for _ in range(150):
         reports = randomizer.encode(values, source, np.arange(100))
         rows = [Message(str(i), {part: reports.key(i)}) for i in range(100)]
         one = estimate(SimpleNamespace(schema=asked, reports=rows)).answers[part][0]
         hits += one.low <= 0.01 <= one.high
         half = 1.96 * (mean_variance(randomizer, np.array([one.estimate]))[0] / 100) ** 0.5
         old += abs(one.estimate - 0.01) <= half
-    assert hits / 300 > 0.88
-    assert old < hits - 30
+    assert hits / 150 > 0.88
+    assert old < hits - 15
 
 
 def test_intervals_of_links_reach_as_far_as_clipping_may_shift():
