@@ -5,7 +5,7 @@ import signal
 import socket
 import sqlite3
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pytest
 import sqlalchemy
@@ -70,13 +70,18 @@ def workers(engine):
 @contextmanager
 def frozen(engine):
     found = workers(engine)
-    for process in found:
-        os.kill(process, signal.SIGSTOP)
+    tell(found, signal.SIGSTOP)
     try:
         yield
     finally:
-        for process in found:
-            os.kill(process, signal.SIGCONT)
+        tell(found, signal.SIGCONT)
+
+
+def tell(processes, what):
+    """Send a signal to each that is still there: one that has gone keeps no other from going on."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, what)
 
 
 def answered(client, method, path, **request):
