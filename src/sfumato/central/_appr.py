@@ -43,9 +43,6 @@ class Rows:
     """Rows of approximate PageRank by public numbers: M roots, N training nodes, K entries a row.
 
     ``clip`` is the norm of a row (``gaussian``), or the bound of an entry.
-
-    >>> [release.name for release in Rows("exponential-laplace", 70, 2000, 4, 0.001).releases(1.0)]
-    ['appr/columns', 'appr/values']
     """
 
     mechanism: str
@@ -125,11 +122,7 @@ def exact_rows(graph: Graph, roots: NDArray[np.int64], walk: Walk) -> sp.csr_arr
 
 
 def random_rows(num_rows: int, num_nodes: int, top_k: int, seed: int) -> sp.csr_matrix:
-    """Draw K nodes for each row by public coins, with equal weights, [num_rows, num_nodes].
-
-    >>> random_rows(2, 5, 2, seed=0).sum(1).ravel().tolist()
-    [[1.0, 1.0]]
-    """
+    """Draw K nodes for each row by public coins, with equal weights, [num_rows, num_nodes]."""
     coins = np.random.default_rng(seed)
     columns = np.stack([coins.choice(num_nodes, top_k, replace=False) for _ in range(num_rows)])
     ends = np.repeat(np.arange(num_rows), top_k), columns.ravel()
@@ -137,11 +130,7 @@ def random_rows(num_rows: int, num_nodes: int, top_k: int, seed: int) -> sp.csr_
 
 
 def loss_weights(matrix: sp.csr_matrix, roots: NDArray[np.int64], most: int) -> sp.csr_matrix:
-    """Trim a released matrix to ``most`` readers of each node, and scale its rows to entries of sum 1 in size.
-
-    >>> loss_weights(sp.csr_matrix([[2.0, -2.0]]), np.array([0]), most=1).toarray().tolist()
-    [[0.5, -0.5]]
-    """
+    """Trim a released matrix to ``most`` readers of each node, and scale its rows to entries of sum 1 in size."""
     kept = trim(matrix, roots, most)
     sums = np.asarray(abs(kept).sum(1)).ravel()
     return sp.csr_matrix(sp.diags(1 / np.where(sums > 0, sums, 1)) @ kept)

@@ -121,13 +121,7 @@ class Auto(Listed):
 
 
 def can_promise(unit: Unit, public: PublicFacts) -> bool:
-    """Return whether promised messages have a proof: every arc of a node is protected, and its degree has a public bound.
-
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> can_promise(NodeLevel(arcs="incident"), PublicFacts(2000, 1500, 40, 6, False, max_degree=100))
-    True
-    """
+    """Return whether promised messages have a proof: every arc of a node is protected, and its degree has a public bound."""
     return protects_every_arc(unit) and (public.max_degree is not None or public.degree_bounds)
 
 
@@ -148,26 +142,12 @@ def _promise_pays(noise: float, public: PublicFacts) -> bool:
 
 
 def noise_of(budget: Budget, unit: Unit) -> float:
-    """Return the noise of one Gaussian release at the whole budget, over the norm that one record may add.
-
-    >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> round(noise_of(Budget(1.0, 1e-5), NodeLevel()), 2)
-    3.73
-    """
+    """Return the noise of one Gaussian release at the whole budget, over the norm that one record may add."""
     return gaussian_noise_multiplier(budget.epsilon, budget.delta) * (1 + (unit.relation == "replace"))
 
 
 def signal_to_noise(budget: Budget, unit: Unit, public: PublicFacts) -> float:
-    """Compute the expected number of messages in a row over its noise, at node level, for a promised mean degree.
-
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> facts = PublicFacts(20000, 15000, 400, 6, False, mean_degree=70.0)
-    >>> round(signal_to_noise(Budget(1.0, 1e-5), NodeLevel(), facts), 1)
-    3.0
-    """
+    """Compute the expected number of messages in a row over its noise, at node level, for a promised mean degree."""
     degree, sends = public.mean_degree or 0.0, public.num_train / public.num_nodes
     receives = 1 - sends * (1 - LabelMessages().shared(unit))
     return sends * degree / (noise_of(budget, unit) * math.sqrt(max(1.0, receives * degree)))

@@ -78,12 +78,7 @@ def find_law(pairs: Floats, stddev: float, *, directed: bool) -> Law:
 
 
 def expected_rows(law: Law, bounds: NDArray[np.int64], sends: NDArray[np.bool_]) -> Expected:
-    """Return what rows hold on average if every node fills the same share of its public bound.
-
-    >>> law = find_law(np.array([[9.0, 1.0], [0.0, 10.0]]), 0.0, directed=False)
-    >>> round(float(expected_rows(law, np.full(100, 4), np.arange(100) < 80).totals[0]), 2)
-    2.12
-    """
+    """Return what rows hold on average if every node fills the same share of its public bound."""
     share, own = float(sends.mean()), np.sort(bounds[sends].astype(np.float64))
     later = np.arange(len(own))[::-1]
     most = share / 2 * float((np.cumsum(own) + own * later).sum()) / max(own.sum(), 1.0)
@@ -120,12 +115,6 @@ def forecast(law: Law, expected: Expected, bounds: NDArray[np.int64], stddev: fl
     """Estimate the accuracy that rows and features would reach together; reads releases and public facts alone.
 
     Nodes, rows and an independent Gaussian channel of features are drawn from the model of this module, by public coins.
-
-    >>> pairs, everybody = np.array([[900.0, 100.0], [100.0, 900.0]]), np.full(1000, 20)
-    >>> law = find_law(pairs, 1.0, directed=True)
-    >>> expected = expected_rows(law, everybody, np.arange(1000) < 800)
-    >>> [round(forecast(law, expected, everybody, noise, 0.6), 1) for noise in (0.5, 50.0)]
-    [1.0, 0.6]
     """
     coins, size = np.random.default_rng(0), len(law.frequencies)
     nodes, classes = coins.integers(0, len(bounds), _DRAWS), coins.choice(size, _DRAWS, p=law.frequencies)

@@ -119,40 +119,23 @@ def count_inputs(
 
 
 def smoothing(noise_stddev: float) -> float:
-    """Return a, the number of messages in proportion to the shares that smooth a rate; more where noise is larger.
-
-    >>> smoothing(0.0), smoothing(2.0)
-    (2.0, 10.0)
-    """
+    """Return a, the number of messages in proportion to the shares that smooth a rate; more where noise is larger."""
     return 2.0 + 2.0 * noise_stddev**2
 
 
 def class_shares(rows: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return the share of each class among the known nodes, each class counted once more, so that none is 0.
-
-    >>> class_shares(np.array([[1, 0], [0, 0], [1, 0]], np.float32), np.array([True, False, True])).tolist()
-    [0.75, 0.25]
-    """
+    """Return the share of each class among the known nodes, each class counted once more, so that none is 0."""
     return ((rows[known].sum(axis=0) + 1) / (np.count_nonzero(known) + rows.shape[1])).astype(np.float32)
 
 
 def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
-    """Return rows of mean 0 divided by their length, which counts the noise twice so that faint rows stay short.
-
-    >>> directions(np.array([[3.0, -3.0]]), 0.0).round(3).tolist(), directions(np.zeros((1, 2)), 0.0).tolist()
-    ([[0.707, -0.707]], [[0.0, 0.0]])
-    """
+    """Return rows of mean 0 divided by their length, which counts the noise twice so that faint rows stay short."""
     length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + (sums.shape[1] - 1) * noise_stddev**2)
     return np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)
 
 
 def best_weight(found: dict[float, NDArray[np.float32]], labels: NDArray[np.int64]) -> float:
-    """Return the weight whose probabilities have the smallest cross-entropy, or the first if there are no labels.
-
-    >>> sure, wrong = np.array([[0.9, 0.1]], np.float32), np.array([[0.1, 0.9]], np.float32)
-    >>> best_weight({0.0: wrong, 1.0: sure}, np.array([0]))
-    1.0
-    """
+    """Return the weight whose probabilities have the smallest cross-entropy, or the first if there are no labels."""
     rows = np.arange(len(labels))
     return min(found, key=lambda weight: float(-np.log(np.maximum(found[weight][rows, labels], 1e-9)).sum()))
 
@@ -163,20 +146,12 @@ def reading_arrays(shares: NDArray[np.float32], weight: float | None = None) -> 
 
 
 def stored_weight(weights: Arrays) -> float:
-    """Return the weight that a model holds; 0 if it has none, as where the head reads labels alone.
-
-    >>> stored_weight(reading_arrays(np.ones(1, np.float32), 0.5)), stored_weight({})
-    (0.5, 0.0)
-    """
+    """Return the weight that a model holds; 0 if it has none, as where the head reads labels alone."""
     return float(weights[_WEIGHT][0]) if _WEIGHT in weights else 0.0
 
 
 def stored_shares(weights: Arrays) -> NDArray[np.float32] | None:
-    """Return the shares of the classes that a model holds; None in runs that were saved without them.
-
-    >>> stored_shares(reading_arrays(np.array([0.75, 0.25], np.float32))).tolist()
-    [0.75, 0.25]
-    """
+    """Return the shares of the classes that a model holds; None in runs that were saved without them."""
     return weights.get(_SHARES)
 
 

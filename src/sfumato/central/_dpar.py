@@ -296,11 +296,6 @@ def power_iteration(graph: Graph, scores: NDArray[np.float32], alpha: float, ste
 
     :math:`Q \leftarrow (1 - \alpha) D^{-1} A Q + \alpha H`, from Q = H, the ``scores`` (DPAR, equation 5.19 of the thesis). It
     reads features and arcs of these nodes in the clear.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0, 1], [1, 2], 3, directed=False, roles=[2, 2, 0])
-    >>> power_iteration(graph, np.eye(3, dtype=np.float32), 0.25, 1).tolist()
-    [[0.25, 0.75, 0.0], [0.75, 0.25, 0.0], [0.0, 0.0, 1.0]]
     """
     outside = np.flatnonzero(~graph.train_mask)
     arcs = sp.csr_matrix(adjacency(graph)[outside][:, outside])

@@ -215,9 +215,6 @@ def hop_noise(event: RepeatedGaussianEvent, share: float) -> float:
 
     By the central limit T steps with k ~ Bin(R, q) replaced terms have :math:`\mu^2 = 4 T E[k^2] / z^2`. This only chooses the
     noise: what it costs is accounted exactly.
-
-    >>> round(hop_noise(RepeatedGaussianEvent(1.0, 4, 80.0, 100, "replace"), 0.5), 3)
-    1.0
     """
     q, terms = event.sampling_prob, event.occurrences
     square = terms * q * (1 - q) + (terms * q) ** 2
@@ -242,8 +239,5 @@ def message_norm(of_mean: NDArray[np.float64]) -> float:
     """Return the norm that encodings are clipped to before they are sent: 1.25 times what is usual, from released weights.
 
     A random direction of norm 1 has an encoding of root mean square ``|W| / sqrt(num_features)``, a small part of the longest.
-
-    >>> message_norm(np.eye(4))
-    1.25
     """
     return 1.25 * float(np.linalg.norm(of_mean)) / math.sqrt(max(of_mean.shape[1], 1)) or 1.0

@@ -46,14 +46,6 @@ class EdgeRand(PerturbedTopology):
 
     Args:
         asymmetric: whether only a share of what comes out is kept, so that about as many pairs are released as have an edge.
-
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import EdgeLevel
-    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
-    >>> plan = EdgeRand().calibrate(Budget(1.0, 0.0), EdgeLevel(directed=False), facts)
-    >>> [round(release.event.epsilon, 4) for release in plan.releases]
-    [0.01, 0.99]
     """
 
     asymmetric: bool = True

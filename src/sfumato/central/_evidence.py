@@ -46,11 +46,6 @@ def public_rows(graph: Graph) -> sp.csr_matrix:
     """Return rows of norm 1 that hold public features and labels: the cosine of two says how alike nodes are.
 
     A stored column of a sparse table counts the more the fewer nodes have it; dense columns are standardized.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0], [1], 3, directed=False, y=[0, 0, 1])
-    >>> public_rows(graph).toarray().tolist()
-    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
     """
     assert graph.y is not None
     known = np.flatnonzero(graph.y >= 0)
@@ -68,11 +63,7 @@ def public_rows(graph: Graph) -> sp.csr_matrix:
 
 
 def cosines(rows: sp.csr_matrix, pairs: NDArray[np.integer]) -> Floats:
-    """Return the inner product of two rows of norm 1 for each pair of row numbers [2, m].
-
-    >>> cosines(sp.csr_matrix([[1.0, 0.0], [0.6, 0.8]]), np.array([[0], [1]])).tolist()
-    [0.6]
-    """
+    """Return the inner product of two rows of norm 1 for each pair of row numbers [2, m]."""
     found: Floats = np.asarray(rows[pairs[0]].multiply(rows[pairs[1]]).sum(axis=1)).ravel()
     return found
 
@@ -87,11 +78,6 @@ class Evidence:
     """Evidence turns released counts of labels of neighbors [num_nodes, num_classes] into numbers for pairs; it reads no edge.
 
     ``stddev`` is that of the noise of one count.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0], [1], 3, directed=False, y=[0, 0, 1])
-    >>> Evidence(graph, np.array([[1.0, 0], [1, 0], [0, 0]]), 0.0).of(np.array([[0], [1]])).round(2).tolist()
-    [[0.1, 0.1, 0.1, 0.1]]
     """
 
     graph: Graph

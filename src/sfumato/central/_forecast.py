@@ -54,16 +54,7 @@ class Draws(NamedTuple):
 def forecast(
     rows: Floats, stddev: float, correlation: float, *, later_stddev: float, loss: float, shares: Floats
 ) -> float:
-    """Estimate the log-loss that messages and features would reach together at another noise, from the rows of a pilot.
-
-    >>> coins = np.random.default_rng(0)
-    >>> y, codes = coins.integers(0, 3, 4000), (np.eye(3) - 1 / 3) / np.sqrt(2 / 3)
-    >>> rows = 4 * codes[y] + 5 * coins.normal(size=(4000, 3))
-    >>> rows -= rows.mean(axis=1, keepdims=True)
-    >>> seen = float((rows * codes[y]).sum(axis=1) @ (1 / np.linalg.norm(rows, axis=1))) / 4000
-    >>> round(forecast(rows, 5.0, seen, later_stddev=2.0, loss=np.log(3), shares=np.ones(3) / 3), 1)
-    0.2
-    """
+    """Estimate the log-loss that messages and features would reach together at another noise, from the rows of a pilot."""
     dims, draws, codes = rows.shape[1] - 1, Draws.of(shares, 0), centered_codes(shares)
     square = np.square(rows, dtype=np.float64).sum(axis=1)
     energy = max(float(square.mean()) - dims * stddev**2, 1e-12 * stddev**2)
@@ -102,11 +93,7 @@ def forecast(
 
 
 def centered_codes(shares: Floats) -> Floats:
-    """Return the corners of a simplex in C - 1 dimensions, of norm 1, around their mean by the shares of the classes.
-
-    >>> centered_codes(np.array([0.9, 0.1])).round(3).ravel().tolist()
-    [0.2, -1.8]
-    """
+    """Return the corners of a simplex in C - 1 dimensions, of norm 1, around their mean by the shares of the classes."""
     corners = _plane(len(shares)) / np.sqrt(1 - 1 / len(shares))
     return corners - shares @ corners
 

@@ -42,13 +42,6 @@ class LapGraph(PerturbedTopology):
     """LapGraph trains on the largest entries of a noisy adjacency: pure epsilon at edge level, as the module proves.
 
     The release ``edges`` is int64 [at most T, 2]: arcs, or undirected edges with the smaller end first.
-
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import EdgeLevel
-    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
-    >>> LapGraph(mean_degree=8).calibrate(Budget(1.0, 0.0), EdgeLevel(directed=False), facts).epsilon <= 1.0
-    True
     """
 
     card: ClassVar[Card] = Card(

@@ -58,14 +58,6 @@ class Linear(CuratorMethod):
         learning_rate: step size of Adam.
         l2_clip_norm: clip of an example's gradient (private labels only).
 
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
-    >>> plan = Linear().calibrate(Budget(4.0, 1e-5), NodeLevel(arcs="incident"), facts)
-    >>> [release.name for release in plan.releases], round(plan.epsilon, 2)
-    (['center', 'head', 'scale'], 4.0)
-
     Source of DP-SGD: Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1.
     """
 
@@ -124,12 +116,7 @@ class Linear(CuratorMethod):
 
 
 def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) -> PoissonGaussianEvent:
-    r"""Describe DP-SGD over all training nodes with a share of the :math:`\mu^2` of one Gaussian release.
-
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> full_batch(NodeLevel(), 0.25, 100, 1.0).noise_multiplier
-    20.0
-    """
+    r"""Describe DP-SGD over all training nodes with a share of the :math:`\mu^2` of one Gaussian release."""
     check_examples(unit)
     relation = "replace" if unit.relation == "replace" else "add-remove"
     noise = noise_multiplier * np.sqrt(steps / share) * (1 + (relation == "replace"))
@@ -137,12 +124,7 @@ def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) ->
 
 
 def is_centered(public: PublicFacts) -> bool:
-    """Return whether rows are centered, which makes them dense: if public counts say that they are few enough.
-
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> is_centered(PublicFacts(20000, 15000, 400, 6, False)), is_centered(PublicFacts(20000, 15000, 0, 6, False))
-    (True, False)
-    """
+    """Return whether rows are centered, which makes them dense: if public counts say that they are few enough."""
     return 0 < public.num_nodes * public.num_features <= _MOST_DENSE
 
 

@@ -54,14 +54,6 @@ class LPGNet(NetworkMethod):
 
     Args:
         num_hops: K, how many stages follow the network on features.
-
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import EdgeLevel
-    >>> facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
-    >>> plan = LPGNet(num_hops=2).calibrate(Budget(1.0, 0.0), EdgeLevel(directed=False), facts)
-    >>> [round(release.event.epsilon, 4) for release in plan.releases]
-    [0.5, 0.5]
     """
 
     num_hops: int = 2

@@ -39,12 +39,7 @@ def check_promised(public: PublicFacts) -> None:
 
 
 def features_share(public: PublicFacts, noise_multiplier: float) -> float:
-    r"""Return the share of :math:`\mu^2` that features have: more of it, the more noise moves the head.
-
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> features_share(PublicFacts(20000, 15000, 400, 6, directed=False), 1.0)
-    0.1
-    """
+    r"""Return the share of :math:`\mu^2` that features have: more of it, the more noise moves the head."""
     needed = _SLOPE * noise_multiplier * float(np.sqrt(public.num_features)) / max(public.num_train, 1)
     return min(max(needed, LEAST_FEATURES), _MOST_FEATURES)
 

@@ -183,11 +183,6 @@ def label_histograms(graph: Graph, hops: list[sp.csr_matrix]) -> NDArray[np.floa
     """Compute histograms of the training labels one and two hops away; a node's own label is part of none of its columns.
 
     Of targets that are no classes these are sums and means around the mean of the training nodes.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False, y=[0, 1, 1], roles=[0, 0, 0])
-    >>> label_histograms(path, directions(path))[0].tolist()  # counts and shares of node 1, then of node 2
-    [-0.5, 0.5, -0.5, 0.5, -0.25, 0.25]
     """
     known = graph.train_mask & labeled_mask(graph)
     labels = np.zeros((graph.num_nodes, graph.num_classes))

@@ -56,14 +56,6 @@ class Scattering(CuratorMethod):
         batch_size: expected number of images in a Poisson sample.
         l2_clip_norm: largest L2 norm of one example's gradient.
 
-    >>> from sfumato.graph._graph import PublicFacts
-    >>> from sfumato.privacy.budget import Budget
-    >>> from sfumato.privacy.units import RecordLevel
-    >>> facts = PublicFacts(70000, 60000, 784, 10, directed=False, image_shape=(1, 28, 28))
-    >>> plan = Scattering().calibrate(Budget(1.2, 1e-5), RecordLevel(), facts)
-    >>> [release.shape for release in plan.releases], round(plan.epsilon, 2)
-    ([(39700,)], 1.2)
-
     Source: Tramèr and Boneh (2021), Differentially private learning needs better features (or much more data), section 3.
     """
 
@@ -162,11 +154,7 @@ def coefficients(graph: Graph, progress: Steps | None = None) -> Coefficients:
 
 
 def num_coefficients(image_shape: tuple[int, int, int] | None) -> int:
-    """Return how many numbers the coefficients of one image are.
-
-    >>> num_coefficients((1, 28, 28))
-    3969
-    """
+    """Return how many numbers the coefficients of one image are."""
     if image_shape is None:
         raise fail(
             "image_shape",

@@ -144,10 +144,5 @@ def calibrate_sets(fitted: Fitted, budget: Budget) -> Plan:
 
 
 def l1_sensitivity(unit: Unit) -> Fraction:
-    """Return by how much the counts of neighboring graphs differ, summed over bins: 1, or 2 if records are replaced.
-
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> l1_sensitivity(NodeLevel()), l1_sensitivity(NodeLevel(relation="replace"))
-    (Fraction(1, 1), Fraction(2, 1))
-    """
+    """Return by how much the counts of neighboring graphs differ, summed over bins: 1, or 2 if records are replaced."""
     return Fraction(2 if unit.relation == "replace" else 1)

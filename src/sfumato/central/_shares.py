@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 def simplex(num_classes: int) -> NDArray[np.float32]:
-    """Return the codes of the classes, [num_classes, num_classes]: corners of a regular simplex around 0, of norm 1.
-
-    >>> simplex(2).round(3).tolist()
-    [[0.7070000171661377, -0.7070000171661377], [-0.7070000171661377, 0.7070000171661377]]
-    """
+    """Return the codes of the classes, [num_classes, num_classes]: corners of a regular simplex around 0, of norm 1."""
     codes = np.eye(num_classes) - 1 / num_classes
     return (codes / np.linalg.norm(codes[0])).astype(np.float32)
 

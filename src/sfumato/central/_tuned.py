@@ -301,11 +301,7 @@ def _unscored(trial: Planned) -> Planned:
 
 
 def noise_of(event: Event) -> float:
-    """Return the noise multiplier of an event; of a pure one, that of Laplace noise which costs as much.
-
-    >>> noise_of(PureEvent(0.5)), noise_of(GaussianEvent(3.0))
-    (2.0, 3.0)
-    """
+    """Return the noise multiplier of an event; of a pure one, that of Laplace noise which costs as much."""
     if isinstance(event, PureEvent | RandomizedResponseEvent):
         return 1 / event.epsilon
     return getattr(event, "noise_multiplier", 0.0)

@@ -46,10 +46,6 @@ def evidence(
     """Give the three things that the numbers weigh, one after the other, each float64 [num_nodes, C].
 
     ``rows`` are released and of mean 0; zero where nothing was released.
-
-    >>> told, rows = np.zeros((1, 2), np.float32), np.array([[3.0, -3.0]])
-    >>> [part.round(1).tolist() for part in evidence(told, rows, 0.0, np.ones(1, bool))]
-    [[[0.0, 0.0]], [[0.7, -0.7]], [[0.7, -0.7]]]
     """
     yield _log_probabilities(scores)
     square = np.square(rows[receives]).sum(axis=1).mean() if receives.any() else 0.0
@@ -112,11 +108,6 @@ def gradient_rows(seen: Floats, y: NDArray[np.int64], numbers: Floats) -> NDArra
     """Return each node's gradient of its log-loss, clipped and scaled to norm at most 1; zero without a label.
 
     ``seen`` is evidence [n, C, K], and the result [n, K], or [n, K + C] with biases.
-
-    >>> far = 100 * np.ones((1, 2, 3)) * np.array([[1], [-1]])
-    >>> row = gradient_rows(far, np.array([1]), np.ones(5))
-    >>> bool(0.999 < np.linalg.norm(row) <= 1), gradient_rows(far, np.array([-1]), np.ones(5)).tolist()
-    (True, [[0.0, 0.0, 0.0, 0.0, 0.0]])
     """
     weights, biases = np.split(numbers, [seen.shape[2]])
     slopes = softmax(seen @ weights + (biases if len(biases) else 0.0))

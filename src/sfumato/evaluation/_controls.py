@@ -32,20 +32,12 @@ class Beside(NamedTuple):
 
 
 def names(method: str) -> tuple[str, ...]:
-    """List the names of a method's controls, each once; the ceiling is last.
-
-    >>> names("gap")
-    ('floor', 'label_control', 'ceiling')
-    """
+    """List the names of a method's controls, each once; the ceiling is last."""
     return tuple(dict.fromkeys(control.name for control in METHODS[method].card.controls))
 
 
 def titles(method: str, metrics: Mapping[str, Any]) -> dict[str, str]:
-    """Return how tables name each control of a plan, by the control's name; the ceiling is last.
-
-    >>> titles("gap", {"ceiling_method": "reference"})["ceiling"]
-    'ceiling: no privacy (reference)'
-    """
+    """Return how tables name each control of a plan, by the control's name; the ceiling is last."""
     shown = {control.name: control.title for control in METHODS[method].card.controls}
     chosen = {name: metrics.get(f"{name}_method") for name in shown}
     return {name: f"{title} ({chosen[name]})" if chosen[name] else title for name, title in shown.items()}

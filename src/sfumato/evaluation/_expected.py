@@ -26,11 +26,7 @@ FACTOR = 8.0
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure is one score of the default on a public graph, in percent, between those of its controls.
-
-    >>> Figure("edge", "planetoid/cora", 1.0, "accuracy", 78.0, 76.0, 88.0).kept
-    0.16666666666666666
-    """
+    """A figure is one score of the default on a public graph, in percent, between those of its controls."""
 
     unit: str  # edge or node
     task: str  # the name of the data set; of a rare class the task
@@ -55,11 +51,7 @@ class Figure:
 
 @cache
 def figures() -> tuple[Figure, ...]:
-    """Return all figures that are kept.
-
-    >>> {figure.unit for figure in figures()} == {"edge", "node"}
-    True
-    """
+    """Return all figures that are kept."""
     text = (files("sfumato.evaluation") / "figures.csv").read_text(encoding="utf-8")
     return tuple(
         Figure(row["unit"], row["task"], float(row["epsilon"]), row["score"], *(float(row[name]) for name in _SCORES))
@@ -86,11 +78,7 @@ def expected(unit: str, epsilon: float, num_nodes: int, mean_degree: float, scor
 
 
 def far(figure: Figure, num_nodes: int, mean_degree: float) -> bool:
-    """Say whether a graph differs from that of a figure by more than :data:`FACTOR` in nodes or degree.
-
-    >>> far(expected("edge", 1.0, 2700, 4.0)[0], 2700, 4.0)
-    False
-    """
+    """Say whether a graph differs from that of a figure by more than :data:`FACTOR` in nodes or degree."""
     assert figure.size is not None
     pairs = zip(figure.size, (num_nodes, mean_degree), strict=True)
     return any(not 1 / FACTOR <= max(asked, 1e-9) / known <= FACTOR for known, asked in pairs)

@@ -74,14 +74,7 @@ class HeldOut:
 
 
 def hold_out(graph: Graph, seed: int) -> HeldOut:
-    """Hold out a tenth of all pairs by a public draw, and delete their edges.
-
-    >>> from sfumato.graph._synthetic import stochastic_block_model
-    >>> graph = stochastic_block_model(100, 2, mean_degree=8)
-    >>> held = hold_out(graph, 0)
-    >>> held.graph.num_edges + held.links.shape[1] == graph.num_edges, held.links.shape == held.others.shape
-    (True, True)
-    """
+    """Hold out a tenth of all pairs by a public draw, and delete their edges."""
     ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
     held = (public_draws(ends, graph.num_nodes, "held out", seed) < HELD_OUT) & (ends[0] != ends[1])
     forward = ends[0] < ends[1]
@@ -216,13 +209,7 @@ def _in_clear(method: Method, graph: Graph, seed: int) -> Fitted:
 
 
 def adamic_adar(graph: Graph, pairs: Pairs) -> NDArray[np.float64]:
-    """Return the sum over common neighbors of one over the log of their degree, float64 [m]. It reads edges: not private.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False)
-    >>> adamic_adar(path, np.array([[0, 0], [2, 1]])).round(3).tolist()
-    [1.443, 0.0]
-    """
+    """Return the sum over common neighbors of one over the log of their degree, float64 [m]. It reads edges: not private."""
     arcs = adjacency(graph).astype(np.float64)
     weighted = arcs.multiply(1 / np.log(np.maximum(np.diff(graph.indptr), 2))).tocsr()
     parts = [pairs[:, at : at + _CHUNK] for at in range(0, pairs.shape[1], _CHUNK)]

@@ -125,11 +125,7 @@ class Source:
             )
 
     def pixels(self) -> tuple[int, int] | None:
-        """Return height and width that images are scaled to, or None.
-
-        >>> Source("orl_faces", image_size="60x70").pixels()
-        (70, 60)
-        """
+        """Return height and width that images are scaled to, or None."""
         if self.image_size is None:
             return None
         found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", self.image_size)

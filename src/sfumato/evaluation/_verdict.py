@@ -77,23 +77,13 @@ def verdict_on_pairs(
 
 
 def judged(found: Mapping[str, Difference]) -> str:
-    """Return in one word what differences from a floor say together, by their intervals, which hold together.
-
-    >>> clear, open = Difference(-0.1, -0.2, -0.05, 0.001, 90, 1), Difference(0.2, -0.1, 0.5, 0.2, 90, 1)
-    >>> judged({"accuracy": clear, "log_loss": open})
-    'worse'
-    """
+    """Return in one word what differences from a floor say together, by their intervals, which hold together."""
     signs = {_sign(name) * np.sign(each.mean) for name, each in found.items() if each.clear}
     return NONE if not signs else MIXED if len(signs) > 1 else BETTER if signs == {1} else WORSE
 
 
 def verdict_words(said: Mapping[str, Any]) -> str:
-    """Return the comparison with the floor in one sentence.
-
-    >>> right = {"difference": -0.0016, "low": -0.0040, "high": 0.0007, "p": 0.25}
-    >>> verdict_words({"nodes": 1213, "seeds": 1, "against_floor": "none", "differences": {"accuracy": right}}).partition(": ")[2]
-    'accuracy -0.2 points [-0.4, +0.1], no difference that 1,213 nodes could show.'
-    """
+    """Return the comparison with the floor in one sentence."""
     of = said.get("of", "test nodes")
     nodes, each = f"{said['nodes']:,} {of}", said["differences"]
     splits = f" of {said['seeds']} splits" if said["seeds"] > 1 else ""
@@ -114,11 +104,7 @@ def verdict_words(said: Mapping[str, Any]) -> str:
 
 
 def kept_words(said: Mapping[str, Any]) -> str:
-    """Return in words what a run keeps of what its ceiling has beyond its floor; empty if that was not measured.
-
-    >>> kept_words({"nodes": 600, "kept": {"accuracy": {"share": 0.931, "low": 0.87, "high": 0.994}, "log_loss": None}})
-    'Kept of what the graph adds: 93 % of accuracy [87, 99]. To log-loss it adds nothing that 600 nodes could show.'
-    """
+    """Return in words what a run keeps of what its ceiling has beyond its floor; empty if that was not measured."""
     if "kept" not in said:
         return ""
     each, count = said["kept"], f"{said['nodes']:,} {said.get('of', 'nodes').split()[-1]}"
@@ -141,11 +127,7 @@ def kept_words(said: Mapping[str, Any]) -> str:
 
 
 def telling(share: Mapping[str, float] | None) -> bool:
-    """Return whether the interval of a kept share says anything: it is no wider than from nothing to everything.
-
-    >>> telling({"share": 0.9, "low": 0.8, "high": 1.1}), telling({"share": 1.2, "low": 0.31, "high": 4.11}), telling(None)
-    (True, False, False)
-    """
+    """Return whether the interval of a kept share says anything: it is no wider than from nothing to everything."""
     return share is not None and share["high"] - share["low"] <= 1
 
 

@@ -85,21 +85,13 @@ class Cell:
 
 
 def parts_of(dataset: str) -> tuple[str, str | None]:
-    """Split the data set of a cell into its name and the encoder of its texts.
-
-    >>> parts_of("text/citeseer_text+hashing"), parts_of("campus")
-    (('text/citeseer_text', 'hashing'), ('campus', None))
-    """
+    """Split the data set of a cell into its name and the encoder of its texts."""
     name, sign, texts = dataset.partition("+")
     return name, texts if sign else None
 
 
 def store_of(dataset: str) -> str | None:
-    """Return the folder of the stored graph that a cell learns from, or None if it has a named data set.
-
-    >>> store_of("graph:stores/friends"), store_of("campus")
-    ('stores/friends', None)
-    """
+    """Return the folder of the stored graph that a cell learns from, or None if it has a named data set."""
     return dataset.removeprefix(STORE) if dataset.startswith(STORE) else None
 
 
@@ -112,11 +104,7 @@ def _source(cell: Cell, data_dir: str | None) -> Source:
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of a value's canonical JSON form.
-
-    >>> digest({})[:8]
-    '44136fa3'
-    """
+    """Return the SHA-256 of a value's canonical JSON form."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 

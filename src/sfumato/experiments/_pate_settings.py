@@ -37,11 +37,6 @@ class PateCell:
     Teachers are trained (``votes = "own"``), or the stored counts for MNIST and SVHN are asked ("official"). ``rows`` of the
     public pool are "random" (by the cell's seed) or "first", ``labels`` "noisy" or "true": the ceiling, a student of true
     labels of all queries. The floor is the student "edge-ridge", regression on edges of the answered images.
-
-    >>> dict(PateCell.read({"student": "gan", "student_widths": "8,16,32"}).plan.student_settings)
-    {'widths': (8, 16, 32)}
-    >>> PateCell.read({"sigma1": 150.0, "sigma2": 40.0, "threshold": 200.0}).plan.mechanism
-    ConfidentGNMax(threshold=200.0, threshold_stddev=150.0, noise_stddev=40.0)
     """
 
     plan: Settings

@@ -85,11 +85,7 @@ class Line:
 
 
 def split_torn(content: bytes) -> tuple[bytes, bytes]:
-    r"""Split whole lines from what follows the last line end: a line that was being written when the process died.
-
-    >>> split_torn(b'{"id": 1}\n{"i')
-    (b'{"id": 1}\n', b'{"i')
-    """
+    r"""Split whole lines from what follows the last line end: a line that was being written when the process died."""
     end = content.rfind(b"\n") + 1
     return content[:end], content[end:]
 

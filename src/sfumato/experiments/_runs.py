@@ -162,20 +162,12 @@ class Run:
 
 
 def written(value: Any) -> Any:
-    """Return a setting as files hold it, because JSON has no infinity.
-
-    >>> written(float("inf")), written(1.0)
-    ('inf', 1.0)
-    """
+    """Return a setting as files hold it, because JSON has no infinity."""
     return "inf" if value == math.inf else value
 
 
 def constructor(settings: Settings) -> dict[str, Any]:
-    """Return settings as a method takes them: an infinite budget is None, in the clear.
-
-    >>> constructor((("epsilon_x", "inf"), ("epsilon_y", 1.0)))
-    {'epsilon_x': None, 'epsilon_y': 1.0}
-    """
+    """Return settings as a method takes them: an infinite budget is None, in the clear."""
     return {name: None if name in _BUDGETS and value == "inf" else value for name, value in settings}
 
 

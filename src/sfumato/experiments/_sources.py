@@ -79,11 +79,7 @@ class Document:
 
 
 def read_sources(path: Path = SOURCES) -> tuple[Document, ...]:
-    """Read the catalogue of tables and figures.
-
-    >>> [document.key for document in read_sources()][:2]
-    ['zhang-2021', 'sajadmanesh-2023']
-    """
+    """Read the catalogue of tables and figures."""
     documents = []
     for table in tables(str(path), "document", tomllib.loads(path.read_text(encoding="utf-8"))["document"]):
         where = f"{path.name}: {table.get('key')}"

@@ -20,12 +20,7 @@ _WORDS = {"str": "text", "int": "an integer", "float": "a number", "bool": "true
 
 
 def known(what: str, value: Any, names: Sequence[str]) -> str:
-    """Return ``value`` if it is among ``names``, or say which one is nearest.
-
-    >>> known("unit", "nodes", ("edge", "node"))
-    Traceback (most recent call last):
-    sfumato.errors.InputError: Expected unit to be one of edge, node, got 'nodes'. Did you mean 'node'?
-    """
+    """Return ``value`` if it is among ``names``, or say which one is nearest."""
     return check_choice(tuple(names), **{what: value})
 
 
@@ -38,12 +33,7 @@ def tables(where: str, key: str, value: Any) -> list[dict[str, Any]]:
 
 
 def single(where: str, key: str, value: Any, remedy: str) -> dict[str, Any]:
-    """The one table ``key`` in ``where``.
-
-    >>> single("a.toml", "quick", 3, "Write its keys under [quick].")
-    Traceback (most recent call last):
-    sfumato.errors.InputError: Expected quick in a.toml to be one TOML table, got 3. Write its keys under [quick].
-    """
+    """The one table ``key`` in ``where``."""
     if not isinstance(value, dict):
         raise fail(f"{key} in {where}", value, "to be one TOML table", remedy)
     return value

@@ -35,12 +35,7 @@ _CERTAIN = 0.999
 
 @dataclass(frozen=True, eq=False)
 class LinkFit:
-    """A link fit holds log-probabilities float32 [n, C] of the learner that validation chose, and of all learners by name.
-
-    >>> scores = np.log(np.array([[0.25, 0.75]], np.float32))
-    >>> LinkFit("mlp", {"mlp": scores}).predict().tolist()
-    [1]
-    """
+    """A link fit holds log-probabilities float32 [n, C] of the learner that validation chose, and of all learners by name."""
 
     chosen: str
     scores: Mapping[str, NDArray[np.float32]]
@@ -240,12 +235,7 @@ class Blink(AskingMethod):
 
 
 def choose(right: Mapping[str, NDArray[np.bool_]]) -> str:
-    """Choose the learner from who is right on each validation user; the first is kept unless it is clearly beaten.
-
-    >>> mlp = np.array([1, 1, 0, 0, 0, 0, 0], bool)
-    >>> choose({"mlp": mlp, "gcn": np.ones(7, bool)}), choose({"mlp": mlp, "gcn": ~mlp})
-    ('gcn', 'mlp')
-    """
+    """Choose the learner from who is right on each validation user; the first is kept unless it is clearly beaten."""
     first = next(iter(right))
     best = max(right, key=lambda name: int(right[name].sum()))
     wins, losses = int((right[best] & ~right[first]).sum()), int((right[first] & ~right[best]).sum())

@@ -44,11 +44,6 @@ class Dendrogram:
 
     ``pairs`` [merges, 2] are what each merge joins; merges from ``rounds[k]`` to ``rounds[k + 1]`` are independent. ``tops``
     are joined at the root. ``sizes`` [n + merges + 1] count nodes.
-
-    >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
-    >>> tree = Dendrogram.grow(path, np.random.default_rng(0))
-    >>> tree.pairs.tolist(), tree.tops.tolist(), tree.sizes[-1].item()
-    ([[0, 1], [2, 3]], [4, 5], 4)
     """
 
     pairs: NDArray[np.int64]

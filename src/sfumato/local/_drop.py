@@ -57,16 +57,7 @@ _Z = 1.959963984540054
 
 
 def targets(collection: Collection, steps: int) -> NDArray[np.int64]:
-    """Compute Drop's label of each training node, int64 [n]; -1 elsewhere and where no report reaches.
-
-    >>> from sfumato.local._collection import Collection
-    >>> import scipy.sparse as sp
-    >>> star = sp.csr_matrix([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]])
-    >>> train, val = np.array([True, True, False, False]), np.array([False, False, True, True])
-    >>> got = Collection(star, None, None, np.array([0, 0, 1, 1]), train, val, np.eye(2))
-    >>> targets(got, 1).tolist()
-    [1, 0, -1, -1]
-    """
+    """Compute Drop's label of each training node, int64 [n]; -1 elsewhere and where no report reaches."""
     num_classes, num_outputs = collection.transition.shape
     known = collection.known
     rows = np.eye(num_classes) if num_classes == num_outputs else debiased(collection.transition)
@@ -105,13 +96,7 @@ class Objective:
 
 
 def forward_loss(scores: Tensor, transition: Tensor, reports: Tensor) -> Tensor:
-    """Compute the forward loss, the mean of -log P(report), from scores before softmax.
-
-    >>> import torch
-    >>> flip = torch.tensor([[0.75, 0.25], [0.25, 0.75]])
-    >>> round(forward_loss(torch.tensor([[100.0, 0.0]]), flip, torch.tensor([1])).item(), 4)
-    1.3863
-    """
+    """Compute the forward loss, the mean of -log P(report), from scores before softmax."""
     return -((scores.softmax(1) * transition.T[reports]).sum(1) + _LEAST).log().mean()
 
 
@@ -121,12 +106,6 @@ class Agreement:
     A prediction agrees with a report if no other class makes this report more probable. Under randomized response the report
     is then the predicted class itself, and under subset selection a set that holds it. ``ceiling`` is p, or Acc*, the
     probability that a right prediction agrees; ``chance`` is q, that of a wrong one.
-
-    >>> flip = Agreement(np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))
-    >>> round(flip.ceiling, 3), round(flip.chance, 3)
-    (0.8, 0.1)
-    >>> [round(value, 3) for value in flip.accuracy(0.45, 1000)]
-    [0.5, 0.456, 0.544]
     """
 
     def __init__(self, transition: Floats) -> None:
@@ -160,14 +139,7 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection is a rule of ``SELECTIONS`` that decides which epoch is kept; ``ceiling`` is Acc*.
-
-    >>> trap = Selection("published", ceiling=0.3)
-    >>> trap.replaces(Epoch(1, 2.0, 0.31, 0.2), Epoch(2, 1.0, 0.29, 0.29))
-    False
-    >>> Selection("debiased", ceiling=0.3).replaces(Epoch(1, 2.0, 0.31, 0.2), Epoch(2, 1.0, 0.29, 0.29))
-    True
-    """
+    """A selection is a rule of ``SELECTIONS`` that decides which epoch is kept; ``ceiling`` is Acc*."""
 
     rule: str
     ceiling: float

@@ -103,14 +103,7 @@ _PGC_TUNED: dict[str, _Row] = {
 
 
 def preset(name: str, dataset: str, epsilon_x: float | None = 1.0, epsilon_y: float | None = 1.0) -> dict[str, Any]:
-    """Return the settings of a published form for a data set and budgets; None reads features, or labels, in the clear.
-
-    >>> found = preset("lpgnn-2021", "musae/facebook", 1.0, 1.0)
-    >>> found["steps_x"], found["steps_y"], found["learning_rate"]
-    (2, 4, 0.001)
-    >>> preset("pgc-2020", "planetoid/citeseer", 5.0)["weight_decay"]
-    0.1
-    """
+    """Return the settings of a published form for a data set and budgets; None reads features, or labels, in the clear."""
     check_choice(PRESETS, preset=name)
     budgets: dict[str, Any] = {"epsilon_x": epsilon_x, "epsilon_y": epsilon_y}
     for which, value in budgets.items():

@@ -134,11 +134,6 @@ def best_propagation(
 
     Each is tried on two thirds of the known nodes; the one whose predictions most often are of the classes that make the other
     reports likeliest then uses all. Post-processing.
-
-    >>> import scipy.sparse as sp
-    >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
-    >>> best_propagation(path, np.array([0, 0, 1, 1]), np.ones(4, bool), np.eye(2)).argmax(axis=1).tolist()
-    [0, 0, 1, 1]
     """
     labels, known, transition = checked_reports(noisy_labels, known_mask, transition)
     part = known & (np.random.default_rng(seed).random(len(known)) < 2 / 3)

@@ -42,12 +42,7 @@ _READS = dict.fromkeys(("label-messages", "piloted-messages", "promised-messages
 
 
 def check_spec(spec: dict[str, Any], certificate: dict[str, Any]) -> None:
-    """Refuse a spec that says something else than the certificate: unit and budget decide what predicting may read.
-
-    >>> facts = {"method": "gap", "settings": {}, "unit": {}, "public_facts": {}, "assumed_public": []}
-    >>> spec = {"method": "gap", "settings": {}, "unit": {}, "budget": None, "public": {"assumed": []}}
-    >>> check_spec(spec, {**facts, "budget": {"epsilon": None, "delta": None}})
-    """
+    """Refuse a spec that says something else than the certificate: unit and budget decide what predicting may read."""
     budget = certificate["budget"]
     stated = {
         "method": certificate["method"],
@@ -106,12 +101,7 @@ def check_graph(graph: Graph) -> Graph:
 
 
 def check_asked(budget: Budget | None, unit: Unit, public: PublicFacts) -> None:
-    """Refuse what stands in the place of another argument of ``calibrate``.
-
-    >>> check_asked(1.0, None, None)
-    Traceback (most recent call last):
-    sfumato.errors.InputError: Expected budget to be of class Budget, got float. Use sf.Budget(epsilon, delta).
-    """
+    """Refuse what stands in the place of another argument of ``calibrate``."""
     if budget is not None:
         check_kind(Budget, "Use sf.Budget(epsilon, delta).", budget=budget)
     check_kind(Unit, "Use a unit such as sf.EdgeLevel(directed=False).", unit=unit)
@@ -124,12 +114,6 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
 
     What is public under one unit may be protected under another, and a plan states its facts in the certificate. Every plan
     goes through here, whoever makes it.
-
-    >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
-    >>> facts = PublicFacts(4, 3, 2, 2, directed=False, untrained_classes=1, unit=EdgeLevel(directed=False))
-    >>> under(NodeLevel(), facts)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    sfumato.errors.InputError: Expected public facts that were made for NodeLevel(max_out_degree=None, ...), got those of EdgeL...
     """
     check_own_name(unit)
     if public.unit is not None and public.unit != unit:
@@ -141,16 +125,7 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
 
 
 def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
-    """Refuse targets that a ``method`` does not learn, and limits of a number that a ``unit`` lets nobody read off the data.
-
-    >>> from sfumato.graph._facts import PublicFacts
-    >>> from sfumato.privacy.units import NodeLevel
-    >>> facts = PublicFacts(100, 75, 8, 1, False, assumed=("target range",), target="number", target_range=(0.0, 1.0))
-    >>> from sfumato.central._gap import GAP
-    >>> check_target(GAP(), NodeLevel(max_out_degree=5), facts)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    sfumato.errors.UnsupportedTargetError: Expected a range of the number that is known without this data under unit node...
-    """
+    """Refuse targets that a ``method`` does not learn, and limits of a number that a ``unit`` lets nobody read off the data."""
     if public.target is None:
         return
     if method.origin is None and public.target not in method.card.targets:
@@ -170,11 +145,6 @@ def as_read(method: Method, public: PublicFacts) -> PublicFacts:
     """Return the facts of a graph without the bound of weights of edges, if the ``method`` does not read them; then warn of it.
 
     A method that reads no links at all reads no weights, of which no warning tells.
-
-    >>> from sfumato.central._linear import Linear
-    >>> from sfumato.graph._facts import PublicFacts
-    >>> as_read(Linear(), PublicFacts(100, 75, 8, 2, False, max_weight=9.0)).max_weight is None
-    True
     """
     if public.max_weight is None or method.card.reads_weights:
         return public
@@ -252,10 +222,7 @@ def check_measured(graph: Graph, measure: bool) -> None:
 
 
 def check_converged(weights: Mapping[str, Any], *, spent: bool) -> None:
-    """Refuse weights that are not finite, of which no run is made.
-
-    >>> check_converged({"head.bias": np.zeros(3)}, spent=True)
-    """
+    """Refuse weights that are not finite, of which no run is made."""
     wrong = sorted(name for name, array in weights.items() if not np.isfinite(array).all())
     if wrong:
         raise SfumatoError(
@@ -266,11 +233,7 @@ def check_converged(weights: Mapping[str, Any], *, spent: bool) -> None:
 
 
 def check_own(releases: Sequence[Release], released: Mapping[str, object]) -> set[str]:
-    """Return the names of releases that are for single nodes; refuse to save a run that lacks one.
-
-    >>> check_own((), {})
-    set()
-    """
+    """Return the names of releases that are for single nodes; refuse to save a run that lacks one."""
     theirs = {one.name for one in releases if one.visible_to == OWN}
     if theirs - released.keys():
         raise InputError(

@@ -44,20 +44,12 @@ SLACK = 1e-9
 
 
 def needed(coverage: float, count: int) -> int:
-    r"""Return r, of ``count`` nodes how many must be covered: :math:`\lceil (n + 1) c \rceil`, which may be more than there are.
-
-    >>> needed(0.9, 99), needed(0.9, 8)
-    (90, 9)
-    """
+    r"""Return r, of ``count`` nodes how many must be covered: :math:`\lceil (n + 1) c \rceil`; it may be more than there are."""
     return max(1, math.ceil((count + 1) * coverage - SLACK))
 
 
 def public_numbers(nodes: Sequence[Any]) -> NDArray[np.uint64]:
-    """Return a number for each node that follows from its id alone and is as good as drawn.
-
-    >>> len(set(public_numbers(["ann", "bob"]).tolist()))
-    2
-    """
+    """Return a number for each node that follows from its id alone and is as good as drawn."""
     drawn = b"".join(hashlib.sha256(f"sfumato node order 1\0{node}".encode()).digest()[:8] for node in nodes)
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
 
@@ -74,12 +66,6 @@ def conformal_sets(
 
     A class of which too few nodes are known, or all classes if too few are known at all, is in every set. ``numbers`` tell equal
     probabilities apart (:func:`public_numbers`).
-
-    >>> sure = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
-    >>> conformal_sets(sure, np.arange(4, dtype=np.uint64), np.array([0, 0, 1, -1]), 0.5).tolist()[3]
-    [False, False]
-    >>> conformal_sets(sure, np.arange(4, dtype=np.uint64), np.array([0, 0, 1, -1]), 0.75).tolist()[3]
-    [False, False]
     """
     known = np.flatnonzero(labels >= 0)
     own = probabilities[known, labels[known]]
@@ -97,11 +83,7 @@ def conformal_sets(
 
 
 def bins_of(probabilities: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Return the bin of each probability by its log-odds, from 0 to 31, of any shape.
-
-    >>> bins_of(np.array([0.0, 0.5, 0.51, 1.0])).tolist()
-    [0, 16, 16, 31]
-    """
+    """Return the bin of each probability by its log-odds, from 0 to 31, of any shape."""
     found = np.clip(probabilities.astype(np.float64), 1e-9, 1 - 1e-9)
     place = (np.log(found / (1 - found)) + _MOST_ODDS) / (2 * _MOST_ODDS) * BINS
     return np.clip(np.floor(place), 0, BINS - 1).astype(np.int64)
@@ -129,12 +111,6 @@ def sets_from_counts(
     Noise makes sums go up and down, and where few nodes may be missed it moves the covered share down more than up. So the bin is
     the first at which a sum and a quarter of the deviation of its noise are too large: sets cover what was asked for, or more, on
     average over noise too. The share is reached in 19 of 20 draws of validation nodes and noise.
-
-    >>> table, values = np.array([[0.9, 0.1], [0.4, 0.6]]), np.zeros(32, np.int64)
-    >>> values[bins_of(np.array([0.9, 0.6]))] = 90, 9
-    >>> sets, least = sets_from_counts(table, np.array([2**63, 2**63], np.uint64), NoisyCounts(values, 0.1), 0.95)
-    >>> sets.tolist(), round(least, 2)
-    ([[True, False], [False, True]], 0.91)
     """
     from scipy.special import betaincinv
 
@@ -155,11 +131,7 @@ def sets_from_counts(
 
 
 def covered_between(coverage: float, count: int) -> tuple[float, float]:
-    """Return the shares of new nodes between which the covered share is in 19 of 20 draws of ``count`` validation nodes.
-
-    >>> [round(end, 3) for end in covered_between(0.9, 999)]
-    [0.881, 0.918]
-    """
+    """Return the shares of new nodes between which the covered share is in 19 of 20 draws of ``count`` validation nodes."""
     from scipy.special import betaincinv
 
     taken = needed(coverage, count)
@@ -171,9 +143,6 @@ def balanced(probabilities: NDArray[np.floating], labels: NDArray[np.int64]) -> 
     """Return the class of each node that is most probable if all classes were equally many.
 
     That is the class with the largest probability for its number of training nodes, of which each class has one more.
-
-    >>> balanced(np.array([[0.8, 0.2]]), np.array([0] * 9 + [1])).tolist()
-    [1]
     """
     counts = np.bincount(labels, minlength=probabilities.shape[1]) + 1
     found: NDArray[np.int64] = (probabilities / counts).argmax(axis=1)
@@ -184,10 +153,6 @@ def least_probability(threshold: float | str, of_class: NDArray[np.floating], la
     """Return the least probability of the positive class at which a node is chosen; above 1 where none shall be.
 
     ``of_class`` are probabilities of the class at validation nodes; none where their labels are protected.
-
-    >>> seen, true = np.arange(20) / 20, np.arange(20) >= 4
-    >>> least_probability("recall=0.6", seen, true), least_probability("cost=1:4", seen[:0], true[:0])
-    (0.45, 0.2)
     """
     way, first, second = parsed(threshold)
     if way == "number":

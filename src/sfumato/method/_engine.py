@@ -42,12 +42,6 @@ class PlanEntry:
 
     The claim is None without privacy; its delta includes that of the noise sampler. ``arrival`` is of nodes that arrived after a
     run whose claim covers this.
-
-    >>> from sfumato.privacy.events import GaussianEvent
-    >>> from sfumato.privacy.units import EdgeLevel
-    >>> release = Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32)
-    >>> PlanEntry("gap", EdgeLevel(directed=False), (release,), 1.9, 1e-5, 1e-28).to_dict()["claim"]
-    {'epsilon': 1.9, 'delta': 1e-05}
     """
 
     method: str
@@ -82,14 +76,6 @@ class Spending:
     ``run`` is a random name, under which the data set is charged once. ``mark`` says what the first noise is drawn from:
     random, or pseudo-random to all who lack the key. ``resumed`` tells whether an earlier attempt may have begun the run's own
     ledger, which must hold the releases that it ``computed``.
-
-    >>> from sfumato.privacy.events import GaussianEvent
-    >>> from sfumato.privacy.units import EdgeLevel
-    >>> release = Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32)
-    >>> spending = Spending(PlanEntry("gap", EdgeLevel(directed=False), (release,), 1.9, 1e-5, 1e-28))
-    >>> ledger = spending.open(None)
-    >>> ledger.charge("aggregate/1").draws, ledger.complete
-    (32, True)
     """
 
     planned: PlanEntry

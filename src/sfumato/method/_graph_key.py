@@ -20,12 +20,7 @@ _RANGE = ("name", "min", "max")
 
 
 def id_lines(graph: Graph) -> str:
-    r"""Return the node ids of a graph in the order of its rows, one a line.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> id_lines(Graph.from_edges([0], [1], 2, directed=False))
-    '0\n1'
-    """
+    r"""Return the node ids of a graph in the order of its rows, one a line."""
     return _lines(graph.node_ids, graph.num_nodes)
 
 
@@ -52,11 +47,7 @@ class GraphKey:
         return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names, graph.ranges)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form that spec.json keeps; ``ranges`` are there only if a column has one.
-
-        >>> GraphKey("campus", 4, "0" * 64, ("a",), ("age",), (("age", 0, None),)).to_dict()["ranges"]
-        [{'name': 'age', 'min': 0, 'max': None}]
-        """
+        """Return the form that spec.json keeps; ``ranges`` are there only if a column has one."""
         found = {one.name: getattr(self, one.name) for one in fields(self) if one.compare and one.name != "ranges"}
         ranges = [dict(zip(_RANGE, one, strict=True)) for one in self.ranges]
         return {**found, "ranges": ranges} if ranges else found

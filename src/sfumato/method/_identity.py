@@ -35,13 +35,6 @@ class Identity:
     """An identity holds the node ids of the fitted graph (None: the numbers of rows), and keyed digests of its public values.
 
     What is not public, or not there, has no digest. That of ``roles`` is empty in runs that were saved without.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> one = Graph.from_edges([0], [1], 3, directed=False, node_ids=np.array(["a", "b", "c"]), x=np.eye(3))
-    >>> known = Identity.of(one, ("features", "labels"))
-    >>> other = Graph.from_edges([2], [1], 3, directed=False, node_ids=np.array(["c", "b", "a"]), x=np.eye(3)[::-1])
-    >>> known.rows(other).tolist(), known.difference(known.ordered(other))
-    ([2, 1, 0], None)
     """
 
     num_nodes: int
@@ -112,13 +105,7 @@ class Identity:
 
 
 def in_columns(graph: Graph, names: tuple[str, ...]) -> Graph:
-    """Return the graph with its named columns in this order; as it is, if it has others.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0], [1], 2, directed=False, x=[[1, 2], [3, 4]], feature_names=("a", "b"))
-    >>> in_columns(graph, ("b", "a")).x.tolist()
-    [[2.0, 1.0], [4.0, 3.0]]
-    """
+    """Return the graph with its named columns in this order; as it is, if it has others."""
     mine = graph.feature_names
     if mine == names or len(set(names)) < len(names) or sorted(mine) != sorted(names):
         return graph
@@ -130,13 +117,7 @@ def in_columns(graph: Graph, names: tuple[str, ...]) -> Graph:
 
 
 def in_classes(graph: Graph, names: tuple[str, ...]) -> Graph:
-    """Return the graph with its classes, or the columns of its targets, in this order; as it is, if it has others.
-
-    >>> from sfumato.graph._graph import Graph
-    >>> graph = Graph.from_edges([0], [1], 3, directed=False, y=[0, 1, -1], classes=("a", "b"))
-    >>> in_classes(graph, ("b", "a")).y.tolist()
-    [1, 0, -1]
-    """
+    """Return the graph with its classes, or the columns of its targets, in this order; as it is, if it has others."""
     mine = graph.classes
     if mine == names or len(mine) != len(names) or {*mine} != {*names}:
         return graph

@@ -30,11 +30,7 @@ _ORDER = (
 
 
 def put_back(found: str | None) -> str:
-    """Return in words what costs nothing if a graph that seems to be another one is the fitted one, and was changed since.
-
-    >>> put_back("other node ids"), put_back("the same node ids but other labels, which are public").partition(",")[0]
-    ('', 'If it is the fitted graph')
-    """
+    """Return in words what costs nothing if a graph that seems to be another one is the fitted one, and was changed since."""
     if found is None or not found.startswith(_SAME):
         return ""
     what = found.removeprefix(f"{_SAME} but other ").partition(",")[0]

@@ -33,11 +33,7 @@ class Setting(NamedTuple):
 
     @property
     def takes(self) -> str:
-        """Return what a value of it has to be.
-
-        >>> Setting("depth", "int | None", None, "").takes
-        'an integer, or none'
-        """
+        """Return what a value of it has to be."""
         first, *none = self.kind.split(" | ")
         return _KINDS[first][0] + ", or none" * bool(none)
 
@@ -49,11 +45,7 @@ class Setting(NamedTuple):
         )
 
     def read(self, word: str) -> Any:
-        """Return the value that a word stands for.
-
-        >>> Setting("depth", "int | None", None, "").read("3")
-        3
-        """
+        """Return the value that a word stands for."""
         first, *none = self.kind.split(" | ")
         if none and word.lower() == "none":
             return None
@@ -90,11 +82,7 @@ def _meanings(method: type) -> Iterator[tuple[str, str]]:
 
 
 def _plain(text: str) -> str:
-    r"""The text without marks of markup.
-
-    >>> _plain(r":math:`C_1`, see :func:`~sfumato.bounded._splits.unit_rows` and ``width``.")
-    'C_1, see unit_rows and width.'
-    """
+    r"""The text without marks of markup."""
     plain = _ROLE.sub(
         lambda found: found[1].rpartition(".")[2].lstrip("_") if found[1].startswith("~") else found[1], text
     )

@@ -21,11 +21,7 @@ _WORDS = {
 
 
 def in_words(stage: str) -> str:
-    """Return what progress says of a stage, by its name in ledgers and learning curves; unknown names stay as they are.
-
-    >>> in_words("head"), in_words("stage/0")
-    ('fitting the final model', 'fitting network 1')
-    """
+    """Return what progress says of a stage, by its name in ledgers and learning curves; unknown names stay as they are."""
     name, _, number = stage.partition("/")
     if number.isdecimal() and name in ("network", "stage"):
         return f"fitting network {int(number) + 1}"

@@ -36,11 +36,6 @@ class Answers:
     """What one fit says of some labeled nodes of its split.
 
     ``nodes`` are row numbers [m]. ``truth`` and ``told`` are classes [m] or targets [m, k], ``chances`` probabilities [m, k].
-
-    >>> rows = np.array([[0.9, 0.1], [0.5, 0.5]])
-    >>> found = Answers("class", np.array([3, 7]), np.array([0, 1]), np.array([0, 0]), rows).each
-    >>> {name: values.round(2).tolist() for name, values in found.items()}
-    {'accuracy': [1.0, 0.0], 'log_loss': [0.11, 0.69]}
     """
 
     kind: str
@@ -76,11 +71,7 @@ class Answers:
 def alike_words(
     told: NDArray[np.integer], chances: NDArray[np.floating], classes: Sequence[str], which: str = ""
 ) -> tuple[str, ...]:
-    """Say where all nodes are told the same class, and where they even have the same probabilities.
-
-    >>> alike_words(np.array([1, 1]), np.array([[0.1, 0.9], [0.4, 0.6]]), ("no", "yes"))
-    ("All 2 nodes are told the same class, 'yes': they differ in their probabilities alone.",)
-    """
+    """Say where all nodes are told the same class, and where they even have the same probabilities."""
     if len(told) < 2 or (told != told[0]).any():
         return ()
     same = bool(np.ptp(chances, axis=0).max() < _SAME)

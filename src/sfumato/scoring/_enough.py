@@ -38,15 +38,7 @@ class Enough:
 
     @classmethod
     def of(cls, own: Sequence[Answers], classes: Sequence[str] = ()) -> Enough:
-        """Return what the nodes that models answered for in each split can compare; ``classes`` are the names.
-
-        >>> import numpy as np
-        >>> from sfumato.scoring._answers import Answers
-        >>> truth, rows = np.repeat([0, 1], [97, 3]), np.full((100, 2), 0.5)
-        >>> found = Enough.of([Answers("class", np.arange(100), truth, truth, rows)], ("no", "yes"))
-        >>> found.names, found.lacking
-        (('accuracy',), "AUC and log-loss are not compared: class 'yes' has 3 test nodes, and 10 are needed.")
-        """
+        """Return what the nodes that models answered for in each split can compare; ``classes`` are the names."""
         if own[0].kind != CLASS:
             return cls(tuple(own[0].each))
         counts = np.stack([np.bincount(one.truth, minlength=one.chances.shape[1]) for one in own])

@@ -18,11 +18,7 @@ MISSING, _OTHERS = "(missing)", "(others)"
 
 @dataclass(frozen=True)
 class Groups:
-    """Which group each node is in, by a column.
-
-    >>> Groups.of("team", ["red", None, "blue"]).names
-    ('(missing)', 'blue', 'red')
-    """
+    """Which group each node is in, by a column."""
 
     column: str
     names: tuple[str, ...]
@@ -45,11 +41,7 @@ class Groups:
 
 
 def many(values: NDArray[Any]) -> bool:
-    """Return whether numbers have so many values that they are grouped by ranges; NaN is none.
-
-    >>> many(np.arange(30)), many(np.arange(30) % 7)
-    (True, False)
-    """
+    """Return whether numbers have so many values that they are grouped by ranges; NaN is none."""
     return len(np.unique(values[~np.isnan(values)])) > _MOST
 
 

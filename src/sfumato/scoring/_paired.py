@@ -64,11 +64,6 @@ def difference(parts: Sequence[Part], strata: Sequence[Classes] | None = None, t
     """Compare two models on the nodes that both answered.
 
     ``strata`` are the class of each node of each seed, which a node keeps; None takes all for one class.
-
-    >>> answers = np.repeat([1.0, -1.0, 0.0], [9, 1, 1203])[:, None]  # right where the other is wrong, and the reverse
-    >>> found = difference([(np.arange(1213), answers)])
-    >>> round(found.mean, 4), round(found.p, 4), found.clear
-    (0.0066, 0.0117, True)
     """
     nodes = len(np.unique(np.concatenate([at for at, _ in parts])))
     mean, spread, freedom = _moments(parts, strata)
@@ -86,11 +81,7 @@ def difference(parts: Sequence[Part], strata: Sequence[Classes] | None = None, t
 
 
 def mid_p(won: int, lost: int) -> float:
-    """Return the two-sided mid-p value of McNemar's test.
-
-    >>> round(mid_p(0, 2), 3), round(mid_p(9, 1), 4), mid_p(3, 3)
-    (0.25, 0.0117, 1.0)
-    """
+    """Return the two-sided mid-p value of McNemar's test."""
     from scipy.special import bdtr
 
     few, total = min(won, lost), won + lost
@@ -113,12 +104,6 @@ def kept_share(parts: Sequence[Part], strata: Sequence[Classes] | None = None) -
     """Return which share of a gain is kept; None if the whole gain cannot be told from 0, or is a loss.
 
     ``parts`` measure two things: what is kept and the whole gain, node by node.
-
-    >>> whole = np.repeat([1.0, 0.0], [300, 700])
-    >>> kept = np.where(np.arange(1000) % 4 == 0, 0.0, whole)
-    >>> found = kept_share([(np.arange(1000), np.stack([kept, whole], axis=1))])
-    >>> round(found.share, 2), round(found.low, 2), round(found.high, 2)
-    (0.75, 0.7, 0.8)
     """
     if len(np.unique(np.concatenate([at for at, _ in parts]))) < 2:
         return None

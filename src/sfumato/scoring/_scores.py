@@ -57,14 +57,7 @@ UNBOUNDED = (*ERRORS, "r2")
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean of a score over seeds, with its 95 % t-interval (None for a single seed), which ends at 0 and 1 for a share.
-
-    >>> summary = Summary.of([0.70, 0.72, 0.74])
-    >>> round(summary.mean, 3), round(summary.low, 3), round(summary.high, 3)
-    (0.72, 0.67, 0.77)
-    >>> Summary.of([0.98, 1.0]).high
-    1.0
-    """
+    """The mean of a score over seeds, with its 95 % t-interval (None for a single seed), which ends at 0 and 1 for a share."""
 
     mean: float
     low: float | None
@@ -141,11 +134,7 @@ def check_scorable(graph: Graph) -> None:
 
 
 def graph_gain_recovered(score: float, floor: float | None, ceiling: float | None) -> float | None:
-    """Return the share of the graph's gain that remains under privacy: (score - floor) / (ceiling - floor).
-
-    >>> graph_gain_recovered(0.65, 0.50, 0.80)
-    0.5
-    """
+    """Return the share of the graph's gain that remains under privacy: (score - floor) / (ceiling - floor)."""
     if floor is None or ceiling is None or ceiling <= floor:
         return None
     return round((score - floor) / (ceiling - floor), 12)
