@@ -1,6 +1,7 @@
 """`--set NAME=VALUE` and `sfumato methods METHOD`: every setting of every method, from the command line."""
 
 import json
+from dataclasses import make_dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from sfumato.catalog import CARDS, WORDS, explained, method_for
 from sfumato.cli._methods import complete_setting
 from sfumato.errors import InputError
-from sfumato.method._settings import Setting
+from sfumato.method._settings import Setting, settings_of
 
 EDGE = ("--dataset", "campus", "--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--no-controls")
 
@@ -101,6 +102,13 @@ def test_methods_explains_one(sfumato):
 def test_settings_are_completed(word, begun, names):
     context = SimpleNamespace(params={"method": word})
     assert {name for name, _ in complete_setting(context, begun)} == names
+
+
+def test_types_are_known_where_annotations_are_no_text():
+    made = make_dataclass("Toy", [("depth", int, 1), ("share", float | None, None), ("rows", tuple[int, ...], ())])
+    assert {one.name: one.takes for one in settings_of(made).values()} == {
+        "depth": "an integer", "share": "a number, or none"
+    }  # fmt: skip
 
 
 def test_an_unset_value_is_written_as_none():

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import httpx
 import pytest
-from devices import SERVER_KEY, FakeDevice, app_of, client_of, label_schema
+from devices import SERVER_KEY, FakeDevice, app_of, client_of, label_schema, stop_buckets
 
 from sfumato.collect import _intake as intake_module
 from sfumato.collect import _keys as keys
@@ -139,7 +139,8 @@ def test_a_token_is_given_back_once():
 
 
 @pytest.fixture
-def client(store):
+def client(store, monkeypatch):
+    stop_buckets(monkeypatch)
     with client_of(store, uploads_a_second=1.0) as client:
         for device in (ADA, BOB):
             assert client.post("/users", json=device.code).status_code == 201

@@ -7,7 +7,7 @@ import threading
 
 import httpx
 import pytest
-from devices import BEARER, OPEN, TOKEN, FakeDevice, app_of, client_of, label_schema
+from devices import BEARER, OPEN, TOKEN, FakeDevice, app_of, client_of, label_schema, stop_buckets
 from starlette.testclient import TestClient
 
 from sfumato.collect import _server as server_module
@@ -28,8 +28,9 @@ CLOSED_TIME = 1_798_800_000.0
 
 
 @pytest.fixture
-def connect(store):
+def connect(store, monkeypatch):
     """Start the application with other settings, and return a client of it."""
+    stop_buckets(monkeypatch)
     clients = []
 
     def start(**settings):
@@ -384,6 +385,7 @@ def test_an_address_of_many_junk_batches_is_not_checked_for_and_others_are(enrol
 
 def test_junk_batches_sent_at_once_are_charged_one_after_the_other(store, monkeypatch):
     store.enrol([ADA.enrolment, BOB.enrolment])
+    stop_buckets(monkeypatch)
     app, checked = app_of(store), []
     real = Intake.batch
     monkeypatch.setattr(Intake, "batch", lambda *said: checked.append(1) or real(*said))

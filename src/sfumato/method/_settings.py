@@ -66,10 +66,11 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 def settings_of(method: type[Listed]) -> dict[str, Setting]:
     """Return the settings of a method by name, in the order of its class."""
     meanings = dict(_meanings(method))
+    kinds = {one.name: one.type.__name__ if isinstance(one.type, type) else str(one.type) for one in fields(method)}
     return {
-        one.name: Setting(one.name, str(one.type), one.default, meanings.get(one.name, ""))
+        one.name: Setting(one.name, kinds[one.name], one.default, meanings.get(one.name, ""))
         for one in fields(method)
-        if str(one.type).split(" | ")[0] in _KINDS and one.default is not MISSING
+        if kinds[one.name].split(" | ")[0] in _KINDS and one.default is not MISSING
     }
 
 
