@@ -12,7 +12,7 @@ REFERENCE: dict[str, tuple[Any, ...]] = {
     "method": (
         "sfumato.method",
         "What every method has, such as `calibrate`.",
-        ("contract", "answers", "decisions", "predictions"),
+        ("contract", "predictions"),
     ),
     "graph": ("sfumato.graph", "Graphs, and what reads them: `sf.graph`."),
     "local": ("sfumato.local", "Methods that learn from randomized reports: `sf.local`."),
@@ -24,7 +24,7 @@ REFERENCE: dict[str, tuple[Any, ...]] = {
     "privacy": (
         "sfumato.privacy",
         "Budgets, events, accounting and calibration, without graphs: `sf.privacy`.",
-        ("accounting", "calibration", "composition", "events", "amplification", "selection"),
+        ("accounting", "calibration", "events"),
     ),
     "verify": ("sfumato.verify", "The verifier, which needs nothing else of the package: `python -m sfumato.verify`."),
     "errors": ("sfumato.errors", "What is raised, and the warnings."),

@@ -177,7 +177,8 @@ def explained(word: str) -> dict[str, Setting]:
     >>> explained("gap")["combine"].usual
     'cat'
     """
-    return settings_of(_import(_HOMES[WORDS[check_choice(tuple(WORDS), method=word)]]))
+    made = method_for(word, {})
+    return {name: one._replace(default=vars(made)[name]) for name, one in settings_of(type(made)).items()}
 
 
 def load(run: str | Path) -> Fitted:

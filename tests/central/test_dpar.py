@@ -184,6 +184,8 @@ def test_rows_that_are_never_released_are_paid_for_by_every_root_of_a_step(unit)
     assert (release.event.occurrences, release.event.relation, release.event.sampling_prob) == (40, "replace", 0.75)
     assert not run.released
     certificate = run.certificate.values
+    assert certificate["who_may_see"]["anyone"] == ["weights"]
+    assert "PageRank rows" not in str(certificate["who_may_see"]["anyone"])
     (planned,) = rules_of("dpar").releases(certificate)
     (told,) = certificate["releases"]
     assert not list(planned.faults("", told))

@@ -68,6 +68,38 @@ def test_wrong_settings_are_refused(word, given, message):
         method_for(word, {"set": given})
 
 
+@pytest.mark.parametrize("word", WORDS)
+def test_defaults_are_those_of_a_command_without_options(word):
+    made = method_for(word, {})
+    assert {name: one.default for name, one in explained(word).items()} == {
+        name: getattr(made, name) for name in explained(word)
+    }
+
+
+def test_what_no_machine_holds_is_refused_before_it_is_charged(sfumato, small_campus, tmp_path):
+    ledger = tmp_path / "ledger.jsonl"
+    asked = (
+        "gap",
+        *EDGE,
+        "--set",
+        f"width={2**40}",
+        "--ledger",
+        ledger,
+        "--total-epsilon",
+        "2",
+        "--out",
+        tmp_path / "run",
+    )
+    done = sfumato("train", *asked)
+    assert (done.code, "to hold at most" in done.err, ledger.exists()) == (2, True, False)
+
+
+def test_the_partition_has_an_option():
+    with pytest.raises(InputError, match="Expected --partition"):
+        method_for("subclass-dp", {"partition": "kmeans", "set": ("kmeans=false",)})
+    assert method_for("subclass-dp", {"partition": "kmeans"}).kmeans
+
+
 @pytest.mark.parametrize("word", ["a word", "an integer"])
 def test_kinds_are_told(word):
     assert any(setting.takes == word for setting in explained("dpar").values())
@@ -88,7 +120,7 @@ def test_a_setting_reaches_the_certificate_and_the_plan_of_a_check(sfumato, smal
 def test_methods_explains_one(sfumato):
     shown = sfumato("methods", "gap").out
     assert "num_hops: an integer, or none (default: none), set with --hops" in shown
-    assert "sfumato train gap --set width=16" in shown
+    assert "sfumato train gap --set learning_rate=0.01" in shown
     told = json.loads(sfumato("methods", "gap", "--json").out)
     assert told["units"] == list(CARDS["gap"].units)
     assert [one["name"] for one in told["settings"]] == list(explained("gap"))

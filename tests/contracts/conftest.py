@@ -7,7 +7,7 @@ from contracts_forgery import problems, rewrite
 from contracts_honest import fitted
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _few_plain_steps():
     """Training on images without privacy ends early, since no promise depends on how long it goes on."""
     with pytest.MonkeyPatch.context() as patch:

@@ -47,7 +47,7 @@ source = "Table 1, row GAP"
 """
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _read_once():
     with read_once():
         yield

@@ -132,6 +132,12 @@ def test_pages_hold_commands_to_check():
     assert {words[1] for words in found} >= {"train", "predict", "evaluate", "verify", "budget", "datasets"}
 
 
+def test_every_module_of_the_reference_is_there():
+    pages = runpy.run_path(str(ROOT / "tools" / "docs_reference.py"))
+    for package, lead, *modules in pages["REFERENCE"].values():
+        assert pages["reference_page"](package, lead, *modules).count("::: ")
+
+
 def test_written_pages_are_up_to_date():
     written = runpy.run_path(str(ROOT / "tools" / "docs_pages.py"))["pages"]()
     stale = [name_of(page) for page, text in written.items() if not page.exists() or page.read_text() != text]

@@ -83,7 +83,7 @@ class DPAR(CuratorMethod):
             "auto": gaussian or none, by a public rule; tuning takes it for none.
         num_roots: M, how many training nodes are roots; None for all.
         top_k: K, the number of entries of a row.
-        occurrences: R, how many roots may read a node.
+        occurrences: R, how many roots may read a node; of "unreleased" rows all may, whatever it says.
         appr_share: the share of :math:`\mu^2` that the rows get.
         row_clip: :math:`C_1`, the L2 norm of a row under "gaussian".
         entry_clip: :math:`C_2`, the bound of an entry under the exponential mechanisms.
@@ -175,6 +175,11 @@ class DPAR(CuratorMethod):
             InputError: there is no column of features.
         """
         check_features(graph)
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """Say who may be shown what of a run: of rows that are never released, nobody sees any."""
+        seen = self.card.audience
+        return unit.audience(**vars(replace(seen, outputs=("weights",)) if self.mechanism == UNRELEASED else seen))
 
     def doubts(self, plan: Plan) -> tuple[Caveat, ...]:
         """Return a warning of rows that nobody can tell from noise, or of steps that have the noise of a whole batch."""

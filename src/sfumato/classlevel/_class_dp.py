@@ -173,7 +173,13 @@ class SubclassDP(CellMethod):
     card: ClassVar[Card] = Card(
         name="subclass-dp",
         summary="image classifier that hides parts of classes",
-        options={"network": "network", "steps": "steps", "augment": "augment", "public_rows": "public_rows"},
+        options={
+            "network": "network",
+            "steps": "steps",
+            "augment": "augment",
+            "public_rows": "public_rows",
+            "partition": "kmeans",
+        },
         units=("subclass",),
         audience=_AUDIENCE,
         controls=CONTROLS,
@@ -187,7 +193,7 @@ class SubclassDP(CellMethod):
     @classmethod
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> SubclassDP:
         """Build the method that a command line names; ``options`` and ``dataset`` are those of every method."""
-        made = super().from_options(options, dataset)
+        made = super().from_options({**options, "partition": None}, dataset)
         assert isinstance(made, SubclassDP)
         return replace(made, kmeans=options.get("partition") == "kmeans")
 

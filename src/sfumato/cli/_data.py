@@ -90,7 +90,8 @@ def datasets(
 
 def _lines(told: dict[str, Any]) -> Iterator[str]:
     counts = [f"{_count(told[f'num_{what}'])} {what}" for what in _COUNTS if told[f"num_{what}"] is not None]
-    yield f"{told['name']}: {'; '.join(filter(None, (', '.join(counts), told['note'])))}."
+    known = "; ".join(filter(None, (", ".join(counts), told["note"])))
+    yield f"{told['name']}: {known or 'found in the folder, and nothing is known of it here'}."
     if told["address"]:
         yield f"From {told['address']}. {told['remark']}".rstrip()
         yield "Files below --data-dir:"

@@ -92,9 +92,10 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
         yield from wrap(
             one["meaning"][:1].upper() + one["meaning"][1:], 96, initial_indent=" " * 6, subsequent_indent=" " * 6
         )
-    free = next((one for one in told["settings"] if not one["option"]), None)
+    free = [one["name"] for one in told["settings"] if not one["option"]]
     if free:
-        usual = known[free["name"]].usual
-        yield f"\nGive one as: sfumato train {told['method']} --set {free['name']}={usual} ..."
+        shown = next((name for name in ("learning_rate", "steps", "max_epochs") if name in free), free[0])
+        usual, task = known[shown].usual, " --task link" * CARDS[WORDS[told["method"]]].scores_pairs
+        yield f"\nGive one as: sfumato train {told['method']}{task} --set {shown}={usual} ..."
     elif not told["settings"]:
         yield "It has no settings."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 200
 _MOST_ASSUMED = 10_000
+_MOST_NUMBERS = 2**36  # of eight bytes: half a terabyte
 _ALWAYS = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", "degree_bounds")
 _OF_LABELS = ("num_train", "split", "num_classes", "target", "target_range")
 _IF_STATED = ("num_arcs", "untrained_classes", "max_degree", "mean_degree")
@@ -92,6 +94,19 @@ def check_settings(method: Method) -> None:
         if isinstance(value, int) and abs(value) > MOST:
             expected = "to be an integer of at most 2**53, the longest that a certificate holds"
             raise fail(name, value, expected, "Write it as a float, or lower it.")
+
+
+def check_sizes(releases: Sequence[Release]) -> None:
+    """Refuse what no machine holds, before anything is charged for it."""
+    for release in releases:
+        size = math.prod(side for side in release.shape if side)
+        if size > _MOST_NUMBERS:
+            raise fail(
+                f"release {release.name!r}",
+                size,
+                f"to hold at most {_MOST_NUMBERS:,} numbers",
+                "Lower width, hops or roots.",
+            )
 
 
 def check_graph(graph: Graph) -> Graph:

@@ -75,6 +75,7 @@ class Plan(ShownPlan, Planned):
         object.__setattr__(self, "public", checks.as_read(self.method, public))
         for method in (self.method, *self.method.choices):
             checks.check_settings(method)
+        checks.check_sizes(self.releases)
         self.method.check_noise([release.event for release in self.releases], self.unit)
 
     @property

@@ -14,7 +14,7 @@ from ._rules import OWN, Known, Rules, Sizes
 from ._units import no_arc_change
 
 if TYPE_CHECKING:
-    from ._rules import Certificate
+    from ._rules import Audience, Certificate
     from ._tensors import Stored
 
 DECLARED = (
@@ -61,6 +61,11 @@ class DPAR(Rules):
             "never": ["PageRank rows before noise"],
         }
     }
+
+    def who_may_see(self, certificate: Certificate) -> Audience:
+        told = super().who_may_see(certificate)
+        hidden = certificate["settings"]["mechanism"] == _UNRELEASED
+        return {**told, "anyone": ["weights"]} if hidden else told
 
     def layers(self, certificate: Certificate) -> dict[str, Sizes]:
         return two_layers(Known(certificate))

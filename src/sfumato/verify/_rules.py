@@ -178,6 +178,10 @@ class Rules:
     def caveats(self, certificate: Certificate) -> list[str]:
         return list(self._of("caveats", certificate, ()))
 
+    def who_may_see(self, certificate: Certificate) -> Audience:
+        """Return who may see what of a run."""
+        return self.audience[certificate["unit"]["name"]]
+
     def doubts(self, certificate: Certificate) -> Found:
         cells = unit_rules(certificate).cells(certificate)
         yield from of_the_claim(

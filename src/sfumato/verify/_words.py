@@ -52,7 +52,7 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     expected: dict[str, Any] = {
         "protects": UNITS[unit["name"]].protects(unit) + weighed,
         "caveats": [*caveats, *stated(rules.doubts(certificate), held, may_be_old="collection" not in certificate)],
-        "who_may_see": EVERYTHING if unit["name"] == "none" else rules.audience[unit["name"]],
+        "who_may_see": EVERYTHING if unit["name"] == "none" else rules.who_may_see(certificate),
     }
     for field, value in expected.items():
         found = differences(certificate[field], value, field)
