@@ -99,7 +99,9 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "fault", "case", "message"), PLANTED, ids=lambda one: getattr(one, "__name__", str(one))
+    ("module", "name", "fault", "case", "message"),
+    PLANTED,
+    ids=lambda one: "loops" if one is loops() else getattr(one, "__name__", str(one)),
 )
 def test_planted_faults_are_caught(monkeypatch, module, name, fault, case, message):
     """Other owners' arcs that move, nobody's that are capped, nodes that are dropped, messages rounded up or left too long."""
