@@ -26,9 +26,8 @@ def complete_setting(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str,
     """Yield the settings of the method on the command line whose names begin like this, with what they mean."""
     word = str(ctx.params.get("method"))
     if word in WORDS:
-        options = _options(word)
         for setting in explained(word).values():
-            if setting.name.startswith(incomplete) and setting.name not in options:
+            if setting.name.startswith(incomplete) and not setting.option:
                 yield f"{setting.name}=", setting.meaning
 
 
@@ -60,19 +59,14 @@ def methods(
     typer.echo("`sfumato methods METHOD` explains the settings of one.")
 
 
-def _options(word: str) -> dict[str, str]:
-    """The option of each setting that has one."""
-    return {setting: "--" + name.replace("_", "-") for name, setting in CARDS[WORDS[word]].options.items() if setting}
-
-
 def _one(word: str) -> dict[str, Any]:
     """What is known of a method."""
     settings = explained(word)  # refuses a wrong word
-    card, options = CARDS[WORDS[word]], _options(word)
+    card = CARDS[WORDS[word]]
     listed = [
         {
             "name": one.name,
-            "option": options.get(one.name),
+            "option": one.option,
             "takes": one.takes,
             "default": one.default,
             "meaning": one.meaning,

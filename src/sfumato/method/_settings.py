@@ -24,12 +24,13 @@ _TRUTH = {"true": True, "false": False}
 
 
 class Setting(NamedTuple):
-    """One setting: its name, its type, its default, and what it means."""
+    """One setting: its name, its type, its default, what it means, and the option that sets it, if there is one."""
 
     name: str
     kind: str
     default: Any
     meaning: str
+    option: str | None = None
 
     @property
     def takes(self) -> str:
@@ -66,9 +67,10 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 def settings_of(method: type[Listed]) -> dict[str, Setting]:
     """Return the settings of a method by name, in the order of its class."""
     meanings = dict(_meanings(method))
+    options = {name: "--" + option.replace("_", "-") for option, name in method.card.options.items()}
     kinds = {one.name: one.type.__name__ if isinstance(one.type, type) else str(one.type) for one in fields(method)}
     return {
-        one.name: Setting(one.name, kinds[one.name], one.default, meanings.get(one.name, ""))
+        one.name: Setting(one.name, kinds[one.name], one.default, meanings.get(one.name, ""), options.get(one.name))
         for one in fields(method)
         if kinds[one.name].split(" | ")[0] in _KINDS and one.default is not MISSING
     }
@@ -93,7 +95,6 @@ def _plain(text: str) -> str:
 def read_settings(method: type[Listed], words: Sequence[str]) -> dict[str, Any]:
     """Read settings of a method from words ``NAME=VALUE``; a name that an option has is left to the option."""
     known = settings_of(method)
-    options = {setting: option for option, setting in method.card.options.items() if setting}
     found: dict[str, Any] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
@@ -107,8 +108,7 @@ def read_settings(method: type[Listed], words: Sequence[str]) -> dict[str, Any]:
                 f"Expected no --set with {spoken}, which has no settings, got {word!r}. Name another method, or drop it."
             )
         check_choice(tuple(known), f"`sfumato methods {spoken}` explains them.", **{f"--set with {spoken}": name})
-        if name in options:
-            option = "--" + options[name].replace("_", "-")
+        if option := known[name].option:
             raise InputError(
                 f"Expected {option} {value} instead of --set {word}: the setting has an option. Give that."
             )
