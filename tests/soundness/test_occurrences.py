@@ -120,7 +120,8 @@ def test_faults_that_reach_more_terms_are_caught(monkeypatch, name):
     assert any(measured("remove", "incident", 2, seed=seed)[0] > 2 for seed in range(20))
 
 
-def test_rows_that_are_never_released_move_every_root_and_no_sum_further_than_that():
+@pytest.mark.parametrize("most", [1, len(ROOTS)])
+def test_rows_that_are_never_released_move_every_root_and_no_sum_further_than_that(most):
     """Exact rows change with the record: readers bound nothing, and k terms move a sum by up to 2 k."""
     rng, roots, moved, longest = np.random.default_rng(1), len(ROOTS), 0, 0.0
     walk = Walk(0.25, 1e-4, 1e-4)
@@ -128,7 +129,7 @@ def test_rows_that_are_never_released_move_every_root_and_no_sum_further_than_th
     def changed(data):
         graph = graph_of(*data)
         rows = Rows("gaussian", roots, NODES, 2, 1.0).exact(graph, ROOTS, walk)
-        return terms(network_of(data, rows, 1), weights, leave_out=False)
+        return terms(network_of(data, rows, most), weights, leave_out=False)
 
     for *data, _ in base(40, seed=7):
         weights = rng.normal(size=SIZE)
