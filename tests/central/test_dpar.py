@@ -95,6 +95,27 @@ def test_weights_of_losses_are_trimmed_and_sum_to_one():
     assert np.allclose(sums[sums > 0], 1)
 
 
+@pytest.mark.parametrize("bound", [0.05, 0.5, 100.0])
+def test_columns_are_clipped_where_that_is_asked_for_and_read_as_often(bound):
+    roots, matrix = np.arange(20), random_rows(20, 30, 8, seed=1)
+    trimmed, clipped = loss_weights(matrix, roots, 2), loss_weights(matrix, roots, 2, bound)
+    assert np.array_equal(trimmed.toarray() != 0, clipped.toarray() != 0)
+    mass = np.asarray(clipped.sum(0)).ravel()
+    assert mass.max() == pytest.approx(min(bound, 2 / 8))  # two readers with entries of 1 / 8
+    if bound == 100.0:
+        assert set(clipped.data) == {1 / 8}
+
+
+def test_a_column_clip_is_certified_where_it_is_set_and_changes_no_event():
+    run, plain = (fitted(mechanism="random", column_clip=bound) for bound in (0.1, None))
+    assert "column_clip" not in plain.certificate.values["settings"]
+    assert run.certificate.values["settings"]["column_clip"] == 0.1
+    assert run.plan.releases == plain.plan.releases
+    assert not list(noticed(run))
+    assert any("column_clip" in one for one in noticed(run, column_clip=0.0))
+    assert any((run.weights[name] != plain.weights[name]).any() for name in run.weights)
+
+
 @pytest.mark.parametrize("mechanism", [*NOISY, "unreleased"])
 def test_a_charge_precedes_what_it_pays_for(monkeypatch, mechanism):
     """Rows are computed when every release of them is in the ledger, and groups when the network is."""
@@ -153,7 +174,8 @@ def test_rows_that_cannot_pay_are_warned_of_and_still_released(settings, epsilon
 @pytest.mark.parametrize(
     ("field", "value"),
     [("mechanism", "best"), ("num_roots", 0), ("top_k", 0), ("occurrences", 0), ("appr_share", 1.0), ("row_clip", 0.0),
-     ("alpha", 0.0), ("rho", 1.0), ("batch_size", 0), ("public_test_graph", 1), ("root_seed", -1)],
+     ("alpha", 0.0), ("rho", 1.0), ("batch_size", 0), ("public_test_graph", 1), ("root_seed", -1),
+     ("column_clip", 0.0)],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(field, value):
     with pytest.raises(InputError, match=field):
@@ -209,7 +231,8 @@ def test_the_verifier_notices_rows_that_cannot_be_released(runs, mechanism):
 @pytest.mark.parametrize(
     "settings",
     [{"mechanism": "none"}, {"mechanism": "random", "occurrences": 1}, {"mechanism": "gaussian", "batch_size": 20},
-     {"mechanism": "exponential-laplace", "occurrences": 3}, {"mechanism": "unreleased", "batch_size": 20}],
+     {"mechanism": "exponential-laplace", "occurrences": 3, "column_clip": 1.0},
+     {"mechanism": "unreleased", "batch_size": 20}],
 )  # fmt: skip
 @pytest.mark.parametrize("unit", [NODE, replace(NODE, relation="replace"), sf.NodeLevel(max_out_degree=5)])
 def test_a_saved_run_verifies_and_predicts_the_same(tmp_path, unit, settings):

@@ -12,7 +12,7 @@ from sfumato.bounded._occurrences import readers, root_examples, trim
 from sfumato.bounded._pagerank import Walk
 from sfumato.bounded._split_gradients import SplitNetwork, split_steps
 from sfumato.bounded._splits import unit_rows
-from sfumato.central._appr import Rows
+from sfumato.central._appr import Rows, loss_weights
 from sfumato.errors import InputError
 
 NODES, FEATURES, WIDTH, CLASSES, CLIP = 7, 3, 2, 2, 1e-3
@@ -84,6 +84,21 @@ def test_a_replaced_record_exchanges_at_most_the_promised_terms(most):
     assert most < longest <= 2 * most
 
 
+def clipped_columns(bound):
+    """What losses read where columns are clipped to the bound after they were trimmed, as the method does."""
+    return lambda matrix, roots, most: loss_weights(matrix, roots, most, bound)
+
+
+@pytest.mark.parametrize("bound", [1e-3, 1.0])
+def test_a_column_clip_neither_lets_more_terms_read_a_record_nor_fewer(monkeypatch, bound):
+    """Trimming bounds the terms; a noise for the bound of the columns, here up to 2,000 times less, would be far too small."""
+    monkeypatch.setattr(occurrences, "trim", clipped_columns(bound))
+    moved, vanished, longest = measured("remove", "incident", 2)
+    assert moved == 2
+    assert vanished
+    assert max(1.0, bound) < longest <= 2
+
+
 def without_own_label(matrix, roots, most):
     """Column supports alone are counted: a root whose diagonal was trimmed still reads its own label."""
     shifted = np.arange(matrix.shape[1], matrix.shape[1] + matrix.shape[0])
@@ -108,6 +123,7 @@ absent = occurrences.absent_nodes
 FAULTS = {
     "the own label is not counted": [("trim", without_own_label)],
     "columns are bounded by their mass": [("trim", by_mass)],
+    "columns are clipped, and nothing is trimmed": [("trim", lambda *given: clipped_columns(0.1)(*given[:2], NODES))],
     "nothing is trimmed": [("trim", lambda matrix, roots, most: matrix)],
     "absent nodes need to have no arc": [("absent_nodes", absent_by_arcs)],
 }

@@ -129,9 +129,18 @@ def random_rows(num_rows: int, num_nodes: int, top_k: int, seed: int) -> sp.csr_
     return sp.csr_matrix((np.full(columns.size, 1 / top_k), ends), shape=(num_rows, num_nodes))
 
 
-def loss_weights(matrix: sp.csr_matrix, roots: NDArray[np.int64], most: int) -> sp.csr_matrix:
-    """Trim a released matrix to ``most`` readers of each node, and scale its rows to entries of sum 1 in size."""
+def loss_weights(
+    matrix: sp.csr_matrix, roots: NDArray[np.int64], most: int, column_clip: float | None = None
+) -> sp.csr_matrix:
+    r"""Trim a released matrix to ``most`` readers of each node, and scale its rows to entries of sum 1 in size.
+
+    With a ``column_clip`` :math:`\tau` columns are scaled to an L1 norm of at most :math:`\tau` instead, and rows stay.
+    Scaling adds no entry, so no more roots read a node than before: it neither costs nor saves anything.
+    """
     kept = trim(matrix, roots, most)
+    if column_clip is not None:
+        mass = np.asarray(abs(kept).sum(0)).ravel()
+        return sp.csr_matrix(kept @ sp.diags(1 / np.maximum(mass / column_clip, 1)))
     sums = np.asarray(abs(kept).sum(1)).ravel()
     return sp.csr_matrix(sp.diags(1 / np.where(sums > 0, sums, 1)) @ kept)
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -98,6 +98,8 @@ class DPAR(CuratorMethod):
         public_test_graph: whether what lies outside the training role is declared public, and averaged over.
         power_steps: how often it is averaged.
         root_seed: public seed of roots and random rows.
+        column_clip: :math:`\tau`, the most L1 norm of a column that losses read (algorithm 9 of the source), in place of rows of
+            L1 norm 1; None scales rows. It costs nothing and saves no noise.
 
     Raises:
         InputError: a setting is out of range.
@@ -132,6 +134,7 @@ class DPAR(CuratorMethod):
     public_test_graph: bool = False
     power_steps: int = 2
     root_seed: int = 0
+    column_clip: float | None = None
     card: ClassVar[Card] = Card(
         name="dpar",
         summary="network on private PageRank rows, if their noise allows them",
@@ -154,6 +157,12 @@ class DPAR(CuratorMethod):
         check_fields(self, l2_clip_norm=real(LEAST_CLIP, MOST_CLIP))
         Walk(self.alpha, self.rho, self.gamma)
         check_fields(self, learning_rate=real(0, 100, above=True), public_test_graph=flag(), root_seed=integer(0))
+        check_fields(self, column_clip=optional(real(0, 1e6, above=True)))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings. Rows of L1 norm 1 are not named: they were the only form when kept runs were certified."""
+        return {name: value for name, value in super().settings.items() if (name, value) != ("column_clip", None)}
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -242,7 +251,7 @@ class DPAR(CuratorMethod):
 
         def made() -> SplitNetwork:  # after the charge of training, which pays for rows that are not released
             matrix = rows.matrix(released) if released else self._unreleased(graph, rows, roots, walk)
-            return self.network(graph, loss_weights(matrix, roots, most), roots)
+            return self.network(graph, loss_weights(matrix, roots, most, self.column_clip), roots)
 
         return Outcome(train_split(self, plan, session, made), released)
 
@@ -282,7 +291,7 @@ class DPAR(CuratorMethod):
         hidden: NDArray[np.float32] = hidden_rows(weights, unit_rows(graph)).astype(np.float32)
         if released:
             roots, rows, train = self.roots(plan.public), self.rows(plan.public), np.flatnonzero(graph.train_mask)
-            weighed = loss_weights(rows.matrix(released), roots, self.readers(rows))
+            weighed = loss_weights(rows.matrix(released), roots, self.readers(rows), self.column_clip)
             hidden[train[roots]] = weighed @ hidden[train]
         return hidden
 

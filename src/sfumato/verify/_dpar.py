@@ -54,6 +54,7 @@ class DPAR(Rules):
         "learning_rate": "positive up to 100", "width": "count", "l2_clip_norm": "positive", "public_test_graph": "flag",
         "power_steps": "count", "root_seed": "index",
     }  # fmt: skip
+    optional: ClassVar = {"column_clip": "positive"}  # losses read the same nodes, whatever scales their entries
     audience: ClassVar = {
         "node": {
             "anyone": ["PageRank rows with noise", "weights"],
