@@ -23,15 +23,11 @@ _OF_EXTRA = {
     "collect": "fastapi starlette uvicorn httptools httpx sqlalchemy prometheus_client",
     "postgres": "psycopg",
     "distributed": "ray",
+    "text": "transformers tokenizers wordllama",
 }
 EXTRAS = {name: extra for extra, names in _OF_EXTRA.items() for name in names.split()}
 """Import name of each optional package, and the extra of this one that brings it; ``train`` for all that ``light`` brings."""
-ALONE = {
-    "onnx": "onnx",
-    "pandas": "pandas",
-    "transformers": "transformers",
-    "sentence_transformers": "sentence-transformers",
-}
+ALONE = {"onnx": "onnx", "pandas": "pandas", "sentence_transformers": "sentence-transformers"}
 """Import name of each optional package that no extra brings, and the name to install it by."""
 LIGHT = ("numba", "safetensors")
 """What every fit needs, from its first step to the saved run. Label messages and graph-free models at edge level need no more."""
@@ -62,11 +58,25 @@ def explained(error: ModuleNotFoundError) -> ModuleNotFoundError:
 
 
 def require(module: str) -> ModuleType:
-    """Import an optional package, or say which extra installs it."""
+    """Import an optional package, or say which extra installs it, or one that fits what else is installed."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise explained(error) from error
+    except ImportError as error:
+        raise _unfit(module.split(".")[0], error) from error
+
+
+def _unfit(package: str, error: ImportError) -> ImportError:
+    """The error of a package that is there but does not fit the versions of others, with its remedy."""
+    if package not in EXTRAS and package not in ALONE:
+        return error
+    wanted = f"'sfumato[{EXTRAS[package]}]'" if package in EXTRAS else ALONE[package]
+    return MissingDependencyError(
+        f"This needs the package {package}, which is installed but does not work with the other packages here "
+        f"({' '.join(str(error).split())[:200]}). Install versions that fit: pip install --upgrade {wanted}",
+        name=package,
+    )
 
 
 def check_installed(*packages: str) -> None:

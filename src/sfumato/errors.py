@@ -104,4 +104,4 @@ class EngineError(SfumatoError):
 
 
 class MissingDependencyError(SfumatoError, ModuleNotFoundError):
-    """This call needs an optional package that is not installed."""
+    """This call needs an optional package that is not installed, or that does not fit the others."""

@@ -199,7 +199,7 @@ def test_files_are_never_overwritten(refused, papers, tmp_path):
 def test_an_absent_encoder_package_is_told_before_anything_is_charged(refused, papers, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     options = ["--text", "abstract", "--text-features", "transformer:bert", *NODE, "--out", tmp_path / "run"]
-    refused("pip install transformers", "train", "mlp", *tables(papers), *options)
+    refused("pip install 'sfumato[text]'", "train", "mlp", *tables(papers), *options)
 
 
 @pytest.mark.data

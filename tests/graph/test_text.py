@@ -17,6 +17,7 @@ from sfumato.text._bags import BagOfWords, Hashing, TfIdf, inverse_frequencies, 
 from sfumato.text._documents import Documents, words
 from sfumato.text._embeddings import SentenceTransformer, Transformer, WordVectors
 from sfumato.text._encoders import absolute, encoder_named, save_features, with_texts
+from sfumato.text._token_vectors import WordLlama
 
 TEXTS = Documents(("text",), [("Cats, cats and a dog",), ("",), ("dog",), ("unknown thing",)])
 GLOVE = "cats 1 0\ndog 0.5 -2\nand 0 3\n"
@@ -234,12 +235,28 @@ def test_a_sentence_transformer_averages_columns(fake):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "package"), [(Transformer, "transformers"), (SentenceTransformer, "sentence_transformers")]
+    ("encoder", "package", "remedy"),
+    [
+        (Transformer("tiny"), "transformers", r"'sfumato\[text\]'"),
+        (SentenceTransformer("tiny"), "sentence_transformers", "sentence-transformers"),
+        (WordLlama(), "tokenizers", r"'sfumato\[text\]'"),
+    ],
 )
-def test_an_absent_package_names_its_remedy(encoder, package, monkeypatch):
+def test_an_absent_package_names_its_remedy(encoder, package, remedy, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingDependencyError, match=f"pip install {package.replace('_', '-')}$"):
-        encoder("tiny").encode(PROFILES)
+    with pytest.raises(MissingDependencyError, match=f"pip install {remedy}$"):
+        encoder.encode(PROFILES)
+
+
+def test_a_package_that_does_not_fit_the_others_names_its_remedy(tmp_path, monkeypatch):
+    (tmp_path / "transformers.py").write_text("raise ImportError('tokenizers>=0.22 is required,\\n but found 0.19')")
+    monkeypatch.delitem(sys.modules, "transformers", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    told = (
+        r"does not work .* \(tokenizers>=0.22 is required, but found 0.19\).* pip install --upgrade 'sfumato\[text\]'$"
+    )
+    with pytest.raises(MissingDependencyError, match=told):
+        Transformer("tiny").encode(PROFILES)
 
 
 def test_a_real_tiny_network(tmp_path):
@@ -269,6 +286,7 @@ def test_a_real_tiny_network(tmp_path):
         ("tf-idf", "to name a file too"),
         ("word-vectors", "to name a file too"),
         ("transformer", "to name a folder or hub name too"),
+        ("wordllama:256", "to be wordllama alone"),
         ("bag-of-words:absent.txt", "there is none at 'absent.txt'"),
         ("word-vectors:absent.txt", "there is none at 'absent.txt'"),
         ("absent.npz", "there is none at 'absent.npz'"),
@@ -286,6 +304,7 @@ def test_names_of_encoders(tmp_path):
     assert encoder_named("bag-of-words") == BagOfWords()
     assert encoder_named(f"bag-of-words:{path}") == BagOfWords(("cats", "dog"))
     assert encoder_named(f"word-vectors:{path}") == WordVectors(str(path))
+    assert encoder_named("wordllama") == WordLlama()
     assert encoder_named("sentence-transformer:name") == SentenceTransformer("name")
     with pytest.raises(DataError, match="sfumato text vocabulary"):
         encoder_named(f"tf-idf:{path}")

@@ -29,6 +29,8 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # What is not run as it stands, and why. Everything else is.
 NOT_RUN = {
     "pip install ": "changes the environment",
+    "pip download ": "needs PyPI",
+    "python -m zipfile -e wheels/": "reads what the line before it downloads",
     "ray st": "starts and stops processes that stay; tests/distributed has clusters",
     "sfumato train gap --engine ray": "needs Ray; tests/distributed trains on it",
     "make ": "builds an environment; continuous integration runs `make check docs test`",

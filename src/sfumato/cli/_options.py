@@ -142,8 +142,8 @@ class Options:
         default=(),
     )
     text_features: str | None = _tables(
-        "How texts become features: hashing[:COLUMNS], bag-of-words:FILE, tf-idf:FILE, word-vectors:FILE, transformer:MODEL, "
-        "sentence-transformer:MODEL, or the file that `sfumato text features` wrote. Files and models are public inputs."
+        "How texts become features: hashing[:COLUMNS], bag-of-words:FILE, tf-idf:FILE, word-vectors:FILE, wordllama, "
+        "transformer:MODEL, sentence-transformer:MODEL, or what `sfumato text features` wrote. Files and models are public."
     )
     min_class_size: int | None = _tables(
         "Drop the classes of a named data set that have fewer nodes than this (default: the bound of the data set itself)."

@@ -7,6 +7,7 @@ An encoder is named as ``KIND`` or ``KIND:WHAT``:
   documents and listed as assumed public;
 * ``tf-idf:FILE``: counts of the words of a public vocabulary, times the public weights in that file;
 * ``word-vectors:FILE``: means of public word vectors (fastText, GloVe);
+* ``wordllama``: means of public token vectors that the package wordllama ships;
 * ``transformer:MODEL`` or ``sentence-transformer:MODEL``: means of what a public pretrained network says of a text;
 * ``FILE.npz``: what ``sfumato text features`` wrote.
 
@@ -31,11 +32,12 @@ from sfumato.errors import DataError, InputError
 from sfumato.text._bags import BagOfWords, Hashing, TfIdf, read_vocabulary
 from sfumato.text._documents import Documents, Encoded, Encoder, Report
 from sfumato.text._embeddings import SentenceTransformer, Transformer, WordVectors
+from sfumato.text._token_vectors import WordLlama
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
 
-KINDS = ("hashing", "bag-of-words", "tf-idf", "word-vectors", "transformer", "sentence-transformer")
+KINDS = ("hashing", "bag-of-words", "tf-idf", "word-vectors", "wordllama", "transformer", "sentence-transformer")
 """The words that name an encoder."""
 _SAVED = ".npz"
 
@@ -80,6 +82,10 @@ def encoder_named(text_features: str) -> Encoder | SavedFeatures:
         if what and not (what.isascii() and what.isdecimal()):
             raise fail("text_features", text_features, "to be hashing:COLUMNS", "Write an integer, such as 4096.")
         return Hashing(int(what)) if what else Hashing()
+    if kind == "wordllama":
+        if what:
+            raise fail("text_features", text_features, "to be wordllama alone", "Its vectors lie in the package.")
+        return WordLlama()
     if kind == "bag-of-words":
         return BagOfWords(read_vocabulary(_file(what))[0] if what else None)
     if not what:
