@@ -73,7 +73,10 @@ MADE = {
     ),
     "record": lambda: (CNN(width=3, steps=3, batch_size=20), RECORD, PICTURES),
     "filters": lambda: (CNN(width=3, steps=3, batch_size=20, learn_filters=True), RECORD, PICTURES),
-    "kmeans": lambda: (SubclassDP(network="softmax", kmeans=True, **QUICK), sf.SubclassLevel(8, "declared"), PICTURES),
+    "kmeans": lambda: (
+        SubclassDP(network="softmax", kmeans=True, **{**QUICK, "records_per_cell": None}),
+        sf.SubclassLevel(8, "declared"), PICTURES,
+    ),
     "promised": lambda: (
         PromisedMessages(epochs=3), INCIDENT,
         replace(block(200, mean_degree=20, homophily=0.9, seed=1).with_split(), max_degree=60),

@@ -17,9 +17,12 @@ from sfumato.record._dataset_ledger import DatasetLedger
 CLASSES, IDS, SHOWN = 3, 36, 12
 QUICK = {"network": "softmax", "width": 3, "steps": 2, "sampling_prob": 0.5, "records_per_cell": 3, "augment": 1}
 COLUMN = np.arange(IDS) // 9
+PUBLISHED = {**QUICK, "network": "cnn", "augment": 0, "records_per_cell": None, "learn_filters": True}
+PUBLISHED |= {"optimizer": "sgd", "loss_scale": 1.0}
 METHODS = {
     "class": (ClassDP(**QUICK), sf.ClassLevel(), 3),
     "class, cnn": (ClassDP(**{**QUICK, "network": "cnn", "augment": 0}), sf.ClassLevel(), 3),
+    "class, as published": (ClassDP(**PUBLISHED), sf.ClassLevel(), 3),
     "directions": (SubclassDP(**QUICK), sf.SubclassLevel(2), 6),
     "centroids": (SubclassDP(public_rows=SHOWN, **QUICK), sf.SubclassLevel(2, "centroids"), 6),
     "declared": (SubclassDP(**QUICK), sf.SubclassLevel(4, "declared"), 4),

@@ -5,6 +5,10 @@ Each of K cells enters a step with probability q. A drawn cell gives the gradien
 is computed. The step is :math:`\frac{1}{q K} (\sum_k g_k \min(1, S / \|g_k\|) + \sigma S Z)`, with Z standard normal
 (:mod:`~sfumato.bounded._classes`). Where a cell is large, a secret random part of its records stands for it.
 
+**As published.** Algorithm 5 takes all records of a cell, trains all layers, by plain descent, on the loss itself:
+``records_per_cell=None, learn_filters=True, optimizer="sgd", loss_scale=1``. These change neither event nor bound: the sum moves
+by what the one cell adds, which is clipped whatever it is made of.
+
 **What the published account gets wrong.** The published text composes N(0, sigma^2) against its mixture with N(2, sigma^2), but
 if a class is exchanged *both* sides are mixtures. The event here is the exact pair
 (:class:`~sfumato.privacy.events.PoissonGaussianEvent`, relation ``replace``). Its Theorem 5 is in
@@ -25,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from sfumato._validate import AT_LEAST_1, check_fields, fail, flag, integer, real
+from sfumato._validate import AT_LEAST_1, check_fields, fail, flag, integer, optional, real
 from sfumato.bounded._classes import check_cells, class_steps, members
 from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._gradients import PrivateSGD
@@ -52,18 +56,19 @@ class CellMethod(ImageMethod):
     Args:
         steps: T, the number of steps.
         sampling_prob: q, the probability with which a cell enters a step.
-        records_per_cell: the most records of a cell that stand for it at a step.
+        records_per_cell: the most records of a cell that stand for it at a step; None takes all of them, as published.
         loss_scale: what the loss is multiplied with before a gradient is clipped; a large one gives each cell the norm S.
     """
 
     steps: int = 245
     sampling_prob: float = 0.2
-    records_per_cell: int = 32
+    records_per_cell: int | None = 32
     loss_scale: float = 1000.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(self, steps=AT_LEAST_1, sampling_prob=real(0, 1, above=True), records_per_cell=AT_LEAST_1)
+        check_fields(self, steps=AT_LEAST_1, sampling_prob=real(0, 1, above=True))
+        check_fields(self, records_per_cell=optional(AT_LEAST_1))
         check_fields(self, loss_scale=real(0, 1e9, above=True), l2_clip_norm=real(LEAST_CLIP, MOST_CLIP))
 
     def cells(self, unit: Unit, graph: Graph) -> tuple[NDArray[np.int64], Arrays]:
@@ -87,7 +92,8 @@ class CellMethod(ImageMethod):
         parameters = list(head.parameters())
 
         def mean_gradient(cell: int, step: int) -> Tensor | None:
-            places = members(key, step, cell, order[starts[cell] : starts[cell + 1]], self.records_per_cell)
+            own = order[starts[cell] : starts[cell + 1]]
+            places = members(key, step, cell, own, self.records_per_cell or len(own))
             if not len(places):
                 return None
             inputs, targets = data.take(places)

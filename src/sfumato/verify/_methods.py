@@ -49,7 +49,7 @@ _PIXELS = {"network": "one of cnn, mlp, softmax", "width": "count", "optimizer":
            "learning_rate": "positive up to 100", "l2_clip_norm": "positive up to 1000000000",
            "learn_filters": "flag", "augment": "index up to 1000"}  # fmt: skip
 _CELLS: dict[str, Any] = {**_IMAGES, "sgd": lambda v: (v.sampling_prob, v.steps)}
-_OF_CELLS = {**_PIXELS, "steps": "count", "sampling_prob": "share", "records_per_cell": "count",
+_OF_CELLS = {**_PIXELS, "steps": "count", "sampling_prob": "share", "records_per_cell": "count or null",
              "loss_scale": "positive up to 1000000000"}  # fmt: skip
 
 
