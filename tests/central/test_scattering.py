@@ -19,6 +19,7 @@ from sfumato.verify import verify
 
 UNIT = sf.RecordLevel()
 QUICK = {"epochs": 4, "batch_size": 100, "learning_rate": 0.02}
+CNN = {"head": "cnn", "epochs": 6, "learning_rate": 0.01}
 
 
 def stripes(num=400, seed=0, shape=(12, 12)):
@@ -44,10 +45,14 @@ def accuracy(fitted, graph):
     return float((found == graph.y)[graph.test_mask].mean())
 
 
-@pytest.mark.parametrize("unit", [UNIT, sf.NodeLevel(arcs="incident"), sf.NoPrivacy()], ids=lambda unit: unit.name)
-def test_it_tells_orientations_apart_and_the_run_verifies(unit, tmp_path):
+@pytest.mark.parametrize(
+    ("unit", "settings"),
+    [(UNIT, {}), (sf.NodeLevel(arcs="incident"), {}), (sf.NoPrivacy(), {}), (UNIT, CNN), (sf.NoPrivacy(), CNN)],
+    ids=["record", "node", "none", "record, cnn", "none, cnn"],
+)
+def test_it_tells_orientations_apart_and_the_run_verifies(unit, settings, tmp_path):
     graph = stripes()
-    fitted = plan_of(graph, unit).fit(graph)
+    fitted = plan_of(graph, unit, **settings).fit(graph)
     assert accuracy(fitted, graph) > 0.9
     result = verify(fitted.save(tmp_path / "run"))
     assert result.problems == ()
@@ -68,7 +73,9 @@ def test_data_that_are_no_images_and_units_without_a_proof_are_refused():
         Scattering().check(replace(dense, x=csr_matrix(dense.x)))
 
 
-@pytest.mark.parametrize("setting", [{"epochs": 0}, {"learning_rate": 0.0}, {"batch_size": 0}, {"l2_clip_norm": -1.0}])
+@pytest.mark.parametrize(
+    "setting", [{"head": "mlp"}, {"epochs": 0}, {"learning_rate": 0.0}, {"batch_size": 0}, {"l2_clip_norm": -1.0}]
+)
 def test_settings_out_of_range_are_refused(setting):
     with pytest.raises(InputError, match=next(iter(setting))):
         Scattering(**setting)

@@ -152,6 +152,8 @@ FORGED = [
     ("scattering", setting(batch_size=60), "sampling_prob"),
     ("scattering", setting(width=16), "is not a setting of method scattering"),
     ("scattering", setting(epochs=None), "settings.epochs"),
+    ("scattering", setting(head="mlp"), "settings.head"),
+    ("scattering", setting(head="cnn"), "releases[0].shape"),
     ("scattering", setting(learning_rate=0.0), "settings.learning_rate"),
     ("scattering", no_release(), "releases: expected ['head']"),
     ("scattering", facts(image_shape=[1, 4, 24]), "at least 8 x 8 pixels"),

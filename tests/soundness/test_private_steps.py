@@ -1,10 +1,13 @@
 """DP-SGD steps: the grid bound, the noise, the public divisor, the secret coins."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import soundness_steps as brute
 import torch
 from soundness_neighbors import assert_sound
+from torch import nn
 
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded._gradients import SUM_BITS, PrivateSGD, clipped_gradient_sum, private_steps
@@ -67,6 +70,59 @@ def assert_steps_sound(steps, relation="remove", name="classifier"):
 @pytest.mark.parametrize("steps", [private_steps, brute.rebuilt_steps()], ids=["real", "rebuilt"])
 def test_steps_are_sound(steps, relation):
     assert_steps_sound(steps, relation)
+
+
+ALONE = partial(private_steps, alone=True)
+
+
+@pytest.fixture
+def convolution(monkeypatch):
+    """A network with a layer that meets an example at several places."""
+
+    def make():
+        return nn.Sequential(nn.Unflatten(1, (1, 5)), nn.Conv1d(1, 2, 2), nn.Tanh(), nn.Flatten(), nn.Linear(8, 2))
+
+    monkeypatch.setitem(brute.MODELS, "convolution", (make, (5,)))
+
+
+@pytest.mark.parametrize(("relation", "claim"), [("remove", 1.0), ("replace", 2.0)])
+def test_steps_of_examples_by_themselves_are_sound(relation, claim, convolution):
+    """Their sums are on the grid as they are: no margin. A claim of less is too small."""
+    measured = brute.measure_steps(ALONE, "convolution", relation, 2)
+    assert_sound(measured, claim, brute.size_of("convolution"))
+    with pytest.raises(AssertionError, match="too small"):
+        assert_sound(measured, 0.99 * claim, brute.size_of("convolution"))
+
+
+def test_examples_by_themselves_have_the_noise_of_one_clip(convolution):
+    data = next(brute.training_pairs((5,), "remove", 1))[0]
+    trace, size = brute.run_steps(ALONE, brute.build("convolution"), data), brute.size_of("convolution")
+    deviation = brute.SETTINGS.noise_multiplier * brute.GRID
+    assert [draw[1:] for draw in trace.draws] == [(deviation, 0, size)] * brute.SETTINGS.steps
+    assert len({key for key, *_ in trace.draws}) == brute.SETTINGS.steps
+
+
+def test_a_clip_of_the_whole_batch_is_caught(convolution, monkeypatch):
+    """Planted: the gradient of the sum has one clip for all, so that a record may add more than its own."""
+
+    def together(model, inputs, targets, clip):
+        kept = targets >= 0
+        loss = nn.functional.cross_entropy(model(inputs[kept]), targets[kept], reduction="sum")
+        row = flat(torch.autograd.grad(loss, list(model.parameters())))
+        return np.rint(row.numpy() / clip * brute.GRID).clip(-(2**40), 2**40).astype(np.int64)
+
+    monkeypatch.setattr(gradients, "clipped_example_sum", together)
+    with pytest.raises(AssertionError, match="too small"):
+        assert_sound(brute.measure_steps(ALONE, "convolution", "remove", 2), 1.0, brute.size_of("convolution"))
+
+
+def test_blocks_change_no_bit_of_examples_by_themselves(convolution):
+    data, weights = next(brute.training_pairs((5,), "remove", 1))[0], []
+    for block in (2, 99):
+        model = brute.build("convolution")
+        ALONE(model, lambda c: (data.x[c], data.y[c]), brute.IDS, brute.SETTINGS, KEY, block=block)
+        weights.append(flat(p.detach() for p in model.parameters()))
+    assert torch.equal(*weights)
 
 
 @pytest.mark.parametrize(

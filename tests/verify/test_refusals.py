@@ -179,6 +179,16 @@ def test_a_network_on_images_has_a_place_for_every_five_pixels(shape, places):
     assert rules_of("class-dp").networks(certificate(NONE, {"image_shape": shape}, settings)) == {**filters, **head}
 
 
+def test_a_convolutional_head_reads_small_pictures_at_every_second_place():
+    facts = {"image_shape": [3, 28, 12]}
+    weights = {"first": [16, 243, 3, 3], "second": [32, 16, 3, 3], "hidden": [32, 32 * 4 * 2], "out": [3, 32]}
+    found = rules_of("scattering").networks(certificate(NODE, facts, {"head": "cnn"}))
+    for name, size in weights.items():
+        assert (found.pop(f"head.{name}.weight"), found.pop(f"head.{name}.bias")) == (size, size[:1])
+    assert not found
+    assert rules_of("scattering").networks(certificate(NODE, facts)) == {"head.weight": [3, 243 * 21], "head.bias": [3]}
+
+
 def test_other_networks_on_pixels_are_linear_layers():
     mlp, softmax = (
         rules_of("cnn").networks(certificate(CELLS, settings={"network": name, "width": 16, "learn_filters": False}))

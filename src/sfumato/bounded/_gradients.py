@@ -48,6 +48,7 @@ from torch import Tensor, nn
 
 from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, real
 from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
+from sfumato.bounded._example_gradients import clipped_example_sum
 from sfumato.errors import UnsupportedUnitError
 from sfumato.nn._losses import Slope, class_slope
 from sfumato.nn._training import Adam
@@ -214,11 +215,15 @@ def private_steps(
     progress: Callable[[int, int], None] | None = None,
     block: int = MOST_ROWS,
     slope: Slope = class_slope,
+    *,
+    alone: bool = False,
 ) -> bytes:
     """Train ``model`` in place with DP-Adam. The result is the last iterate. Return a secret MAC of all sums that were read.
 
     ``ids`` are the public ids in the training role: position and divisor use nothing else. ``block`` examples are read at a
-    time, which changes no bit of the sums, but few wide rows stay in fast memory.
+    time, which changes no bit of the sums, but few wide rows stay in fast memory. With ``alone`` each example is computed by
+    itself (:func:`~sfumato.bounded._example_gradients.clipped_example_sum`), so layers may be convolutions. Its sums are on the
+    grid as they are, and eta is 0; targets are classes.
 
     >>> model, x, y = nn.Linear(2, 2).double(), torch.eye(2).double(), torch.tensor([0, 1])
     >>> settings = PrivateSGD(0.5, steps=3, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.1)
@@ -239,10 +244,14 @@ def private_steps(
         for at in range(0, max(len(chosen), 1), block):
             *inputs, targets = batch(chosen[at : at + block])
             assert isinstance(targets, Tensor)
-            total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm, slope)
-        return to_grid(total)
+            if alone:
+                assert isinstance(inputs[0], Tensor)
+                total += clipped_example_sum(model, inputs[0], targets, settings.l2_clip_norm)
+            else:
+                total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm, slope)
+        return total if alone else to_grid(total)
 
-    margin = rounding_margin(size)
+    margin = 0.0 if alone else rounding_margin(size)
     return noisy_steps(Adam(parameters, settings.learning_rate), on_grid, ids, settings, key, margin, progress)
 
 

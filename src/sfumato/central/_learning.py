@@ -118,8 +118,12 @@ def train(
     rows: Rows,
     *,
     block: int = MOST_ROWS,
+    alone: bool = False,
 ) -> None:
-    """Train a network in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not."""
+    """Train a network in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not.
+
+    With ``alone`` DP-SGD computes each example by itself, and layers may be convolutions.
+    """
     told = session.watch.stage(stage)
     if session.watch.accuracies is not None:
         told = _measuring(session.watch.accuracies.setdefault(stage, {}), network, graph, rows, told)
@@ -133,7 +137,7 @@ def train(
         )  # fmt: skip
     else:
         event, key = plan.event_of(SampledEvent, stage), session.charge(stage)
-        operands = train_charged(settings, event, key, network, graph, rows, told, block)
+        operands = train_charged(settings, event, key, network, graph, rows, told, block, alone=alone)
         session.bind(stage, np.frombuffer(operands, np.uint8))
 
 
@@ -214,6 +218,8 @@ def train_charged(
     rows: Rows,
     progress: Steps | None,
     block: int = MOST_ROWS,
+    *,
+    alone: bool = False,
 ) -> bytes:
     """Train a network in place by DP-SGD that was charged before, as this ``event``. Return a secret MAC of what was read."""
     ids, y, loss = np.flatnonzero(graph.train_mask), torch.from_numpy(_learned(graph)), loss_of(graph)
@@ -226,7 +232,7 @@ def train_charged(
         return *map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]
 
     slope = class_slope if loss is None else loss.slope
-    operands = private_steps(network, batch, ids, sgd, key, progress, block, slope)
+    operands = private_steps(network, batch, ids, sgd, key, progress, block, slope, alone=alone)
     network.float().eval()
     return operands
 

@@ -2,7 +2,7 @@ r"""Logistic regression on scattering coefficients: images learn under privacy f
 
 1. *Coefficients.* Each image becomes 81 small pictures a channel (:mod:`~sfumato.nn._scattering`), which are scaled in groups of
    three to mean 0 and variance 1 within the image. This is a public function of one record, so it is free.
-2. *Head.* Multinomial logistic regression by DP-SGD, started at zero.
+2. *Head.* Multinomial logistic regression by DP-SGD, started at zero; or a small convolutional network on the small pictures.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail, one_of
 from sfumato.bounded._exact import ROW_BITS, WholeRows
-from sfumato.central._heads import head_size, zero_head
+from sfumato.central._heads import zero_head
 from sfumato.central._learning import sgd_event, train
 from sfumato.errors import InputError
 from sfumato.method.card import Audience, Card, Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn._scattering import CHANNELS, STRIDE, group_norm, scattering
-from sfumato.nn._weights import load_weights, network_arrays
+from sfumato.nn._scattering import CHANNELS, STRIDE, PictureHead, group_norm, scattering
+from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
@@ -45,16 +45,18 @@ class Scattering(CuratorMethod):
     """The method learns logistic regression on scattering coefficients of images; features without a learned part cost nothing.
 
     The scores of image v are :math:`W s(x_v) + b`, with s(x) the scattering coefficients of x, normalized within the image: 3,969
-    numbers for 28 x 28 pixels.
+    numbers for 28 x 28 pixels. With ``head="cnn"`` they are those of :class:`~sfumato.nn._scattering.PictureHead`.
 
     **Formal guarantee.** s reads one record, and arcs are never read. So at node and record level there is one DP-SGD run
-    (:mod:`~sfumato.bounded._gradients`) on rows s(x), which is a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
+    (:mod:`~sfumato.bounded._gradients`) on rows s(x), which is a :class:`~sfumato.privacy.events.PoissonGaussianEvent`. Gradients
+    of a convolutional head are computed image by image (:mod:`~sfumato.bounded._example_gradients`).
 
     Args:
         epochs: passes over the training images.
         learning_rate: step size of Adam, in (0, 10].
         batch_size: expected number of images in a Poisson sample.
         l2_clip_norm: largest L2 norm of one example's gradient.
+        head: "linear" (logistic regression) or "cnn" (two convolutions and two dense layers, computed image by image: slow).
 
     Source: Tramèr and Boneh (2021), Differentially private learning needs better features (or much more data), section 3.
     """
@@ -63,6 +65,7 @@ class Scattering(CuratorMethod):
     learning_rate: float = 0.006
     batch_size: int = 4096
     l2_clip_norm: float = 1.0
+    head: str = "linear"
     card: ClassVar[Card] = Card(
         name="scattering",
         summary="logistic regression on scattering coefficients of images",
@@ -78,11 +81,12 @@ class Scattering(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
+        check_fields(self, head=one_of("linear", "cnn"))
         check_fields(self, epochs=AT_LEAST_1, learning_rate=STEP_SIZE, batch_size=AT_LEAST_1, l2_clip_norm=ABOVE_0)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
-        size = head_size(num_coefficients(public.image_shape), public.num_classes)
+        size = num_parameters(self._build(public))
         return (Release("head", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def check(self, graph: Graph) -> None:
@@ -92,19 +96,29 @@ class Scattering(CuratorMethod):
             raise InputError(f"Expected the pixels of {graph.name!r} as a dense array, got a sparse one. Convert them.")
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
-        found = coefficients(graph, session.watch.stage("coefficients"))
-        rows = found.plain if "labels" in plan.unit.public else found.whole
-        train(self, plan, session, "head", head, graph, rows, block=_AT_ONCE)
+        with seeded(session.seed):
+            head = self._build(plan.public)
+        found, alone = coefficients(graph, session.watch.stage("coefficients")), self.head == "cnn"
+        rows = found.plain if alone or "labels" in plan.unit.public else found.whole
+        train(self, plan, session, "head", head, graph, rows, block=_AT_ONCE, alone=alone)
         return Outcome(network_arrays("head", head), {})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        head = zero_head(num_coefficients(plan.public.image_shape), plan.public.num_classes)
+        head = self._build(plan.public)
         load_weights(head, weights, "head")
         found, nodes = coefficients(graph), np.arange(graph.num_nodes)
         with torch.no_grad():
             parts = [head(found.plain(nodes[at : at + _BLOCK])) for at in range(0, len(nodes), _BLOCK)]
         return torch.cat(parts).numpy()
+
+    def _build(self, public: PublicFacts) -> nn.Module:
+        inputs = num_coefficients(public.image_shape)
+        if self.head == "linear":
+            return zero_head(inputs, public.num_classes)
+        assert public.image_shape is not None
+        channels, *sides = public.image_shape
+        height, width = (side // STRIDE for side in sides)
+        return PictureHead((channels * CHANNELS, height, width), public.num_classes)
 
 
 @dataclass(frozen=True)

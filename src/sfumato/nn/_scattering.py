@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sfumato._validate import fail
@@ -39,6 +39,7 @@ CHANNELS = 1 + 2 * ANGLES + ANGLES**2
 """Pictures that one channel of an image becomes."""
 _BLOCK = 64
 _WIDTH = 0.8
+_FILTERS, _HIDDEN = (16, 32), 32
 
 
 def scattering(images: Tensor, progress: Steps | None = None) -> Tensor:
@@ -64,6 +65,28 @@ def group_norm(pictures: Tensor, groups: int) -> Tensor:
     1e-5 is added to the variance before it divides.
     """
     return functional.group_norm(pictures, groups).flatten(1)
+
+
+class PictureHead(nn.Module):
+    """Two convolutions and two dense layers score the small pictures of an image, which come as a row.
+
+    Convolutions are of 3 x 3 places, the first at every second one; tanh stands between all layers.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], num_classes: int) -> None:
+        super().__init__()
+        self.shape = shape
+        self.first = nn.Conv2d(shape[0], _FILTERS[0], 3, 2, padding=1)
+        self.second = nn.Conv2d(*_FILTERS, 3, padding=1)
+        self.hidden = nn.Linear(_FILTERS[1] * math.prod((side + 1) // 2 for side in shape[1:]), _HIDDEN)
+        self.out = nn.Linear(_HIDDEN, num_classes)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return scores [n, num_classes] of rows [n, pictures x height x width]."""
+        found = torch.tanh(self.first(rows.reshape(-1, *self.shape)))
+        found = torch.tanh(self.second(found)).flatten(1)
+        scores: Tensor = self.out(torch.tanh(self.hidden(found)))
+        return scores
 
 
 def _block(images: Tensor) -> Tensor:

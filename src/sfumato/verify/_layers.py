@@ -94,6 +94,21 @@ def coefficients(known: Known) -> int:
     return int(channels * 81 * (height // 4) * (width // 4)) if min(height, width) >= 8 else 0
 
 
+def scattering_tensors(known: Known, _: Iterable[str]) -> Tensors:
+    """Weights and biases of one linear layer, or of two convolutions, the first at every second place, and two dense layers."""
+    if known.head != "cnn":
+        return {"head.weight": [known.num_classes, coefficients(known)], "head.bias": [known.num_classes]}
+    channels, *sides = known.image_shape
+    places = prod((side // 4 + 1) // 2 for side in sides)
+    weights = {"first": [16, 81 * channels, 3, 3], "second": [32, 16, 3, 3], "hidden": [32, 32 * places],
+               "out": [known.num_classes, 32]}  # fmt: skip
+    return {
+        f"head.{name}.{leaf}": shape[:last]
+        for name, shape in weights.items()
+        for leaf, last in (("weight", None), ("bias", 1))
+    }
+
+
 def image_tensors(known: Known, _: Iterable[str]) -> Tensors:
     """Weights and biases of every layer that learned, and the public centroids, where cells are found by these."""
     fixed = known.unit["name"] != "none" and not known.learn_filters

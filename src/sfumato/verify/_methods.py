@@ -20,6 +20,7 @@ from ._layers import (
     lpgnet_layers,
     progap_hops,
     progap_layers,
+    scattering_tensors,
     two_layers,
 )
 from ._reports import QUESTIONS, SENT
@@ -122,7 +123,9 @@ METHODS: dict[str, str | Rules] = {
         settings={**{name: kind for name, kind in TRAINING.items() if name != "width"}, "epochs": "count"},
         audience={"node": OF_RECORDS, "record": OF_RECORDS},
         reads_links=False,
+        optional={"head": "one of linear, cnn"},
         layers=lambda v: {"head": ({"": (v.num_classes, coefficients(v))}, {})},
+        tensors=scattering_tensors,
         demands=((coefficients, "public_facts.image_shape: method scattering learns from images of at least 8 x 8 pixels"),),
     ),
     "sage": Rules(settings=_FITTED, targets=_BOTH),
