@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from difflib import get_close_matches
 from functools import partial
 from numbers import Integral, Real
@@ -132,3 +133,18 @@ def check_fields(owner: object, **rules: Rule) -> None:
     """Check settings of a dataclass by one rule each, in the order of the rules."""
     for name, rule in rules.items():
         rule(**{name: getattr(owner, name)})
+
+
+Where: TypeAlias = Mapping[str, tuple[Any, ...]]
+"""Values of other settings, by name; all these settings have one of theirs."""
+PRIVATE: Where = {"unit": ("private",)}
+PRIVATE_LABELS: Where = {"labels": ("private",)}
+"""In the place of a setting: that something is protected, and that labels are. The unit says so."""
+
+
+def setting(default: Any, *only: Where, unless: Where | None = None) -> Any:
+    """Declare a setting of a dataclass that has no effect but where others have values of one of ``only``.
+
+    It has none either where one of them has a value of ``unless``.
+    """
+    return field(default=default, metadata={"only": only, "unless": unless or {}})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
 from sfumato.errors import DataError
-from sfumato.method._settings import Setting, read_settings, settings_of
+from sfumato.method._settings import Setting, check_effects, settings_of
 from sfumato.method.card import CardHead
+from sfumato.privacy.units import Declared, unit_named
 
 if TYPE_CHECKING:
     from sfumato.method._plan import Fitted
@@ -165,19 +166,30 @@ def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
     """
     chosen: type[Listed] = _import(_HOMES[WORDS[check_choice(tuple(WORDS), method=word)]])
     made = chosen.from_options(options, dataset)
-    return replace(made, **read_settings(type(made), options.get("set") or ()))
+    unit = options.get("unit")
+    check_effects(
+        made, type(made)._asked(options), None if unit is None else unit_named(unit, Declared(directed=False))
+    )
+    return made
 
 
-def explained(word: str) -> dict[str, Setting]:
+def explained(word: str, preset: str | None = None) -> dict[str, Setting]:
     """Return the settings of the method that a word of the command line names, by name.
 
+    Args:
+        word: that names the method on the command line.
+        preset: name of a published form, which has settings of its own.
+
     Raises:
-        InputError: no method has this word.
+        InputError: no method has this word, or it has no such form.
 
     >>> explained("gap")["combine"].usual
     'cat'
     """
-    made = method_for(word, {})
+    check_choice(tuple(WORDS), method=word)
+    if preset is not None:
+        check_choice(words_with("preset"), "No other has published forms.", **{"method with --preset": word})
+    made = method_for(word, {"preset": preset})
     return {name: one._replace(default=vars(made)[name]) for name, one in settings_of(type(made)).items()}
 
 

@@ -308,7 +308,7 @@ REFUSED = [
     ("lpgnn", "--epsilon-x -1 --epsilon-y 1", "--epsilon-x to be a finite number >= 0 and <= 10000, got -1.0"),
     ("lpgnn", "--epsilon-x nan --epsilon-y 1", "got nan. For values in the clear pass inf."),
     ("pgc", "--preset lpgnn-2021 --epsilon-x 2 --epsilon-y 1", "--preset lpgnn-2021 with lpgnn"),
-    ("pgc", "--epsilon-x 0", "To ask for no features take lpgnn without --preset."),
+    ("pgc", "--epsilon-x 0", "To ask for no features take lpgnn without --preset"),
     ("pgc", "--task link", "Expected --epsilon-x"),
     ("pgc", "--task link --epsilon-x 0", "Expected --epsilon-x to be a finite number > 0"),
     ("pgc", "--task link --epsilon-x 1 --epsilon 1", "--epsilon-x"),

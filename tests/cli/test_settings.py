@@ -60,12 +60,79 @@ def test_options_and_settings_go_together():
         ("gap", ("combine=max",), "Expected combine to be one of"),
         ("gap", ("width=3", "width=4"), "Expected --set width once"),
         ("gap", ("num_hops=3",), "Expected --hops 3 instead of --set num_hops=3"),
+        (
+            "gap",
+            ("depth=3",),
+            "Expected --set with gap to be one of width, .*, l2_clip_norm, encoder, combine",
+        ),
+        ("pgc", ("low=nan",), "Expected `low` to be a finite number"),
+        ("pgc", ("high=inf",), "Expected `high` to be a finite number, got inf"),
+        ("pgc", ("dropout=inf",), "Expected dropout to be a finite number >= 0 and < 1, got inf"),
         ("auto", ("width=3",), "Expected no --set with auto"),
     ],
 )
 def test_wrong_settings_are_refused(word, given, message):
     with pytest.raises(InputError, match=message):
         method_for(word, {"set": given})
+
+
+@pytest.mark.parametrize(
+    ("word", "options", "given", "message"),
+    [
+        ("dpar", {}, "rho=0.1", ""),
+        ("dpar", {}, "mechanism=none rho=0.1", "Expected --set rho only with mechanism auto, .* or unreleased, got it with "),
+        ("dpar", {}, "mechanism=none alpha=0.1", "or with public_test_graph true, got it with mechanism none and with pub"),
+        ("dpar", {}, "mechanism=none public_test_graph=true alpha=0.1", ""),
+        ("dpar", {}, "power_steps=3", "only with public_test_graph true, got it with public_test_graph false, where it has no"),
+        ("dpar", {"unit": "none"}, "batch_size=9", "only under a private unit, got it with --unit none, where it has no effect"),
+        ("gap", {"unit": "node"}, "batch_size=9", ""),
+        ("gap", {"unit": "edge"}, "batch_size=9", "--set batch_size only where labels are private, got it with --unit edge"),
+        ("edgerand", {}, "mean_degree=3 count_share=0.1", "only with mean_degree none under a private unit, got it with mean"),
+        ("edgerand", {}, "asymmetric=false mean_degree=3", "Expected no --set mean_degree with asymmetric false"),
+        ("lapgraph", {}, "mean_degree=3", ""),
+        ("class-dp", {"network": "softmax"}, "width=9", "Expected no --set width with --network softmax"),
+        ("class-dp", {"unit": "none", "steps": 9}, "", "Expected --steps only under a private unit, got it with --unit none"),
+        ("label-only", {}, "low=-1", "Expected no --set low with --epsilon-x 0"),
+        ("label-only", {}, "mechanism=pgc", "Expected no --set mechanism with --epsilon-x 0"),
+        ("lpgnn", {"epsilon_x": float("inf")}, "cap=9", "Expected no --set cap with --epsilon-x inf"),
+        ("pgc", {"epsilon_y": float("inf")}, "label_mechanism=subset", "Expected no --set label_mechanism with --epsilon-y inf"),
+        ("pgc", {"epsilon_x": 1.0}, "features_in=ones", "Expected --epsilon-x to be 0, as the other settings fix it, got 1."),
+        ("pgc", {"epsilon_x": 0.0}, "features_in=ones", ""),
+        ("pgc", {"mechanism": "pgc"}, "per_feature=false", "Expected mechanism with per_feature=True"),
+    ],
+)  # fmt: skip
+def test_a_setting_without_effect_is_refused(word, options, given, message):
+    asked = {**options, "set": tuple(given.split())}
+    if message:
+        with pytest.raises(InputError, match=message):
+            method_for(word, asked)
+    else:
+        assert method_for(word, asked)
+
+
+@pytest.mark.parametrize("word", [word for word in WORDS if word != "auto"])
+def test_where_a_setting_has_an_effect_is_said_by_settings_that_exist(word):
+    known = explained(word)
+    every = {name for other in WORDS for name in explained(other)} | {"unit", "labels"}
+    for setting in known.values():
+        for where in (*setting.only, setting.unless):
+            assert set(where) <= every
+            for name in set(where) & set(known):
+                choices = [value for value in where[name] if isinstance(value, str)]
+                assert all(f'"{choice}"' in known[name].meaning for choice in choices)
+        assert bool(setting.where(known)) == bool(setting.only or set(setting.unless) & set(known))
+
+
+def test_a_published_form_explains_its_own_settings(sfumato):
+    shown = sfumato("methods", "lpgnn", "--preset", "lpgnn-2021").out
+    assert "steps_y: an integer (default: 8)\n      Hops K_y of labels" in shown
+    assert "Has an effect only with loss drop." in shown
+    assert "sfumato methods lpgnn --preset lpgnn-2021 (or pgc-2020)" in sfumato("methods", "lpgnn").out
+    assert (
+        "Expected method with --preset to be one of lpgnn, got 'gap'"
+        in sfumato("methods", "gap", "--preset", "pgc-2020").err
+    )
+    assert sfumato("methods", "--preset", "pgc-2020").code == 2
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -134,6 +201,11 @@ def test_methods_explains_one(sfumato):
 def test_settings_are_completed(word, begun, names):
     context = SimpleNamespace(params={"method": word})
     assert {name for name, _ in complete_setting(context, begun)} == names
+
+
+def test_settings_of_a_published_form_are_completed():
+    context = SimpleNamespace(params={"method": "lpgnn", "preset": "lpgnn-2021"})
+    assert {name for name, _ in complete_setting(context, "steps")} == {"steps_x=", "steps_y="}
 
 
 def test_types_are_known_where_annotations_are_no_text():

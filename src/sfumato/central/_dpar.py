@@ -32,7 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import AT_LEAST_1, SHARE, check_fields, flag, integer, one_of, optional, real
+from sfumato._validate import AT_LEAST_1, PRIVATE, SHARE, check_fields, flag, integer, one_of, optional, real, setting
 from sfumato.bounded._appr_release import STEPS
 from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._occurrences import check_occurrences, root_examples
@@ -61,6 +61,8 @@ DECLARED = (
     "Features of nodes outside the training role, and arcs between them, were declared public: nothing is promised about "
     "them, and the predictions for these nodes read them."
 )
+
+_WALKS = {"mechanism": ("auto", *NOISY, UNRELEASED)}
 
 
 @dataclass(frozen=True)
@@ -118,21 +120,21 @@ class DPAR(CuratorMethod):
 
     mechanism: str = "auto"
     num_roots: int | None = None
-    top_k: int = 4
-    occurrences: int = 2
-    appr_share: float = 0.5
-    row_clip: float = 0.01
-    entry_clip: float = 0.001
-    alpha: float = 0.25
-    rho: float = 1e-4
-    gamma: float = 1e-4
-    batch_size: int | None = None
+    top_k: int = setting(4, unless={"mechanism": ("none",)})
+    occurrences: int = setting(2, {"mechanism": ("auto", *NOISY, "random"), **PRIVATE})
+    appr_share: float = setting(0.5, {"mechanism": ("auto", *NOISY), **PRIVATE})
+    row_clip: float = setting(0.01, {"mechanism": ("auto", "gaussian"), **PRIVATE})
+    entry_clip: float = setting(0.001, {"mechanism": NOISY[1:], **PRIVATE})
+    alpha: float = setting(0.25, _WALKS, {"public_test_graph": (True,)})
+    rho: float = setting(1e-4, _WALKS)
+    gamma: float = setting(1e-4, _WALKS)
+    batch_size: int | None = setting(None, PRIVATE)
     steps: int = 100
     learning_rate: float = 0.03
     width: int = 32
-    l2_clip_norm: float = 0.01
+    l2_clip_norm: float = setting(0.01, PRIVATE)
     public_test_graph: bool = False
-    power_steps: int = 2
+    power_steps: int = setting(2, {"public_test_graph": (True,)})
     root_seed: int = 0
     column_clip: float | None = None
     card: ClassVar[Card] = Card(

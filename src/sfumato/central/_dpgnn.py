@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfumato._validate import AT_LEAST_1, check_fields, fail, integer, one_of
+from sfumato._validate import AT_LEAST_1, PRIVATE, PRIVATE_LABELS, check_fields, fail, integer, one_of, setting
 from sfumato.bounded._degree import by_destination, cap_out_degree
 from sfumato.bounded._splits import unit_rows
 from sfumato.bounded._subgraphs import occurrences, read_arcs, subgraph_rows
@@ -92,12 +92,12 @@ class DPGNN(NetworkMethod):
     inference: Sajadmanesh et al. (2023), GAP, baseline SAGE-NDP.
     """
 
-    batch_size: int = 100_000
+    batch_size: int = setting(100_000, PRIVATE_LABELS)
     learning_rate: float = 0.03
     num_layers: int = 1
-    max_arcs: int = 1
-    max_in_arcs: int = 100
-    inference: str = "own"
+    max_arcs: int = setting(1, PRIVATE)
+    max_in_arcs: int = setting(100, PRIVATE)
+    inference: str = setting("own", PRIVATE)
     card: ClassVar[Card] = Card(
         name="dpgnn",
         summary="graph network trained on sub-graphs of few arcs",

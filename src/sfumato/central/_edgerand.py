@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from numpy.typing import NDArray
 
-from sfumato._validate import check_fields, flag
+from sfumato._validate import PRIVATE, check_fields, flag, setting
 from sfumato.bounded._topology import Pairs, pairs_of, randomized_pairs, sampling_share
 from sfumato.central._perturbed import COUNT, EDGES, PerturbedTopology
 from sfumato.method.card import Audience, Card
@@ -48,7 +48,7 @@ class EdgeRand(PerturbedTopology):
         asymmetric: whether only a share of what comes out is kept, so that about as many pairs are released as have an edge.
     """
 
-    asymmetric: bool = True
+    asymmetric: bool = setting(True, PRIVATE)
     card: ClassVar[Card] = Card(
         name="edgerand",
         summary="graph network on an adjacency with randomized response",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import AT_LEAST_1, check_fields, flag, integer, one_of, real
+from sfumato._validate import AT_LEAST_1, PRIVATE, check_fields, flag, integer, one_of, real, setting
 from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP, MOST_ROWS
 from sfumato.bounded._split_gradients import SplitNetwork
 from sfumato.bounded._splits import check_groups, split_graph
@@ -81,14 +81,14 @@ class GraphSplit(CuratorMethod):
     """
 
     num_groups: int = 1000
-    batch_size: int = 1000
+    batch_size: int = setting(1000, PRIVATE)
     steps: int = 100
     learning_rate: float = 0.03
     optimizer: str = "adam"
     width: int = 32
     dropout: float = 0.0
     second_hop: bool = True
-    l2_clip_norm: float = 0.01
+    l2_clip_norm: float = setting(0.01, PRIVATE)
     group_seed: int = 0
     card: ClassVar[Card] = Card(
         name="graph-split",

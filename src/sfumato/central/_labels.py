@@ -42,7 +42,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail, integer, optional, real
+from sfumato._validate import (
+    ABOVE_0,
+    AT_LEAST_1,
+    PRIVATE_LABELS,
+    STEP_SIZE,
+    check_fields,
+    fail,
+    integer,
+    optional,
+    real,
+    setting,
+)
 from sfumato.bounded._incoming import incoming
 from sfumato.bounded._routing import (
     needs_one_way,
@@ -126,7 +137,7 @@ class LabelMessages(CuratorMethod):
     learner_share: float | None = None
     epochs: int = 100
     learning_rate: float = 0.05
-    l2_clip_norm: float = 1.0
+    l2_clip_norm: float = setting(1.0, PRIVATE_LABELS)
     card: ClassVar[Card] = Card(
         name="label-messages",
         summary="noisy histograms of the neighbors' labels",

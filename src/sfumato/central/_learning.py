@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, optional
+from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, optional, setting
 from sfumato.bounded._exact import MOST_ROWS, WholeRows
 from sfumato.bounded._gradients import PrivateSGD, check_examples, private_steps
 from sfumato.central._rows import features_of
@@ -70,8 +70,8 @@ class NetworkMethod(CuratorMethod):
     width: int = 16
     epochs: int | None = None
     learning_rate: float = 0.01
-    batch_size: int = 256
-    l2_clip_norm: float = 1.0
+    batch_size: int = setting(256, PRIVATE_LABELS)
+    l2_clip_norm: float = setting(1.0, PRIVATE_LABELS)
 
     def __post_init__(self) -> None:
         check_fields(self, width=AT_LEAST_1, batch_size=AT_LEAST_1, learning_rate=STEP_SIZE, l2_clip_norm=ABOVE_0)

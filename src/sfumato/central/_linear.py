@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields
+from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, setting
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded.kernels import INT16_ONE
@@ -63,7 +63,7 @@ class Linear(CuratorMethod):
 
     epochs: int = 100
     learning_rate: float = 0.05
-    l2_clip_norm: float = 1.0
+    l2_clip_norm: float = setting(1.0, PRIVATE_LABELS)
     card: ClassVar[Card] = Card(
         name="linear",
         summary="graph-free linear model",

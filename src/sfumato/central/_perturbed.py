@@ -17,7 +17,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, SHARE, STEP_SIZE, check_fields, flag, integer, one_of, optional
+from sfumato._validate import (
+    ABOVE_0,
+    AT_LEAST_1,
+    PRIVATE,
+    SHARE,
+    STEP_SIZE,
+    check_fields,
+    flag,
+    integer,
+    one_of,
+    optional,
+    setting,
+)
 from sfumato.bounded._topology import Pairs, edge_numbers, noisy_edge_count, pairs_of
 from sfumato.central._counts import one_hot
 from sfumato.central._learning import Features, labeled, train_on
@@ -57,10 +69,10 @@ class PerturbedTopology(CuratorMethod):
     """
 
     backbone: str = "sage"
-    num_layers: int = 1
-    jumping: bool = True
-    mean_degree: float | None = None
-    count_share: float = 0.01
+    num_layers: int = setting(1, {"backbone": ("sage",)})
+    jumping: bool = setting(True, {"backbone": ("sage",)}, unless={"num_layers": (1,)})
+    mean_degree: float | None = setting(None, PRIVATE, unless={"asymmetric": (False,)})
+    count_share: float = setting(0.01, {"mean_degree": (None,), **PRIVATE}, unless={"asymmetric": (False,)})
     width: int = 16
     epochs: int = 100
     learning_rate: float = 0.01

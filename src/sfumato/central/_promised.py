@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail
+from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, fail, setting
 from sfumato.bounded._promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._compatibility import Expected, log_likelihood
 from sfumato.central._heads import apply, chosen, head_size, plain, zero_head
@@ -109,7 +109,7 @@ class PromisedMessages(CuratorMethod):
 
     epochs: int = _EPOCHS
     learning_rate: float = 0.05
-    l2_clip_norm: float = 1.0
+    l2_clip_norm: float = setting(1.0, PRIVATE_LABELS)
     card: ClassVar[Card] = Card(
         name="promised-messages",
         summary="label messages under promised degrees (node level, incident arcs)",

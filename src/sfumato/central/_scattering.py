@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, STEP_SIZE, check_fields, fail, one_of
+from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, fail, one_of, setting
 from sfumato.bounded._exact import ROW_BITS, WholeRows
 from sfumato.central._heads import zero_head
 from sfumato.central._learning import sgd_event, train
@@ -63,8 +63,8 @@ class Scattering(CuratorMethod):
 
     epochs: int = 20
     learning_rate: float = 0.006
-    batch_size: int = 4096
-    l2_clip_norm: float = 1.0
+    batch_size: int = setting(4096, PRIVATE_LABELS)
+    l2_clip_norm: float = setting(1.0, PRIVATE_LABELS)
     head: str = "linear"
     card: ClassVar[Card] = Card(
         name="scattering",

@@ -21,7 +21,7 @@ Source: chapter 4 of the thesis on class-level privacy, algorithm 5.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from sfumato._validate import AT_LEAST_1, check_fields, fail, flag, integer, optional, real
+from sfumato._validate import AT_LEAST_1, PRIVATE, check_fields, fail, flag, integer, optional, real, setting
 from sfumato.bounded._classes import check_cells, class_steps, members
 from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._gradients import PrivateSGD
@@ -60,10 +60,10 @@ class CellMethod(ImageMethod):
         loss_scale: what the loss is multiplied with before a gradient is clipped; a large one gives each cell the norm S.
     """
 
-    steps: int = 245
-    sampling_prob: float = 0.2
-    records_per_cell: int | None = 32
-    loss_scale: float = 1000.0
+    steps: int = setting(245, PRIVATE)
+    sampling_prob: float = setting(0.2, PRIVATE)
+    records_per_cell: int | None = setting(32, PRIVATE)
+    loss_scale: float = setting(1000.0, PRIVATE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,11 +197,10 @@ class SubclassDP(CellMethod):
         check_fields(self, public_rows=integer(0), kmeans=flag())
 
     @classmethod
-    def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> SubclassDP:
-        """Build the method that a command line names; ``options`` and ``dataset`` are those of every method."""
-        made = super().from_options({**options, "partition": None}, dataset)
-        assert isinstance(made, SubclassDP)
-        return replace(made, kmeans=options.get("partition") == "kmeans")
+    def _asked(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that a command line gives; of partitions one is a setting, and the unit has the others."""
+        asked = super()._asked(options)
+        return {**asked, **({"kmeans": asked["kmeans"] == "kmeans"} if "kmeans" in asked else {})}
 
     @property
     def limits(self) -> tuple[str, ...]:

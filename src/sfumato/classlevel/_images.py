@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, flag, integer, one_of, real
+from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE, check_fields, fail, flag, integer, one_of, real, setting
 from sfumato.errors import InputError
 from sfumato.graph._subgraph import dense_rows
 from sfumato.method.card import Control
@@ -59,11 +59,11 @@ class ImageMethod(CuratorMethod):
     """
 
     network: str = "cnn"
-    width: int = 200
-    optimizer: str = "momentum"
-    learning_rate: float = 0.33
-    l2_clip_norm: float = 3.0
-    learn_filters: bool = False
+    width: int = setting(200, unless={"network": ("softmax",)})
+    optimizer: str = setting("momentum", PRIVATE)
+    learning_rate: float = setting(0.33, PRIVATE)
+    l2_clip_norm: float = setting(3.0, PRIVATE)
+    learn_filters: bool = setting(False, {"network": ("cnn",), **PRIVATE})
     augment: int = 0
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from sfumato._validate import AT_LEAST_1, check_fields, real
+from sfumato._validate import AT_LEAST_1, PRIVATE, check_fields, real, setting
 from sfumato.bounded._classes import class_steps
 from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._example_gradients import clipped_example_sum
@@ -68,10 +68,10 @@ class CNN(ImageMethod):
     Source: Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1.
     """
 
-    learning_rate: float = 50.0
-    l2_clip_norm: float = 0.01
-    steps: int = 500
-    batch_size: int = 256
+    learning_rate: float = setting(50.0, PRIVATE)
+    l2_clip_norm: float = setting(0.01, PRIVATE)
+    steps: int = setting(500, PRIVATE)
+    batch_size: int = setting(256, PRIVATE)
     card: ClassVar[Card] = Card(
         name="cnn",
         summary="convolutional network for images",

@@ -135,12 +135,10 @@ def _check_form(options: Options) -> None:
 
 
 def _check_range(options: Options) -> None:
-    published = options.method in ("pgc", LINKS) or options.preset is not None
-    without = " To ask for no features take lpgnn without --preset." * published
-    for name, none_allowed, more in (("epsilon_x", not published, without), ("epsilon_y", False, "")):
+    for name, none_allowed in (("epsilon_x", options.method != LINKS), ("epsilon_y", False)):
         value = getattr(options, name)
         if not in_clear(value):
-            remedy = "For values in the clear pass inf." + more
+            remedy = "For values in the clear pass inf."
             check_real(remedy, low=0, open_low=not none_allowed, high=1e4, **{spelled(name): value})
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import typer
 
-from sfumato.catalog import CARDS, WORDS, explained
+from sfumato.catalog import CARDS, WORDS, explained, words_with
 from sfumato.cli._output import plain_console
 from sfumato.cli._table import JSON
+from sfumato.errors import InputError
 
 NAMES = ", ".join(word for word in WORDS if word != "auto")
 METHOD = f"The method to train: auto (recommended), or one that `sfumato methods` explains: {NAMES}."
@@ -24,9 +25,9 @@ def complete_method(incomplete: str) -> Iterator[tuple[str, str]]:
 
 def complete_setting(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield the settings of the method on the command line whose names begin like this, with what they mean."""
-    word = str(ctx.params.get("method"))
+    word, preset = str(ctx.params.get("method")), ctx.params.get("preset")
     if word in WORDS:
-        for setting in explained(word).values():
+        for setting in explained(word, preset if word in words_with("preset") else None).values():
             if setting.name.startswith(incomplete) and not setting.option:
                 yield f"{setting.name}=", setting.meaning
 
@@ -35,16 +36,22 @@ def methods(
     method: str | None = typer.Argument(
         None, help="Explain this method and its settings.", autocompletion=complete_method
     ),
+    preset: str | None = typer.Option(
+        None, "--preset", help="Explain the settings of this published form of lpgnn: lpgnn-2021 or pgc-2020."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """List the methods that can be trained, or explain the settings of one.
 
-    Settings are given to `sfumato train` by the option that is named beside them, or with --set NAME=VALUE.
+    A setting that has an option is given to `sfumato train` by that option, and every other one with --set NAME=VALUE. What has
+    no effect beside the others is refused.
     """
     if method is not None:
-        told = _one(method)
+        told = _one(method, preset)
         typer.echo(json.dumps(told) if as_json else "\n".join(_lines(told)))
         return
+    if preset is not None:
+        raise InputError("Expected METHOD with --preset, got none. Name lpgnn.")
     found = {word: CARDS[name].summary for word, name in WORDS.items()}
     if as_json:
         typer.echo(json.dumps(found))
@@ -59,9 +66,9 @@ def methods(
     typer.echo("`sfumato methods METHOD` explains the settings of one.")
 
 
-def _one(word: str) -> dict[str, Any]:
-    """What is known of a method."""
-    settings = explained(word)  # refuses a wrong word
+def _one(word: str, preset: str | None) -> dict[str, Any]:
+    """What is known of a method, or of a published form of it."""
+    settings = explained(word, preset)  # refuses a wrong word
     card = CARDS[WORDS[word]]
     listed = [
         {
@@ -69,27 +76,36 @@ def _one(word: str) -> dict[str, Any]:
             "option": one.option,
             "takes": one.takes,
             "default": one.default,
+            "effect": one.where(settings),
             "meaning": one.meaning,
         }
         for one in settings.values()
     ]
-    return {"method": word, "summary": card.summary, "units": list(card.units), "settings": listed}
+    return {
+        "method": word,
+        "preset": preset,
+        "summary": card.summary,
+        "units": list(card.units),
+        "settings": listed,
+    }
 
 
 def _lines(told: dict[str, Any]) -> Iterator[str]:
-    yield f"{told['method']}: {told['summary']}."
+    word, preset = told["method"], told["preset"]
+    known, form = explained(word, preset), f" --preset {preset}" if preset else ""
+    yield f"{word}{form}: {told['summary']}."
     yield f"Units: {', '.join(told['units']) or 'those of the method it becomes'}."
-    known = explained(told["method"])
     for one in told["settings"]:
         how = f", set with {one['option']}" if one["option"] else ""
         yield f"\n  {one['name']}: {one['takes']} (default: {known[one['name']].usual}){how}"
-        yield from wrap(
-            one["meaning"][:1].upper() + one["meaning"][1:], 96, initial_indent=" " * 6, subsequent_indent=" " * 6
-        )
+        meaning = one["meaning"][:1].upper() + one["meaning"][1:]
+        yield from wrap(f"{meaning} {one['effect']}".strip(), 96, initial_indent=" " * 6, subsequent_indent=" " * 6)
     free = [one["name"] for one in told["settings"] if not one["option"]]
     if free:
         shown = next((name for name in ("learning_rate", "steps", "max_epochs") if name in free), free[0])
-        usual, task = known[shown].usual, " --task link" * CARDS[WORDS[told["method"]]].scores_pairs
-        yield f"\nGive one as: sfumato train {told['method']}{task} --set {shown}={usual} ..."
+        usual, task = known[shown].usual, " --task link" * CARDS[WORDS[word]].scores_pairs
+        yield f"\nGive one as: sfumato train {word}{form}{task} --set {shown}={usual} ..."
     elif not told["settings"]:
         yield "It has no settings."
+    if preset is None and word in words_with("preset"):
+        yield f"A published form has settings of its own: sfumato methods {word} --preset lpgnn-2021 (or pgc-2020)"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
+from sfumato._validate import setting
 from sfumato.local._controls import CHOSEN, REPORTED, beside_hybrid
 from sfumato.local._dendrogram import CommunityTrees
 from sfumato.local._label_only import HEAT_KERNEL
@@ -18,7 +19,7 @@ from sfumato.local._lpgnn import LPGNN
 from sfumato.local._method import LocalMethod
 from sfumato.local._smoothing import WalkKernelRidge
 from sfumato.method.card import Card
-from sfumato.randomizers._questions import Questions
+from sfumato.randomizers._questions import NOT_ASKED, Questions
 
 if TYPE_CHECKING:
     from sfumato.local._collection import Collection
@@ -76,7 +77,7 @@ class Hybrid(LocalMethod):
     """
 
     epsilon_x: float | None = 0.0
-    mechanism: str = "collision"
+    mechanism: str = setting("collision", unless=NOT_ASKED)
     card: ClassVar[Card] = Card(
         name="hybrid",
         summary="labels, and features if asked for, randomized by each user (a published form with --preset)",
@@ -100,7 +101,7 @@ class Hybrid(LocalMethod):
         """Build the method that a command line names; with a preset this is the published network."""
         if options.get("preset") is not None:
             return LPGNN.from_options(options, dataset)
-        return cls(**cls._asked(options))
+        return cls(**cls._spent(cls._asked(options)))
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Let every expert learn, then weigh them; arguments as in :meth:`LocalMethod.learn`."""

@@ -75,7 +75,7 @@ class LabelOnly(LocalMethod):
         asked = cls._asked(options)
         if asked.get("epsilon_y", 0.0) is None:
             asked["epsilon_x"] = asked.get("epsilon_x") or None
-        return cls(**asked)
+        return cls(**cls._spent(asked))
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Estimate the labels: smooth the reported ones; arguments as in :meth:`LocalMethod.learn`."""

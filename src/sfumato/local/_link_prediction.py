@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, check_int, fail, real
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, check_int, fail, real, setting
 from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.local import _collection as collection
 from sfumato.local._collection import encode, estimated
@@ -26,6 +26,7 @@ from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn._metrics import auc, average_precision
 from sfumato.noise.coins import SecretWords
+from sfumato.randomizers._questions import NOT_ASKED
 from sfumato.randomizers._values import to_csr
 
 if TYPE_CHECKING:
@@ -123,8 +124,8 @@ class LinkPrediction(ReportingMethod):
 
     Args:
         epsilon_y: must be None, since no label is asked for.
-        mechanism: randomizer of the features; "pgc", "piecewise" and "laplace" may spend ``epsilon_x`` on every feature.
-        per_feature: whether they do; False with any other mechanism.
+        per_feature: whether "pgc", "piecewise" and "laplace" spend ``epsilon_x`` on every feature; False with any other
+            mechanism.
         learning_rate: step size of Adam.
         weight_decay: of Adam; published 0.01 for Cora and Citeseer, 0.001 for Twitch.
         max_epochs: most epochs of training; published 500.
@@ -142,8 +143,8 @@ class LinkPrediction(ReportingMethod):
     """
 
     epsilon_y: float | None = None
-    mechanism: str = "pgc"
-    per_feature: bool = True
+    mechanism: str = setting("pgc", unless=NOT_ASKED)
+    per_feature: bool = setting(True, unless=NOT_ASKED)
     learning_rate: float = 0.01
     weight_decay: float = 0.01
     max_epochs: int = 500
@@ -183,7 +184,7 @@ class LinkPrediction(ReportingMethod):
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> LinkPrediction:
         """Build the method that a command line names; ``pgc``, ``piecewise`` and ``laplace`` spend for each feature."""
         settings = {"mechanism": "pgc", **cls._asked(options)}
-        return cls(**{**settings, "per_feature": settings["mechanism"] in EACH})
+        return cls(**{"per_feature": settings["mechanism"] in EACH, **settings})
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Make a plan of the collection, which knows no label; arguments are those of :meth:`ReportingMethod.calibrate`."""

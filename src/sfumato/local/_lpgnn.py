@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_choice, check_fields, fail, flag, integer, real
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_choice, check_fields, fail, flag, integer, real, setting
 from sfumato.errors import DataError
 from sfumato.local._controls import BESIDE_NETWORK, PUBLISHED, REPORTED
 from sfumato.local._drop import LOSSES, SELECTIONS, Agreement, Epoch, Objective, Selection, forward_loss
@@ -86,7 +86,7 @@ class LPGNN(LocalMethod):
     """
 
     steps_x: int = 4
-    steps_y: int = 2
+    steps_y: int = setting(2, {"loss": ("drop",)})
     backbone: str = "sage"
     loss: str = "drop"
     select: str = "debiased"
@@ -97,7 +97,7 @@ class LPGNN(LocalMethod):
     patience: int = 0
     hidden: int = 16
     activation: str = "selu"
-    scale: bool = True
+    scale: bool = setting(True, {"features_in": ("reports", "random")}, unless={"epsilon_x": (None,)})
     features_in: str = "reports"
     card: ClassVar[Card] = Card(
         name="lpgnn",
@@ -121,7 +121,8 @@ class LPGNN(LocalMethod):
         if self.features_in != "reports":
             object.__setattr__(self, "epsilon_x", 0.0)
         elif self.epsilon_x == 0:
-            raise fail("features_in", "reports", "to be random, ones or degree where epsilon_x is 0", "None are asked.")
+            remedy = "To ask for no features take lpgnn without --preset, or make them up: features_in random, ones or degree."
+            raise fail("epsilon_x", self.epsilon_x, "to be above 0 with features_in reports", remedy)
         super().__post_init__()
         check_fields(self, scale=flag(), steps_x=integer(0), steps_y=integer(0), patience=integer(0), epochs=AT_LEAST_1)
         check_fields(self, hidden=AT_LEAST_1)
@@ -140,11 +141,13 @@ class LPGNN(LocalMethod):
         clear.
         """
         asked = cls._asked(options)
-        budgets = (asked.get(name, 1.0) for name in ("epsilon_x", "epsilon_y"))
+        budgets = [asked.get(name, 1.0) for name in ("epsilon_x", "epsilon_y")]
+        if budgets[0] == 0:  # of made-up features, which have the hops of a budget of 1
+            budgets[0] = 1.0
         values = preset(options.get("preset") or "pgc-2020", dataset, *budgets)
         if values["loss"] == "cross-entropy":  # labels were published in the clear; this loss takes classes, not sets
             values["label_mechanism"] = "randomized-response"
-        return cls(**{**values, **asked})
+        return cls(**{**values, **cls._spent(asked)})
 
     def learn(self, collection: Collection, num_classes: int, session: Session) -> Arrays:
         """Train, and keep the epoch that ``select`` names; arguments as in :meth:`LocalMethod.learn`.

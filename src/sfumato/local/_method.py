@@ -90,14 +90,16 @@ class ReportingMethod(Questions, AskingMethod):
 
     @classmethod
     def _asked(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that options set: an infinite budget reads in the clear, and "pgc" spends for each feature."""
-        given = {
-            setting: options[name]
-            for name, setting in cls.card.options.items()
-            if options.get(name) is not None and setting
+        """The settings that a command line gives: an infinite budget reads in the clear."""
+        asked = super()._asked(options)
+        return {
+            name: None if name.startswith("epsilon_") and value == math.inf else value for name, value in asked.items()
         }
-        settings = {setting: None if value == math.inf else value for setting, value in given.items()}
-        return {**settings, **({"per_feature": True} if settings.get("mechanism") == "pgc" else {})}
+
+    @classmethod
+    def _spent(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings, and that "pgc" spends for each feature, its only form."""
+        return {"per_feature": True, **settings} if settings.get("mechanism") == "pgc" else settings
 
     def _answers(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
         """Charge the reports, then ask every user, unless devices were asked already."""

@@ -8,29 +8,47 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato._validate import check_choice
+from sfumato._validate import Where, check_choice
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
-    from sfumato.method.contract import Listed
+    from sfumato.privacy.units import Unit
 
 _ENTRY = re.compile(r" {4}(\w+): ((?:.*\n?)(?: {8,}.*\n?)*)")
+_SEE = re.compile(r" \(:\w+:`[^`]*`\)")
 _ROLE = re.compile(r":\w+:`([^`]*)`")
 _TRUTH = {"true": True, "false": False}
 
 
 class Setting(NamedTuple):
-    """One setting: its name, its type, its default, what it means, and the option that sets it, if there is one."""
+    """One setting: its name, its type, its default, what it means, the option that sets it, and where it has an effect.
+
+    ``only`` and ``unless`` hold values of other settings, by name (:func:`~sfumato._validate.setting`).
+    """
 
     name: str
     kind: str
     default: Any
     meaning: str
     option: str | None = None
+    only: tuple[Where, ...] = ()
+    unless: Where = MappingProxyType({})
+
+    @property
+    def spelled(self) -> str:
+        """Return how a command line names it."""
+        return self.option or f"--set {self.name}"
+
+    def where(self, known: Mapping[str, Setting]) -> str:
+        """Return where it has an effect, as sentences; "" where it always has. ``known`` holds all settings of its method."""
+        idle = [_with(known, {name: values}) for name, values in self.unless.items() if name in known]
+        told = [f"Has an effect only {_some(known, self.only)}."] * bool(self.only)
+        return " ".join([*told, *([f"Has no effect {' or '.join(idle)}."] if idle else [])])
 
     @property
     def takes(self) -> str:
@@ -41,9 +59,7 @@ class Setting(NamedTuple):
     @property
     def usual(self) -> str:
         """Return the default as a word."""
-        return (
-            "none" if self.default is None else str(self.default).lower() if self.kind == "bool" else str(self.default)
-        )
+        return _word(self.default)
 
     def read(self, word: str) -> Any:
         """Return the value that a word stands for."""
@@ -64,15 +80,15 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 
 
-def settings_of(method: type[Listed]) -> dict[str, Setting]:
+def settings_of(method: type[Any]) -> dict[str, Setting]:
     """Return the settings of a method by name, in the order of its class."""
     meanings = dict(_meanings(method))
     options = {name: "--" + option.replace("_", "-") for option, name in method.card.options.items()}
     kinds = {one.name: one.type.__name__ if isinstance(one.type, type) else str(one.type) for one in fields(method)}
     return {
-        one.name: Setting(one.name, kinds[one.name], one.default, meanings.get(one.name, ""), options.get(one.name))
-        for one in fields(method)
-        if kinds[one.name].split(" | ")[0] in _KINDS and one.default is not MISSING
+        name: Setting(name, kinds[name], one.default, meanings.get(name, ""), options.get(name), **one.metadata)
+        for name, one in ((one.name, one) for one in fields(method))
+        if kinds[name].split(" | ")[0] in _KINDS and one.default is not MISSING
     }
 
 
@@ -87,14 +103,16 @@ def _meanings(method: type) -> Iterator[tuple[str, str]]:
 def _plain(text: str) -> str:
     r"""The text without marks of markup."""
     plain = _ROLE.sub(
-        lambda found: found[1].rpartition(".")[2].lstrip("_") if found[1].startswith("~") else found[1], text
+        lambda found: found[1].rpartition(".")[2].lstrip("_") if found[1].startswith("~") else found[1],
+        _SEE.sub("", text),
     )
     return plain.replace("`", "").replace("\\", "")
 
 
-def read_settings(method: type[Listed], words: Sequence[str]) -> dict[str, Any]:
+def read_settings(method: type[Any], words: Sequence[str]) -> dict[str, Any]:
     """Read settings of a method from words ``NAME=VALUE``; a name that an option has is left to the option."""
     known = settings_of(method)
+    free = tuple(name for name, one in known.items() if not one.option)
     found: dict[str, Any] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
@@ -107,12 +125,73 @@ def read_settings(method: type[Listed], words: Sequence[str]) -> dict[str, Any]:
             raise InputError(
                 f"Expected no --set with {spoken}, which has no settings, got {word!r}. Name another method, or drop it."
             )
-        check_choice(tuple(known), f"`sfumato methods {spoken}` explains them.", **{f"--set with {spoken}": name})
-        if option := known[name].option:
+        if option := known[name].option if name in known else None:
             raise InputError(
                 f"Expected {option} {value} instead of --set {word}: the setting has an option. Give that."
             )
+        check_choice(free, f"`sfumato methods {spoken}` explains them.", **{f"--set with {spoken}": name})
         if name in found:
             raise InputError(f"Expected --set {name} once, got it twice. Drop one.")
         found[name] = known[name].read(value)
     return found
+
+
+def check_effects(made: Any, given: Mapping[str, Any], unit: Unit | None) -> None:
+    """Refuse a setting that was given and that the others leave without effect; ``unit`` is None where it is not known.
+
+    Raises:
+        InputError: there is one.
+    """
+    known, held = settings_of(type(made)), dict(vars(made))
+    if unit is not None:
+        held["unit"] = "private" if unit.private else "none"
+        held["labels"] = "public" if "labels" in unit.public else "private"
+    for name, value in given.items():
+        one, some = known[name], ""
+        there = {other: held[other] for other, values in one.unless.items() if held.get(other, _UNKNOWN) in values}
+        if one.only and not there:
+            failing = [_failing(where, held) for where in one.only]
+            there = {other: held[other] for other in failing} if all(failing) else {}
+            some = _some(known, one.only)
+        if there:
+            got = " and ".join(
+                _with(known, {other: (held[other],)}) if other in known or unit is None else f"with --unit {unit.name}"
+                for other in there
+            )
+            what = f"{one.spelled} only {some}, got it {got}" if some else f"no {one.spelled} {got}"
+            raise InputError(f"Expected {what}, where it has no effect. Drop it.")
+        if held[name] != value:
+            raise InputError(
+                f"Expected {one.spelled} to be {_word(held[name])}, as the other settings fix it, got {_word(value)}. Drop it."
+            )
+
+
+_UNKNOWN = object()
+_OF_UNIT = {"unit": "under a private unit", "labels": "where labels are private"}
+
+
+def _failing(where: Where, held: Mapping[str, Any]) -> str:
+    """The first setting that has none of its values; "" where each known one has."""
+    return next((other for other, values in where.items() if other in held and held[other] not in values), "")
+
+
+def _some(known: Mapping[str, Setting], only: Sequence[Where]) -> str:
+    return ", or ".join(_with(known, where) for where in only)
+
+
+def _with(known: Mapping[str, Setting], where: Where) -> str:
+    """The words for settings that have values; those that the method lacks are left out."""
+    told, of_unit = [], [words for name, words in _OF_UNIT.items() if name in where]
+    for name, values in where.items():
+        clear = "inf" if name.startswith("epsilon_") else "none"  # as options say it
+        *words, last = [clear if value is None else _word(value) for value in values]
+        if name in known:
+            told.append(f"with {known[name].option or name} {', '.join(words)}{' or ' * bool(words)}{last}")
+    return " ".join([*([" and ".join(told)] if told else []), *of_unit])
+
+
+def _word(value: Any) -> str:
+    """A value as a command line spells it."""
+    if isinstance(value, float):
+        return str(value).removesuffix(".0")
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method._graph_key import GraphKey
+from sfumato.method._settings import read_settings
 from sfumato.method._stages import in_words
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
@@ -69,8 +70,14 @@ class Listed(ABC):
             options: by their names on the command line, without hyphens in front; None stands for one that is not given.
             dataset: name of the graph, on which published settings may depend.
         """
-        taken = cls.card.options.items()
-        return cls(**{setting: options[name] for name, setting in taken if options.get(name) is not None})
+        return cls(**cls._asked(options))
+
+    @classmethod
+    def _asked(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that a command line gives, by options of their own or by ``set``."""
+        taken = ((name, setting) for name, setting in cls.card.options.items() if setting)
+        by_option = {setting: options[name] for name, setting in taken if options.get(name) is not None}
+        return {**by_option, **read_settings(cls, options.get("set") or ())}
 
     @abstractmethod
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Any:

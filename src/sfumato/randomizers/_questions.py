@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato._validate import check_choice, check_int, check_real, fail
+from sfumato._validate import AT_LEAST_1, SHARE, check_choice, check_fields, check_real, fail, flag, setting
 from sfumato.randomizers._collision import Collision
 from sfumato.randomizers._direction import Direction
 from sfumato.randomizers._gaussian import Gaussian
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MECHANISMS = ("multi-bit", "one-bit", "laplace", "gaussian", "piecewise", "pgc", "collision", "direction")
 LABEL_MECHANISMS = ("subset", "randomized-response")
+NOT_ASKED = {"epsilon_x": (0.0, None)}
+"""Where no feature is randomized."""
 
 
 class Sizes(Protocol):
@@ -41,9 +43,10 @@ class Questions:
     r"""What a collection asks, all of it public: how each user randomizes features and label.
 
     Args:
-        epsilon_x: budget of a user's features; 0 asks for none, None reads them in the clear (no privacy).
-        epsilon_y: budget of the label of a user in the training or validation role; None reads it in the clear.
-        mechanism: randomizer of the features, one of ``MECHANISMS``; for "pgc", "piecewise" and "laplace" see ``per_feature``.
+        epsilon_x: budget of a user's features; 0 asks for none, None (an option: inf) reads them in the clear (no privacy).
+        epsilon_y: budget of the label of a user in the training or validation role; None (an option: inf) reads it in the clear.
+        mechanism: randomizer of the features: "multi-bit", "one-bit", "laplace", "gaussian", "piecewise", "pgc", "collision"
+            or "direction"; for "pgc", "piecewise" and "laplace" see ``per_feature``.
         label_mechanism: "subset" (subset selection, the better one below about epsilon 2) or "randomized-response". Both tell
             little about one of more than about 30 classes: local hashing would tell more, and no method asks by it yet.
         paper_rule: number m of multi-bit as published, floor(epsilon / 2.18), in place of the best.
@@ -67,14 +70,14 @@ class Questions:
 
     epsilon_x: float | None = 1.0
     epsilon_y: float | None = 1.0
-    mechanism: str = "multi-bit"
-    label_mechanism: str = "subset"
-    paper_rule: bool = False
-    per_feature: bool = False
-    low: float = 0.0
-    high: float = 1.0
-    cap: int = 32
-    delta: float = 1e-10
+    mechanism: str = setting("multi-bit", unless=NOT_ASKED)
+    label_mechanism: str = setting("subset", unless={"epsilon_y": (None,)})
+    paper_rule: bool = setting(False, {"mechanism": ("multi-bit",)}, unless=NOT_ASKED)
+    per_feature: bool = setting(False, unless=NOT_ASKED)
+    low: float = setting(0.0, unless={**NOT_ASKED, "mechanism": ("collision",)})
+    high: float = setting(1.0, unless={**NOT_ASKED, "mechanism": ("collision",)})
+    cap: int = setting(32, {"mechanism": ("collision", "direction")}, unless=NOT_ASKED)
+    delta: float = setting(1e-10, {"mechanism": ("gaussian",)}, unless=NOT_ASKED)
 
     def __post_init__(self) -> None:
         for name in ("epsilon_x", "epsilon_y"):
@@ -84,15 +87,13 @@ class Questions:
                 check_real("For values in the clear use None.", low=0, open_low=least, high=1e4, **{name: value})
         check_choice(MECHANISMS, mechanism=self.mechanism)
         check_choice(LABEL_MECHANISMS, label_mechanism=self.label_mechanism)
-        check_real(low=-1e6, high=1e6, low_end=self.low)
-        check_real(high_end=self.high)
-        check_real(low=0, high=1, open_low=True, open_high=True, delta=self.delta)
+        low: dict[str, Any] = {"`low`": self.low}  # in backticks: bounds of the check have these names
+        high: dict[str, Any] = {"`high`": self.high}
+        check_real(low=-1e6, high=1e6, **low)
+        check_real(**high)
         if not self.high > self.low:
             raise fail("high", self.high, f"to be above low = {self.low}", "Name the public range of the features.")
-        check_int(low=1, cap=self.cap)
-        for name in ("paper_rule", "per_feature"):
-            if not isinstance(getattr(self, name), bool):
-                raise fail(name, getattr(self, name), "to be True or False")
+        check_fields(self, delta=SHARE, cap=AT_LEAST_1, paper_rule=flag(), per_feature=flag())
         if self.per_feature and self.mechanism not in ("pgc", "piecewise", "laplace"):
             raise fail("per_feature", True, "with pgc, piecewise or laplace", f"Drop it for {self.mechanism}.")
         if self.mechanism == "pgc" and not self.per_feature:
