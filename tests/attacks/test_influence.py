@@ -102,11 +102,22 @@ def single(fitted, graph, x):
     return taking_any_features(fitted).predict_proba(asked).astype(np.float64)
 
 
-@pytest.mark.parametrize("layers", [1, 3])
-def test_influences_of_a_network_of_sums_are_those_of_its_own_answers_at_a_step_that_float32_resolves(
-    layers, monkeypatch
+SUMS = {"aggregator": "sum", "layers_before": 1, "epochs": 10}
+NETWORKS = (
+    EdgeRand(num_layers=1, epochs=10),
+    EdgeRand(num_layers=3, epochs=10),
+    SAGE(num_layers=1, epochs=10),
+    SAGE(num_layers=3, epochs=10),
+    SAGE(**SUMS),
+    SAGE(**SUMS, jumping=True),
+)
+
+
+@pytest.mark.parametrize("method", NETWORKS, ids=repr)
+def test_influences_of_other_networks_are_those_of_their_own_answers_at_a_step_that_float32_resolves(
+    method, monkeypatch
 ):
-    fitted = fit(EdgeRand(num_layers=layers, epochs=10))
+    fitted = fit(method)
     monkeypatch.setitem(globals(), "STEP", 0.5)
     assert all_influences(fitted) == pytest.approx(differences(fitted, GRAPH, single), rel=1e-3, abs=1e-5)
 

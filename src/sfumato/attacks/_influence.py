@@ -193,8 +193,8 @@ def network_of(fitted: Fitted, graph: Graph) -> ArcNetwork | None:
     """
     method, public = fitted.ran.method, fitted.ran.public
     if isinstance(method, SAGE):
-        sage = _loaded(GraphSAGE(public.num_features, method.width, public.num_classes), fitted)
-        return _sage_parts(sage, mean_matrix(graph))
+        sage, adjacency = _loaded(method.network(public), fitted), method.adjacency(graph)
+        return (_sage_parts if isinstance(sage, GraphSAGE) else _sum_parts)(sage, adjacency)
     if isinstance(method, PerturbedTopology) and method.backbone == "sage":
         size = public.num_features, method.width, public.num_classes
         network = _loaded(SumSAGE(*size, num_layers=method.num_layers, jumping=method.jumping), fitted)
@@ -233,16 +233,16 @@ def answers_alone(fitted: Fitted, graph: Graph, progress: Progress | None = None
 
 def _sage_parts(network: GraphSAGE, adjacency: sp.csr_matrix) -> ArcNetwork:
     """Both maps of the features come first, so that no row stays as wide as they are."""
-    own, neighbor, width = network.own, network.neighbor, network.norm.num_features
-    return ArcNetwork(
-        lambda x: torch.cat([own[0](x), neighbor[0](x)], 1),
-        (
-            (lambda rows: rows[:, :width], lambda rows: rows[:, width:], lambda rows: selu(network.norm(rows))),
-            (own[1], neighbor[1], lambda rows: rows),
-        ),
-        lambda rows: rows[-1],
-        adjacency,
-    )
+    (own, *owns), (neighbor, *neighbors), width = network.own, network.neighbor, network.own[0].out_features
+
+    def then(norm: nn.Module) -> Rowwise:
+        return lambda rows: selu(norm(rows))
+
+    first: tuple[Rowwise, Rowwise] = (lambda rows: rows[:, :width], lambda rows: rows[:, width:])
+    maps: tuple[tuple[Rowwise, Rowwise], ...] = (first, *zip(owns, neighbors, strict=True))
+    ends = (*map(then, network.norms), lambda rows: rows)
+    layers = tuple((*two, end) for two, end in zip(maps, ends, strict=True))
+    return ArcNetwork(lambda x: torch.cat([own(x), neighbor(x)], 1), layers, lambda rows: rows[-1], adjacency)
 
 
 def _sum_parts(network: SumSAGE, adjacency: sp.csr_matrix) -> ArcNetwork:
@@ -262,13 +262,6 @@ def _sum_parts(network: SumSAGE, adjacency: sp.csr_matrix) -> ArcNetwork:
 def _loaded(network: Any, fitted: Fitted) -> Any:
     load_weights(network, fitted.weights, "network")
     return network.double()
-
-
-def mean_matrix(graph: Graph) -> sp.csr_matrix:
-    """Return the matrix whose row v averages over the nodes that send to v, float64 [num_nodes, num_nodes]."""
-    offsets, senders = graph.transpose()
-    weight = np.repeat(1 / np.maximum(np.diff(offsets), 1), np.diff(offsets))
-    return sp.csr_matrix((weight, senders, offsets), shape=(graph.num_nodes, graph.num_nodes))
 
 
 def _released(fitted: Fitted, graph: Graph) -> sp.csr_matrix:

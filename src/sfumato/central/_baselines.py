@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, fail, flag, integer, one_of
 from sfumato.central._learning import Features, NetworkMethod, labeled, of_all, sgd_event, train, train_on
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn import _models as models
+from sfumato.nn._sage import SumSAGE
 from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.record.ledger import Release
 
@@ -30,12 +31,16 @@ class MLP(NetworkMethod):
     r"""The graph-free network reads the nodes' own features: plain training with public labels, DP-SGD with private ones.
 
     The scores of node v are :math:`f_\theta(x_v)`, float32 [num_nodes, num_classes], with :math:`f_\theta` a multilayer
-    perceptron of hidden width ``width``. Settings are those of :class:`~sfumato.central._learning.NetworkMethod`.
+    perceptron of hidden width ``width``. Further settings are those of :class:`~sfumato.central._learning.NetworkMethod`.
 
     **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. At node and record level there is one DP-SGD run
     (:mod:`~sfumato.bounded._gradients`), for any number of arcs: it also holds for ``NodeLevel(arcs="incident")``.
 
-    Errors: ``calibrate`` raises UnsupportedUnitError under units local and link.
+    Args:
+        num_layers: linear layers, at most 8; GAP and ProGAP compare with 3.
+
+    Raises:
+        InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under units local and link.
 
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
@@ -49,6 +54,7 @@ class MLP(NetworkMethod):
     Source of DP-SGD: Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1.
     """
 
+    num_layers: int = 2
     card: ClassVar[Card] = Card(
         name="mlp",
         summary="graph-free network",
@@ -58,6 +64,15 @@ class MLP(NetworkMethod):
         audience=Audience(("weights",), predictions="predictions"),
         reads_links=False,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, num_layers=integer(1, 8))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings. Two layers are not named: it was the only number when kept runs were certified."""
+        return {name: value for name, value in super().settings.items() if (name, value) != ("num_layers", 2)}
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List nothing where features and labels are public, and one DP-SGD run otherwise."""
@@ -82,7 +97,7 @@ class MLP(NetworkMethod):
         return of_all(network, Features(graph).rows, graph.num_nodes)
 
     def _network(self, public: PublicFacts, unit: Unit) -> models.MLP:
-        widths = (public.num_features, self.width, public.num_classes)
+        widths = (public.num_features, *[self.width] * (self.num_layers - 1), public.num_classes)
         return models.MLP(widths, batch_norm="labels" in unit.public)
 
 
@@ -90,26 +105,38 @@ class MLP(NetworkMethod):
 class SAGE(CuratorMethod):
     """GraphSAGE without privacy refuses every privacy unit. The ceiling is now :class:`~sfumato.central._reference.Reference`.
 
-    Two layers of means over neighbors give scores float32 [num_nodes, num_classes].
+    By default two layers of means over neighbors give scores float32 [num_nodes, num_classes]. The network that GAP and ProGAP
+    compare with has sums, 1 to 5 message-passing layers and 16 units; GAP's has two layers before them, ProGAP's has one, and
+    jumping knowledge.
 
     **Formal guarantee.** None: training reads every arc, feature and label in the clear.
 
     Args:
-        width: number of units in the hidden layer.
+        aggregator: how a node takes its neighbors together: mean or sum.
+        num_layers: message-passing layers, at most 8.
+        layers_before: linear layers before message passing, at most 8. With any, one linear layer follows message passing, whose
+            rows are scaled to norm 1; with 0 its first layer reads the features and its last one answers.
+        jumping: whether the layer after message passing reads all of its layers side by side; it needs ``layers_before``.
+        width: number of units in the hidden layers.
         epochs: number of full-batch steps.
         learning_rate: step size of Adam, in (0, 10].
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but none.
 
     Raises:
-        InputError: a setting is out of range.
+        InputError: a setting is out of range, or ``jumping`` is asked for without ``layers_before``.
 
-    >>> SAGE().name
-    'sage'
+    >>> SAGE(aggregator="sum", num_layers=3, layers_before=2, width=16).num_layers
+    3
 
-    Source: Hamilton, Ying and Leskovec (2017), Inductive Representation Learning on Large Graphs, algorithm 1.
+    Source: Hamilton, Ying and Leskovec (2017), Inductive Representation Learning on Large Graphs, algorithm 1; Sajadmanesh
+    (2023), sections 4.7.3 and 5.5.2.
     """
 
+    aggregator: str = "mean"
+    num_layers: int = 2
+    layers_before: int = 0
+    jumping: bool = False
     width: int = 32
     epochs: int = 100
     learning_rate: float = 0.01
@@ -121,7 +148,17 @@ class SAGE(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
+        check_fields(self, aggregator=one_of("mean", "sum"), num_layers=integer(1, 8), layers_before=integer(0, 8))
         check_fields(self, width=AT_LEAST_1, epochs=AT_LEAST_1, learning_rate=STEP_SIZE)
+        check_fields(self, jumping=flag("True reads all message-passing layers."))
+        if self.jumping and not self.layers_before:
+            raise fail("jumping", True, "to be False without layers before", "Set layers_before to 1 or more.")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings. What was not there when kept runs were certified is named only where it is set."""
+        later = {"aggregator": "mean", "num_layers": 2, "layers_before": 0, "jumping": False}
+        return {name: value for name, value in super().settings.items() if value != later.get(name, ...)}
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List no release, since there is none under privacy: training reads every arc at every step.
@@ -138,8 +175,8 @@ class SAGE(CuratorMethod):
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Train full-batch on all nodes."""
         with seeded(session.seed):
-            network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
-        x, adjacency = Features(graph).rows(None), mean_adjacency(graph)
+            network = self.network(plan.public)
+        x, adjacency = Features(graph).rows(None), models.SparseRows(self.adjacency(graph))
         _, ids, val = labeled(graph)
         session.watch.curves["network"] = train_on(
             network, graph, ids, lambda: network(x, adjacency)[ids], val, lambda: network(x, adjacency)[val],
@@ -149,14 +186,21 @@ class SAGE(CuratorMethod):
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Apply the network to features and arcs."""
-        network = models.GraphSAGE(plan.public.num_features, self.width, plan.public.num_classes)
+        network = self.network(plan.public)
         load_weights(network, weights, "network")
         with torch.no_grad():
-            return network(Features(graph).rows(None), mean_adjacency(graph)).numpy()
+            return network(Features(graph).rows(None), models.SparseRows(self.adjacency(graph))).numpy()
 
+    def network(self, public: PublicFacts) -> models.GraphSAGE | SumSAGE:
+        """Build the network as it is before training."""
+        size = public.num_features, self.width, public.num_classes
+        if not self.layers_before:
+            return models.GraphSAGE(*size, num_layers=self.num_layers)
+        return SumSAGE(*size, num_layers=self.num_layers, jumping=self.jumping, layers_before=self.layers_before)
 
-def mean_adjacency(graph: Graph) -> models.SparseRows:
-    """Return the matrix whose row v averages over the nodes that send to v, [num_nodes, num_nodes]."""
-    offsets, sources = graph.transpose()
-    weight = np.repeat(1 / np.maximum(np.diff(offsets), 1), np.diff(offsets)).astype(np.float32)
-    return models.SparseRows(sp.csr_matrix((weight, sources, offsets), shape=(graph.num_nodes, graph.num_nodes)))
+    def adjacency(self, graph: Graph) -> sp.csr_matrix:
+        """Return the matrix whose row v averages or adds over the nodes that send to v, float64 [num_nodes, num_nodes]."""
+        offsets, sources = graph.transpose()
+        degrees = np.diff(offsets)
+        weight = np.repeat(1 / np.maximum(degrees, 1) if self.aggregator == "mean" else np.ones(len(degrees)), degrees)
+        return sp.csr_matrix((weight, sources, offsets), shape=(graph.num_nodes, graph.num_nodes))

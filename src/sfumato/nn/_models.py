@@ -198,17 +198,25 @@ class MultiHopClassifier(nn.Module):
 
 
 class GraphSAGE(nn.Module):
-    """GraphSAGE has two layers that average over neighbors; projecting first and propagating then is the same, and cheaper.
+    """GraphSAGE adds a map of a node's row and one of its neighbors' mean, in two layers or as many as are asked for.
+
+    The matrix holds the weights of the mean, or ones for a sum. Projecting first and propagating then is the same, and cheaper.
 
     Source: Hamilton et al. (2017), mean aggregator.
     """
 
-    def __init__(self, num_features: int, width: int, num_classes: int) -> None:
+    def __init__(self, num_features: int, width: int, num_classes: int, *, num_layers: int = 2) -> None:
         super().__init__()
-        self.own = nn.ModuleList([Linear(num_features, width), Linear(width, num_classes)])
-        self.neighbor = nn.ModuleList([Linear(num_features, width), Linear(width, num_classes)])
-        self.norm = nn.BatchNorm1d(width)
+        ends = [*pairwise((num_features, *[width] * (num_layers - 1), num_classes))]
+        self.own = nn.ModuleList([Linear(*two) for two in ends])
+        self.neighbor = nn.ModuleList([Linear(*two) for two in ends])
+        for i in range(1, num_layers):  # kept runs of two layers call the first "norm"
+            self.add_module(f"norm{i}" if i > 1 else "norm", nn.BatchNorm1d(width))
+        self.norms = [module for name, module in self.named_children() if name.startswith("norm")]
 
     def forward(self, x: Rows, adjacency: SparseRows) -> Tensor:
-        hidden = selu(self.norm(self.own[0](x) + adjacency @ self.neighbor[0](x)))
-        return self.own[1](hidden) + adjacency @ self.neighbor[1](hidden)
+        hidden = x
+        for i, (own, neighbor) in enumerate(zip(self.own, self.neighbor, strict=True)):
+            out: Tensor = own(hidden) + adjacency @ neighbor(hidden)
+            hidden = selu(self.norms[i](out)) if i < len(self.norms) else out
+        return out

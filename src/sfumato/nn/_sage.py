@@ -13,19 +13,22 @@ _MOST_GRADIENT = 1e12
 
 
 class SumSAGE(nn.Module):
-    """GraphSAGE with sums: two linear layers, message passing, and one linear layer, with SELU and batch norm between them.
+    """GraphSAGE with sums: linear layers, message passing, and one linear layer, with SELU and batch norm between them.
 
-    A message-passing layer maps a node's own row and the sum over its neighbors, adds both and scales rows to norm 1.
+    A message-passing layer maps a node's own row and the sum over its neighbors, adds both and scales rows to norm 1. The
+    weights of the sum are those of the matrix that it is given.
 
     With ``jumping`` the last layer reads all message-passing layers side by side (jumping knowledge).
 
     Source: Hamilton et al. (2017), sum in place of mean; Xu et al. (2018), Jumping Knowledge; Sajadmanesh (2023), sections 4.7.3
-    and 5.5.3 (16 units, SELU, two layers before and one after).
+    and 5.5.3 (16 units, SELU, two layers before, or one with jumping knowledge, and one after).
     """
 
-    def __init__(self, num_features: int, width: int, num_classes: int, *, num_layers: int, jumping: bool) -> None:
+    def __init__(
+        self, num_features: int, width: int, num_classes: int, *, num_layers: int, jumping: bool, layers_before: int = 2
+    ) -> None:
         super().__init__()
-        self.before = MLP((num_features, width, width), batch_norm=True, plain_last=False)
+        self.before = MLP((num_features, *[width] * layers_before), batch_norm=True, plain_last=False)
         self.own = nn.ModuleList([Linear(width, width) for _ in range(num_layers)])
         self.neighbor = nn.ModuleList([Linear(width, width) for _ in range(num_layers)])
         self.norms = nn.ModuleList([nn.BatchNorm1d(width) for _ in range(num_layers)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,13 @@ _FIXED = ("network.edges.", "network.places.")
 def two_layers(known: Known) -> dict[str, Sizes]:
     first, second = (known.width, known.num_features), (known.num_classes, known.width)
     return {"network": ({"first": first, "second": second}, {})}
+
+
+def mlp_layers(known: Known) -> dict[str, Sizes]:
+    """Linear layers, two where no other number is named, with a norm before each of them but the first."""
+    widths = [known.num_features, *[known.width] * ((known.num_layers or 2) - 1), known.num_classes]
+    linear = {f"layers.{k}": (after, before) for k, (before, after) in enumerate(pairwise(widths))}
+    return {"network": (linear, {f"norms.{k}": known.width for k in range(len(linear) - 1)})}
 
 
 def gap_layers(known: Known) -> dict[str, Sizes]:

@@ -18,6 +18,7 @@ from ._layers import (
     image_tensors,
     in_turns,
     lpgnet_layers,
+    mlp_layers,
     progap_hops,
     progap_layers,
     scattering_tensors,
@@ -113,10 +114,10 @@ METHODS: dict[str, str | Rules] = {
     ),
     "mlp": Rules(
         settings=TRAINING,
+        optional={"num_layers": "count up to 8"},
         audience={"edge": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS},
         reads_links=False, targets=_BOTH,
-        layers=lambda v: {"network": (
-            {"layers.0": (v.width, v.num_features), "layers.1": (v.num_classes, v.width)}, {"norms.0": v.width})},
+        layers=mlp_layers,
     ),
     "linear": "baselines:Linear",
     "scattering": Rules(
@@ -128,7 +129,11 @@ METHODS: dict[str, str | Rules] = {
         tensors=scattering_tensors,
         demands=((coefficients, "public_facts.image_shape: method scattering learns from images of at least 8 x 8 pixels"),),
     ),
-    "sage": Rules(settings=_FITTED, targets=_BOTH),
+    "sage": Rules(
+        settings=_FITTED,
+        optional={"aggregator": "one of sum", "num_layers": "count up to 8", "layers_before": "count up to 8", "jumping": "flag"},
+        targets=_BOTH,
+    ),
     "reference": Rules(settings=_FITTED, targets=_BOTH),
     "graph-free": Rules(
         settings=_FITTED, audience={"edge": OF_EDGES}, reads_links=False, weights=tree_faults,
