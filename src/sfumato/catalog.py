@@ -173,6 +173,15 @@ def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
     return made
 
 
+def given_settings(word: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a command line gives to the method of a word, by options of their own or by ``set``.
+
+    >>> given_settings("gap", {"hops": 3, "set": ("width=4",)})
+    {'num_hops': 3, 'width': 4}
+    """
+    return _import(_HOMES[WORDS[word]])._asked(options)
+
+
 def explained(word: str, preset: str | None = None) -> dict[str, Setting]:
     """Return the settings of the method that a word of the command line names, by name.
 

@@ -158,6 +158,24 @@ def test_options_beside_resume_must_be_the_same(stopped, sfumato, refused, table
     assert sfumato("train", "gap", "--resume", stopped, *same).code == 0
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            "width=4 epochs=1",
+            "Expected --set width=16 epochs=none, with which the run was started, got width=4 epochs=1. Leave",
+        ),
+        ("widht=4", "Did you mean 'width'?"),
+        ("encoder=true width = 16", ""),
+    ],
+)
+def test_settings_beside_resume_must_be_those_of_the_run(stopped, sfumato, refused, given, message):
+    words = [word for one in given.replace(" = ", "=").split() for word in ("--set", one)]
+    if message:
+        refused(message, "train", "--resume", stopped, *words)
+    assert sfumato("train", "--resume", stopped, *(() if message else words)).code == 0
+
+
 def test_changed_data_is_not_resumed(stopped, sfumato, tables, tmp_path):
     edges = Path(tables["first"][3])
     whole = edges.read_text()

@@ -49,6 +49,34 @@ def contents(run):
     return found
 
 
+def test_all_candidates_share_the_settings_that_are_given(sfumato, tables, settings, tmp_path):
+    out = tmp_path / "run"
+    assert tune(sfumato, tables, settings, out, "--set", "width=3", "--set", "combine=sum", "--no-controls").code == 0
+    stored = json.loads((out / "release" / "spec.json").read_text())["settings"]
+    assert (stored["width"], stored["combine"], stored["num_hops"]) == (3, "sum", 1)
+    assert sfumato("verify", out).code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ("--hops", "3"),
+            "Expected no --hops with tune, since the default list varies it. Drop it, or list candidates of your",
+        ),
+        (("--set", "widht=3"), "Did you mean 'width'"),
+        (("--set", "batch_size=3"), "--set batch_size only where labels are private, got it with --unit edge"),
+    ],
+)
+def test_settings_that_tuning_tries_or_that_do_not_fit_are_refused(refused, tables, given, message):
+    refused(message, "tune", "gap", *tables["first"], *BUDGET, "--dry-run", *given)
+
+
+def test_a_file_of_candidates_names_the_one_that_varies_a_setting(refused, tables, settings):
+    refused("candidates.toml: candidate 1 varies it", "tune", "gap", *tables["first"], *settings, *BUDGET,
+            "--dry-run", "--set", "epochs=4")  # fmt: skip
+
+
 @pytest.mark.parametrize("unit", ["edge", "node"])
 def test_nothing_tells_the_number_of_trials(sfumato, tables, settings, tmp_path, monkeypatch, unit):
     seen = []

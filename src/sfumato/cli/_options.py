@@ -46,6 +46,7 @@ _read = partial(option, panel=DATA, commands=_ALL, again=True)
 _tables = partial(option, panel=DATA, commands=_TUNE, again=True)
 _record = partial(option, panel=RECORD, commands=_TRAIN)
 _method = partial(option, panel=METHOD, commands=_TRAIN)
+_shared = partial(option, panel=METHOD, commands=_TUNE)
 _tuning = partial(option, panel=METHOD, commands="tune")
 _local = partial(option, panel=LOCAL, commands=_TRAIN)
 _scores = partial(option, panel=SCORES, commands=_TRAIN)
@@ -196,14 +197,14 @@ class Options:
     task: str = _method(
         "What to predict: node (the class of a node), or link (links; with link-messages and pgc).", default="node"
     )
-    hops: int | None = _method(f"How many sums over neighbors to take, one after the other (default: {_HOPS}).")
+    hops: int | None = _shared(f"How many sums over neighbors to take, one after the other (default: {_HOPS}).")
     candidates: Path | None = _tuning(
         "A TOML file with one table [[candidate]] for each setting to try (default: a short list of the method).",
         first=True,
     )
     trials: float = _tuning("The expected number of trials. The real number stays secret.", default=10.0, first=True)
     rule: str = _tuning("How the number of trials is drawn: logarithmic, geometric or poisson.", default="logarithmic")
-    set: tuple[str, ...] = _method(
+    set: tuple[str, ...] = _shared(
         "NAME=VALUE: a setting of the method that has no option, such as width=32. May be repeated. `sfumato methods METHOD` "
         "explains all settings.",
         default=(),

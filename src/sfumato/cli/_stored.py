@@ -7,11 +7,13 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.catalog import method_for
 from sfumato.cli._options import Options
 from sfumato.cli._table import paths, rows, spelled
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import PRIVATE
 from sfumato.evaluation._source import Source
+from sfumato.method._settings import read_settings, settings_of
 from sfumato.record._deployment import Deployment
 
 if TYPE_CHECKING:
@@ -70,13 +72,28 @@ def take_up(run: Path, context: typer.Context, values: dict[str, Any]) -> tuple[
         if not _ROWS[name].decides or source is None or source.name != "COMMANDLINE":
             continue
         stored = getattr(options, name)
-        if not _same(name, value, stored):
+        try:
+            stored, value = _settings(options, value) if name == "set" else (stored, value)
+            if not _same(name, value, stored):
+                raise InputError(
+                    f"Expected {spelled(name)} {_shown(stored)}, with which the run was started, got {_shown(value)}. Leave "
+                    "it out: --resume takes all options from the run."
+                )
+        except InputError:
             state.close()
-            raise InputError(
-                f"Expected {spelled(name)} {_shown(stored)}, with which the run was started, got {_shown(value)}. Leave "
-                "it out: --resume takes all options from the run."
-            )
+            raise
     return options, state
+
+
+def _settings(options: Options, words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The settings that ``words`` name, as the run has them and as given, each as NAME=VALUE."""
+    made = method_for(options.method, asdict(options), options.dataset or "")
+    known, given = settings_of(type(made)), read_settings(type(made), words)
+
+    def spelled_out(values: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(f"{name}={known[name]._replace(default=values[name]).usual}" for name in given)
+
+    return spelled_out(vars(made)), spelled_out(given)
 
 
 def _same(name: str, value: Any, stored: Any) -> bool:
@@ -84,6 +101,8 @@ def _same(name: str, value: Any, stored: Any) -> bool:
 
     if stored is None:
         return False
+    if isinstance(stored, tuple):
+        return set(value) <= set(stored)
     if name == "deployment":
         return bool(Deployment.read(value) == stored)
     if name in _PATHS:
@@ -107,7 +126,7 @@ def _not_resumable(run: Path) -> str:
 
 
 def _shown(value: object) -> str:
-    return "none" if value is None else str(value)
+    return "none" if value in (None, ()) else " ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def by_options(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +18,7 @@ import typer
 
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice
+from sfumato.catalog import given_settings
 from sfumato.cli import _data as data
 from sfumato.cli import _describe as describe
 from sfumato.cli._engine import running
@@ -47,11 +48,13 @@ def tune(_context: typer.Context, values: dict[str, Any]) -> None:
         raise InputError(f"Expected METHOD with tune, got none. Name one of {', '.join(TUNABLE)}.")
     check_choice(tuple(TUNABLE), "Only these have settings that can be tuned.", method=method)
     check_installed(*TRAIN)
-    job = parse(given(values | ({"out": Path()} if dry_run and values["out"] is None else {}), "tune"))
+    options = given(values | ({"out": Path()} if dry_run and values["out"] is None else {}), "tune")
+    job = parse(options)
     from sfumato.central._tuned import Tuned
     from sfumato.experiments._tables import read_candidates
 
-    tuned = Tuned(read_candidates(job.word, values["candidates"]), values["rule"], values["trials"])
+    shared = given_settings(job.word, asdict(options))
+    tuned = Tuned(read_candidates(job.word, values["candidates"], shared), values["rule"], values["trials"])
     law = {"rule": tuned.rule, "mean_trials": tuned.mean_trials}
     job = replace(job, request=replace(job.request, method=tuned), kept=replace(job.kept, hint=""), tuned=law)
     _tune(job, tuned, dry_run, values["as_json"], running(values["engine"], values["ray_address"]))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
 from sfumato.errors import InputError
+from sfumato.method._settings import settings_of
 
 if TYPE_CHECKING:
     from sfumato.method.contract import Method
@@ -66,8 +67,12 @@ def _value(key: str, value: Any, kind: str) -> Any:
     return float(value) if kind == "float" else value
 
 
-def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]:
+def read_candidates(
+    method: str, path: Path | None = None, shared: Mapping[str, Any] | None = None
+) -> tuple[Method, ...]:
     """Return a method with each setting of a file, one ``[[candidate]]`` for each, or of its default list without a ``path``.
+
+    All of them have the settings ``shared``.
 
     >>> [candidate.num_hops for candidate in read_candidates("gap")]
     [1, 2, 3]
@@ -78,7 +83,7 @@ def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]
     if path is None:
         if chosen.card.candidates is None:
             raise InputError(f"Expected --candidates FILE with {method}, which has no default list, got none.")
-        return tuple(chosen(**settings) for settings in chosen.card.candidates)
+        return tuple(_candidate(chosen, one, shared or {}, "the default list") for one in chosen.card.candidates)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -94,8 +99,18 @@ def read_candidates(method: str, path: Path | None = None) -> tuple[Method, ...]
         where = f"{path}: candidate {number}"
         for key in table:
             known(f"setting of {method} in {where}", key, names)
-        try:
-            found.append(chosen(**table))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from error
+        found.append(_candidate(chosen, table, shared or {}, where))
     return tuple(found)
+
+
+def _candidate(chosen: type[Method], own: Mapping[str, Any], shared: Mapping[str, Any], where: str) -> Method:
+    """The method with its own settings and the shared ones, which never meet."""
+    if both := [name for name in own if name in shared]:
+        raise InputError(
+            f"Expected no {settings_of(chosen)[both[0]].spelled} with tune, since {where} varies it. Drop it, or list candidates "
+            "of your own with --candidates."
+        )
+    try:
+        return chosen(**own, **shared)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
