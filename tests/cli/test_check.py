@@ -67,6 +67,21 @@ def test_a_sound_run_is_told_what_to_expect(files, sfumato, tmp_path):
     assert (used.code, "Problems: 1\n" in used.out) == (2, True), "the folder is there now"
 
 
+def test_the_settings_that_count_are_listed_and_whose_figures_these_are(files, sfumato):
+    asked = ("check", "gap", *files, *SOUND, *BUDGET)
+    done = sfumato(*asked, "--set", "width=3")
+    assert (
+        "  Settings: width=3, epochs=none, learning_rate=0.01, num_hops=none, encoder=true, combine=cat.\n" in done.out
+    )
+    assert "No public figure is kept for gap with these settings. Below are those of auto." in done.out
+    told = json.loads(sfumato(*asked, "--set", "width=3", "--json").out)
+    assert (told["plan"]["settings"]["width"], {one["method"] for one in told["expected"]}) == (3, {"auto"})
+    assert "No public figure is kept for" not in sfumato("check", "auto", *files, *SOUND, *BUDGET).out
+    local = sfumato("check", "lpgnn", *files, "--epsilon-y", "1").out
+    assert "Settings: epsilon_x=0, epsilon_y=1, label_mechanism=subset.\n" in local
+    assert "lpgnn: hybrid" not in local
+
+
 def test_wrong_options_are_told_beside_what_the_tables_hold(files, sfumato, tmp_path):
     asked = ("gap", *files, "--unit", "edge", "--threads", "0", "--public-degrees")
     done = sfumato("check", *asked, "--sign-key", tmp_path / "none.pem")

@@ -223,6 +223,38 @@ def test_a_method_that_does_not_fit_the_questions_is_refused(word, parts, said):
         method_of(word, schema(**parts), "pgc-2020" if "drop or" in said else None)
 
 
+@pytest.mark.parametrize(
+    ("word", "parts", "preset", "given", "held"),
+    [
+        ("blink", {"links": links()}, None, ("rule=hard", "width=4"), {"rule": "hard", "width": 4}),
+        ("label-only", {"label": label()}, None, ("form=propagation",), {"form": "propagation", "epsilon_x": 0.0}),
+        ("lpgnn", {"features": features(), "label": label()}, "lpgnn-2021", ("loss=forward",), {"loss": "forward"}),
+    ],
+)  # fmt: skip
+def test_what_the_questions_leave_open_can_be_set(word, parts, preset, given, held):
+    made = vars(method_of(word, schema(**parts), preset, given))
+    assert {name: made[name] for name in held} == held
+
+
+@pytest.mark.parametrize(
+    ("word", "parts", "given", "message"),
+    [
+        (
+            "blink",
+            {"links": links()},
+            "degree_share=0.5",
+            "no --set degree_share with a collection: its schema fixes it",
+        ),
+        ("lpgnn", {"features": features()}, "cap=5", "Expected no --set cap with a collection"),
+        ("label-only", {"label": label()}, "mechanism=pgc", "Expected no --set mechanism with --epsilon-x 0"),
+        ("pgc", {"features": features()}, "steps_y=5", "--set steps_y only with loss drop"),
+    ],
+)
+def test_what_the_questions_fix_cannot_be_set(word, parts, given, message):
+    with pytest.raises(InputError, match=message):
+        method_of(word, schema(**parts), None, (given,))
+
+
 def test_tables_that_do_not_fit_are_refused(edges, labeled):
     with pytest.raises(InputError, match="users report their label"):
         graph_of(collection(label=label()), labeled)
@@ -352,8 +384,9 @@ def test_links_are_learned_from_a_collection_of_features(train, folder, tmp_path
     for option, value in (("--label", "class"), ("--preset", "pgc-2020")):
         code, _, err = train("pgc", made, "--task", "link", option, value)
         assert (code, f"Expected no {option} with --task link" in err) == (2, True)
-    code, out, _ = train("pgc", made, "--task", "link", "--threads", "1", "--json")
+    code, out, _ = train("pgc", made, "--task", "link", "--threads", "1", "--set", "max_epochs=400", "--json")
     found = json.loads(out)
+    assert json.loads((run / "release" / "spec.json").read_text())["settings"]["max_epochs"] == 400
     assert (code, found["task"], found["validation_accuracy"], found["missing"]) == (0, "link", None, 10)
     assert 0.5 < found["validation_auc"] <= 1
     assert verify(run).problems == ()

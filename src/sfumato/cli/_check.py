@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
 
 from sfumato._optional import LIGHT, check_installed
+from sfumato.catalog import WORDS
 from sfumato.cli import _data as data
 from sfumato.cli._options import Options
 from sfumato.cli._parse import checks, given, parse
 from sfumato.cli._stored import by_options
 from sfumato.cli._table import takes
 from sfumato.errors import InputError, MissingDependencyError
+from sfumato.method._settings import with_effect
 
 if TYPE_CHECKING:
     from sfumato.evaluation._expected import Figure
@@ -138,12 +141,13 @@ def _told(found: Look, job: Job | None, options: Options) -> dict[str, Any]:
     if plan is not None and found.prepared is not None:
         told["plan"] = {
             "method": plan.method.name,
+            "settings": plan.method.settings,
             "privacy": {"relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta},
             "releases": [release.to_dict() for release in plan.releases],
             "warnings": [text for _, text in (*plan.caveats, *data.unscaled(found.prepared.graph, plan.unit))],
         }
         told["expected"] = [
-            {**vars(one), "nodes": one.size[0], "degree": one.size[1], "kept": one.kept}
+            {"method": "auto", **vars(one), "nodes": one.size[0], "degree": one.size[1], "kept": one.kept}
             for one in _expected(found.prepared.graph, plan)
             if one.size is not None
         ]
@@ -175,9 +179,11 @@ def _lines(found: Look, told: dict[str, Any], options: Options) -> Iterator[str]
     if found.prepared is not None:
         plan = found.prepared.plan
         yield "What would run"
-        if plan.method.name != options.method:
+        if plan.method.name != WORDS[options.method]:
             yield f"  {options.method}: {plan.method.name}, by unit, budget and public facts."
         yield from (f"  {line}" for line in str(plan).splitlines())
+        settings = ", ".join(f"{name}={word}" for name, word in with_effect(plan.method, plan.unit).items()) or "none"
+        yield from wrap(f"Settings: {settings}.", 96, initial_indent="  ", subsequent_indent="    ")
         yield from (f"  Warning: {text}" for text in told["plan"]["warnings"])
         yield ""
         yield from _hopes(found.prepared.graph, plan, _expected(found.prepared.graph, plan))
@@ -194,6 +200,7 @@ def _lines(found: Look, told: dict[str, Any], options: Options) -> Iterator[str]
 
 def _hopes(graph: Graph, plan: Plan, figures: list[Figure]) -> Iterator[str]:
     """What the default did on public graphs like this one, with the range of the shares that it kept."""
+    from sfumato.central._auto import Auto
     from sfumato.evaluation._expected import ACCURACY, AUC, FACTOR, far
 
     yield "What to expect (evaluation on public graphs; no promise for this one)"
@@ -201,6 +208,8 @@ def _hopes(graph: Graph, plan: Plan, figures: list[Figure]) -> Iterator[str]:
         yield f"  No public figure is kept for this target and unit {plan.unit.name}. docs/results has what was measured."
         yield ""
         return
+    if Auto().choose(plan.budget, plan.unit, plan.public) != plan.method:
+        yield f"  No public figure is kept for {plan.method.name} with these settings. Below are those of auto."
     for score, title in ((ACCURACY, "accuracy"), (AUC, "AUC of one rare class")):
         some = [one for one in figures if one.score == score]
         if not some:

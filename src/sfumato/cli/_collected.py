@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.promises import Caveat
 
 _TAKES = {
-    "method", "task", "collection", "edges", "nodes", "label", "schema", "preset", "threads", "sign_key",
+    "method", "task", "collection", "edges", "nodes", "label", "schema", "preset", "set", "threads", "sign_key",
     "deployment", "out", "as_json", "verbose",
 }  # fmt: skip
 _FIXED = "the schema of the collection fixes it, and devices answered by it already"
@@ -83,7 +83,8 @@ def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
     kept = Kept(out, sign_key=values["sign_key"], deployment=record, hint=hint)
     with kept.held():
         set_threads(values["threads"])
-        training = prepare(read_closed(values["collection"]), tables, values["method"], values["preset"])
+        closed = read_closed(values["collection"])
+        training = prepare(closed, tables, values["method"], values["preset"], values["set"])
         caveats = [*training.plan.caveats, *_missing(training)]
         tell(caveats)
         if values["verbose"]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from sfumato.catalog import method_for
 from sfumato.collect._graph import Tables, graph_of, ids_of
 from sfumato.collect._wire import PARTS, public_id
 from sfumato.errors import DataError, InputError
-from sfumato.local._blink import BITS, DEGREES, Blink
+from sfumato.local._blink import BITS, DEGREES
 from sfumato.local._collection import ANSWERED, FEATURES, LABELS, USERS, packed, received
 from sfumato.local._drop import Agreement
 from sfumato.local._link_prediction import LinkPrediction
@@ -67,9 +67,11 @@ class Training:
         return Agreement(np.eye(self.graph.num_classes)).accuracy(right, len(nodes))
 
 
-def prepare(closed: Closed, tables: Tables, word: str, preset: str | None = None) -> Training:
+def prepare(
+    closed: Closed, tables: Tables, word: str, preset: str | None = None, settings: Sequence[str] = ()
+) -> Training:
     """Make a training of a closed collection; nothing is asked of anyone."""
-    method = method_of(word, closed.schema, preset)
+    method = method_of(word, closed.schema, preset, settings)
     graph = graph_of(closed, tables, labeled=method.card.reads_labels)
     plan: Plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
     reports = collected(closed, graph)
@@ -92,8 +94,11 @@ def _check_joined(graph: Graph, reported: NDArray[np.bool_]) -> None:
     )
 
 
-def method_of(word: str, asked: Schema, preset: str | None = None) -> Any:
-    """Build the method that learns from what users were asked; budgets and randomizers are those of the schema."""
+def method_of(word: str, asked: Schema, preset: str | None = None, settings: Sequence[str] = ()) -> Any:
+    """Build the method that learns from what users were asked; budgets and randomizers are those of the schema.
+
+    Other ``settings`` are words NAME=VALUE.
+    """
     has = frozenset(asked.parts)
     fits = {
         "lpgnn": "links" not in has,
@@ -109,17 +114,22 @@ def method_of(word: str, asked: Schema, preset: str | None = None) -> Any:
             f"Expected a collection that asks for {_WANTED[word]} with {word}, got one that asks for "
             f"{' and '.join(asked.parts)}. Take one of {', '.join(name for name, fit in fits.items() if fit)}."
         )
+    fixed = {"degree_share": asked.links.degree_share} if asked.links else settings_of(asked)
+    for name in (one.partition("=")[0].strip() for one in settings):
+        if name in fixed:
+            raise InputError(
+                f"Expected no --set {name} with a collection: its schema fixes it, and devices answered by it. Drop it."
+            )
     if asked.links:
-        return Blink(epsilon=asked.links.epsilon, degree_share=asked.links.degree_share)
-    settings = settings_of(asked)
-    budgets = {name: math.inf if settings[name] is None else settings[name] for name in ("epsilon_x", "epsilon_y")}
+        return replace(method_for("blink", {"epsilon": asked.links.epsilon, "set": settings}), **fixed)
+    budgets = {name: math.inf if fixed[name] is None else fixed[name] for name in ("epsilon_x", "epsilon_y")}
     if preset is not None and not asked.features:
         raise InputError(f"Expected no `preset` with a collection without features, got {preset!r}. Drop it.")
     if preset is not None and word == "pgc-links":
         raise InputError(f"Expected no `preset` with `task` link, got {preset!r}. Drop it.")
     if word == "label-only":
         del budgets["epsilon_x"]
-    return replace(method_for(word, {**budgets, "preset": preset}), **settings)
+    return replace(method_for(word, {**budgets, "preset": preset, "set": settings}), **fixed)
 
 
 def settings_of(asked: Schema) -> dict[str, Any]:

@@ -142,28 +142,44 @@ def check_effects(made: Any, given: Mapping[str, Any], unit: Unit | None) -> Non
     Raises:
         InputError: there is one.
     """
-    known, held = settings_of(type(made)), dict(vars(made))
-    if unit is not None:
-        held["unit"] = "private" if unit.private else "none"
-        held["labels"] = "public" if "labels" in unit.public else "private"
+    known, held = settings_of(type(made)), _held(made, unit)
     for name, value in given.items():
-        one, some = known[name], ""
-        there = {other: held[other] for other, values in one.unless.items() if held.get(other, _UNKNOWN) in values}
-        if one.only and not there:
-            failing = [_failing(where, held) for where in one.only]
-            there = {other: held[other] for other in failing} if all(failing) else {}
-            some = _some(known, one.only)
+        one = known[name]
+        some, there = _idle(one, held)
         if there:
             got = " and ".join(
                 _with(known, {other: (held[other],)}) if other in known or unit is None else f"with --unit {unit.name}"
                 for other in there
             )
-            what = f"{one.spelled} only {some}, got it {got}" if some else f"no {one.spelled} {got}"
-            raise InputError(f"Expected {what}, where it has no effect. Drop it.")
+            only = f"{one.spelled} only {_some(known, one.only)}, got it {got}"
+            raise InputError(
+                f"Expected {only if some else f'no {one.spelled} {got}'}, where it has no effect. Drop it."
+            )
         if held[name] != value:
             raise InputError(
                 f"Expected {one.spelled} to be {_word(held[name])}, as the other settings fix it, got {_word(value)}. Drop it."
             )
+
+
+def with_effect(made: Any, unit: Unit) -> dict[str, str]:
+    """Return the settings of a method that have an effect under a unit, as words by name."""
+    held = _held(made, unit)
+    return {name: _word(held[name]) for name, one in settings_of(type(made)).items() if not _idle(one, held)[1]}
+
+
+def _held(made: Any, unit: Unit | None) -> dict[str, Any]:
+    """The values of all settings, and what the unit says."""
+    if unit is None:
+        return dict(vars(made))
+    labels = "public" if "labels" in unit.public else "private"
+    return {**vars(made), "unit": "private" if unit.private else "none", "labels": labels}
+
+
+def _idle(one: Setting, held: Mapping[str, Any]) -> tuple[bool, list[str]]:
+    """What leaves a setting without effect, by name, and whether that is for lack of a value in ``only``."""
+    there = [other for other, values in one.unless.items() if held.get(other, _UNKNOWN) in values]
+    failing = [_failing(where, held) for where in one.only]
+    return (False, there) if there else (True, list(dict.fromkeys(failing)) if all(failing) else [])
 
 
 _UNKNOWN = object()
