@@ -17,6 +17,7 @@ REFERENCE: dict[str, tuple[Any, ...]] = {
     "graph": ("sfumato.graph", "Graphs, and what reads them: `sf.graph`."),
     "local": ("sfumato.local", "Methods that learn from randomized reports: `sf.local`."),
     "randomizers": ("sfumato.randomizers", "How a device randomizes a value: `sf.randomizers`."),
+    "noise": ("sfumato.noise", "Counts with Laplace noise: `sfumato.noise.counts`.", ("counts",)),
     "pate": ("sfumato.pate", "Teachers that vote, and what their answers cost: `sf.pate`."),
     "students": ("sfumato.students", "Models that learn from noisy answers: `sf.students`."),
     "collect": ("sfumato.collect", "Collections, from schema to closed file: `sf.collect`."),
