@@ -63,6 +63,20 @@ def test_each_loss_is_its_formula():
     assert len({round(objective(*case), 4) for case in (("cross-entropy", 1), ("forward", 1), ("drop", 1))}) == 3
 
 
+def test_drop_takes_means_over_neighbors_where_asked():
+    """Node 2 hears 0 of a neighbor and 1 of its leaf: a tie in the mean, which class 0 wins; else the leaf has more weight."""
+    got = collection(labels=(0, -1, 0, 1, -1), train=(0, 0, 1, 0, 0), val=(1, 0, 0, 1, 0))
+    assert [targets(got, 1, mean=mean)[2] for mean in (False, True)] == [1, 0]
+    mean = ARCS / np.array([2, 2, 3, 1, 1])[:, None]
+    scores = SCORES.clone().requires_grad_()
+    Objective("drop", got, Topology(got.adjacency), 2, mean=True)(scores).backward()
+    plain = SCORES.double().requires_grad_()
+    smoothed = torch.from_numpy(mean @ mean).double() @ plain.softmax(1) @ torch.from_numpy(FLIP)
+    wanted = int(targets(got, 2, mean=True)[2])
+    torch.nn.functional.cross_entropy(smoothed[2:3], torch.tensor([wanted])).backward()
+    assert torch.allclose(scores.grad.double(), plain.grad, atol=1e-6)
+
+
 def test_drop_learns_through_its_hops():
     got, scores = collection(), SCORES.clone().requires_grad_()
     Objective("drop", got, Topology(got.adjacency), 1)(scores).backward()

@@ -11,6 +11,7 @@ from sfumato.randomizers._randomizer import Estimate
 ARCS = np.array([[0, 1, 1, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], float)
 DEGREES = np.array([2, 2, 3, 1, 1])  # of the isolated node: anything
 STEP = ARCS / np.sqrt(np.outer(DEGREES, DEGREES))
+MEAN = ARCS / DEGREES[:, None]
 
 
 def estimate():
@@ -27,6 +28,17 @@ def test_every_hop_is_the_dense_formula_with_the_offset():
         assert np.allclose(hop, wanted, atol=1e-5)
         without = np.linalg.matrix_power(STEP, k) @ estimate().sparse.toarray() @ weight
         assert not np.allclose(hop, without, atol=1e-2)
+
+
+def test_hops_of_the_mean_average_over_neighbors():
+    looped, weight = sp.csr_matrix(ARCS + np.eye(5)), np.random.default_rng(0).normal(size=(3, 2))
+    for k, hop in enumerate(propagate(looped, estimate(), 3, weight, mean=True)):
+        assert np.allclose(hop, np.linalg.matrix_power(MEAN, k) @ estimate().toarray() @ weight, atol=1e-5)
+    ones = propagate(looped, np.ones((5, 1)), 2, mean=True)[2]
+    assert np.allclose(ones.ravel(), [1, 1, 1, 1, 0]), "unlike the symmetric step, means leave constants alone"
+    wanted = [np.sqrt((np.linalg.matrix_power(MEAN, k) ** 2).sum(axis=1).mean()) for k in range(4)]
+    assert np.allclose(noise_scale(sp.csr_matrix(ARCS), 3, mean=True), wanted, atol=1e-6)
+    assert wanted[1] > noise_scale(sp.csr_matrix(ARCS), 1)[1], "more noise is left, as the source says"
 
 
 def test_isolated_nodes_become_zero_and_self_loops_are_ignored():

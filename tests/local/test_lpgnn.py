@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+import sfumato as sf
 from sfumato.errors import DataError, InputError
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.local._collection import received
@@ -14,6 +15,8 @@ from sfumato.local._lpgnn import LPGNN
 from sfumato.local._presets import PRESETS, preset
 from sfumato.nn._gnn import GNN
 from sfumato.nn._training import Adam
+from sfumato.verify import verify
+from sfumato.verify._methods import rules_of
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,25 @@ def test_it_learns_from_reports(graph, backbone):
     assert low < high or low == 1, "the estimate has no bias, so all of its interval may lie above 1"
     assert value < high or high == 1
     assert all(len(run.curves[name]) == 60 for name in ("network", "validation", "validation accuracy"))
+
+
+@pytest.mark.parametrize("formed", [True, False])
+def test_means_over_neighbors_serve_too(graph, formed, monkeypatch, tmp_path):
+    """Only another aggregator than the first is named, so that certificates of kept runs stay what they are."""
+    monkeypatch.setattr("sfumato.nn._topology._FORMED", 4 if formed else 0)
+    asked = {"epsilon_x": None, "epsilon_y": 3.0, "epochs": 30, "steps_y": 1}
+    means, usual = (fitted(graph, **asked, aggregator=name) for name in ("mean", "gcn"))
+    stated = means.certificate.values["settings"]
+    assert stated == {**usual.certificate.values["settings"], "aggregator": "mean"}
+    assert means.certificate.epsilon == usual.certificate.epsilon
+    assert not np.array_equal(means.predict_proba(graph), usual.predict_proba(graph))
+    assert accuracy(means, graph) > 0.75
+    if formed:
+        checked, loaded = verify(means.save(tmp_path / "run")), sf.load(tmp_path / "run")
+        assert checked.valid, checked.problems
+        assert np.array_equal(loaded.predict_proba(graph), means.predict_proba(graph))
+        (problem,) = rules_of("lpgnn").setting_faults({"method": "lpgnn", "settings": {**stated, "aggregator": "gcn"}})
+        assert "settings.aggregator: expected one of mean" in problem
 
 
 @pytest.mark.parametrize(
@@ -137,6 +159,7 @@ def test_weight_decay_is_that_of_torch():
         ({"dropout": 1.0}, "dropout"),
         ({"weight_decay": -1.0}, "weight_decay"),
         ({"activation": "tanh"}, "activation"),
+        ({"aggregator": "sum"}, "aggregator"),
     ],
 )
 def test_settings_are_checked(settings, named):

@@ -56,7 +56,7 @@ _TRAIN_SLACK = 1.05
 _Z = 1.959963984540054
 
 
-def targets(collection: Collection, steps: int) -> NDArray[np.int64]:
+def targets(collection: Collection, steps: int, *, mean: bool = False) -> NDArray[np.int64]:
     """Compute Drop's label of each training node, int64 [n]; -1 elsewhere and where no report reaches."""
     num_classes, num_outputs = collection.transition.shape
     known = collection.known
@@ -64,20 +64,25 @@ def targets(collection: Collection, steps: int) -> NDArray[np.int64]:
     columns = np.zeros((len(known), num_classes + 1))
     columns[known, :-1] = rows[collection.labels[known]]
     columns[known, -1] = 1
-    smoothed = propagate(collection.adjacency, columns, steps)[-1]
+    smoothed = propagate(collection.adjacency, columns, steps, mean=mean)[-1]
     return np.where(collection.train_mask & (smoothed[:, -1] > 0), smoothed[:, :-1].argmax(axis=1), -1)
 
 
 class Objective:
-    """An objective is one of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C]."""
+    """An objective is one of ``LOSSES`` on the reports of the training nodes, as a function of scores [n, C].
 
-    def __init__(self, loss: str, collection: Collection, topology: Topology, steps: int) -> None:
+    ``mean`` says how Drop takes its hops.
+    """
+
+    def __init__(
+        self, loss: str, collection: Collection, topology: Topology, steps: int, *, mean: bool = False
+    ) -> None:
         import torch
 
         check_choice(LOSSES, loss=loss)
         self.loss = "forward" if loss == "drop" and steps == 0 else loss
-        self.topology, self.steps = topology, steps
-        wanted = targets(collection, steps) if self.loss == "drop" else collection.labels
+        self.topology, self.steps, self.mean = topology, steps, mean
+        wanted = targets(collection, steps, mean=mean) if self.loss == "drop" else collection.labels
         ids = np.flatnonzero(collection.train_mask & (wanted >= 0))
         self.ids, self.wanted = torch.from_numpy(ids), torch.from_numpy(wanted[ids])
         self.transition = torch.from_numpy(collection.transition).float()
@@ -92,7 +97,7 @@ class Objective:
         shares = scores.softmax(1)
         if self.transition.shape[0] == self.transition.shape[1]:
             shares = shares @ self.transition
-        return functional.cross_entropy(self.topology.hop(shares, self.steps)[self.ids], self.wanted)
+        return functional.cross_entropy(self.topology.hop(shares, self.steps, mean=self.mean)[self.ids], self.wanted)
 
 
 def forward_loss(scores: Tensor, transition: Tensor, reports: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ _CHOICES = {
     "loss": LOSSES,
     "select": SELECTIONS,
     "activation": ("selu", "relu"),
+    "aggregator": ("gcn", "mean"),
 }
 _LEAST_EPOCHS = 10  # before patience may end training
 _COLUMNS = 256  # of made-up features where the graph has none
@@ -67,6 +68,8 @@ class LPGNN(LocalMethod):
         features_in: "reports", or made-up features that ask users for nothing (``epsilon_x`` becomes 0): "random",
             uniform in [0, 1] from a public seed (the no-information control; with ``scale``, standardized), "ones", or
             "degree", one-hot, the last column for that degree and above. They have as many columns as the features.
+        aggregator: what each hop of features and of labels does: "gcn", or "mean", the mean over neighbors. Either reads
+            the graph and the reports alone.
 
     Weights: ``network.*``, and ``selection``: the kept epoch, its debiased validation accuracy and 95 % interval.
 
@@ -99,6 +102,7 @@ class LPGNN(LocalMethod):
     activation: str = "selu"
     scale: bool = setting(True, {"features_in": ("reports", "random")}, unless={"epsilon_x": (None,)})
     features_in: str = "reports"
+    aggregator: str = "gcn"
     card: ClassVar[Card] = Card(
         name="lpgnn",
         summary="features randomized by each user, labels in the clear unless --epsilon-y says otherwise",
@@ -132,6 +136,11 @@ class LPGNN(LocalMethod):
         if self.loss == "cross-entropy" and self.epsilon_y is not None and self.label_mechanism == "subset":
             raise fail("loss", self.loss, "to be drop or forward where reports are sets of classes",
                        'Or ask with label_mechanism="randomized-response".')  # fmt: skip
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting; of how hops are taken, only what is not usual, so that runs of before stay what they are."""
+        return {name: value for name, value in super().settings.items() if (name, value) != ("aggregator", "gcn")}
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], dataset: str = "") -> LPGNN:
@@ -183,6 +192,10 @@ class LPGNN(LocalMethod):
         with torch.no_grad():
             return network.eval()(rows, topology).log_softmax(1).numpy()
 
+    @property
+    def _mean(self) -> bool:
+        return self.aggregator == "mean"
+
     def _network(self, rows: PropagatedRows, collection: Collection) -> GNN:
         from sfumato.nn._gnn import GNN
 
@@ -202,11 +215,11 @@ class LPGNN(LocalMethod):
         else:
             rows, offset, noise = _made_up(self.features_in, collection, seed, centered=self.scale)
         if self.scale and noise.any():
-            left = noise_scale(collection.adjacency, self.steps_x)[-1]
+            left = noise_scale(collection.adjacency, self.steps_x, mean=self._mean)[-1]
             by = np.where(noise > 0, 1 / np.maximum(noise * left, 1e-12), 1)
             rows = rows @ sp.diags(by) if sp.issparse(rows) else np.multiply(rows, by, out=rows, casting="same_kind")
             offset, shift = offset * by, None if shift is None else shift * by
-        return topology, PropagatedRows(rows, offset, topology, self.steps_x, missing, shift)
+        return topology, PropagatedRows(rows, offset, topology, self.steps_x, missing, shift, mean=self._mean)
 
 
 def _made_up(kind: str, collection: Collection, seed: int, *, centered: bool) -> tuple[Any, NDArray[Any], NDArray[Any]]:
@@ -267,7 +280,7 @@ def _train(
 
     from sfumato.nn._training import Adam
 
-    objective = Objective(method.loss, collection, topology, method.steps_y)
+    objective = Objective(method.loss, collection, topology, method.steps_y, mean=method._mean)
     optimizer = Adam(network.parameters(), method.learning_rate, method.weight_decay)
     judge, report = _Judge(method, collection), session.watch.stage("network")
     val_reports = torch.from_numpy(collection.labels[judge.val])

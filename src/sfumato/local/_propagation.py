@@ -3,28 +3,27 @@ r"""Propagation of noisy rows over a public graph: KProp for networks, and debia
 KProp takes K hops of :math:`S = D^{-1/2} A D^{-1/2}`, without self-loops, on columns already projected. Neighbors' noise
 averages out while what they share stays. S is linear, so rows are projected first: for an estimate :math:`R + 1 o^\top` and
 weights W, :math:`S^K (R + 1 o^\top) W = S^K (R W + 1 (o^\top W))`, and nothing of n x d is ever stored. An isolated node
-becomes zero. Label reports take K hops or personalized PageRank.
+becomes zero. With ``mean``, S is the mean over neighbors, :math:`D^{-1} A`, in its place. Label reports take K hops or
+personalized PageRank.
 
 **Formal guarantee.** Post-processing of reports and the public graph; spends nothing.
 
-Sources: Sajadmanesh and Gatica-Perez (2021), Locally Private Graph Neural Networks, algorithm 3 and equation 14; Gasteiger,
-Bojchevski and Günnemann (ICLR 2019), personalized PageRank propagation.
+Sources: Sajadmanesh and Gatica-Perez (2021), Locally Private Graph Neural Networks, algorithm 3 and equation 14; Sajadmanesh
+(2023), equation 3.40, on both aggregators; Gasteiger, Bojchevski and Günnemann (ICLR 2019), personalized PageRank propagation.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.local._heat import Floats, normalized_adjacency
 from sfumato.local._smoothed import checked_graph, checked_reports, class_prior, debiased
 from sfumato.randomizers._randomizer import Estimate
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 _PROBES = 128
 _SEED = 0
@@ -38,9 +37,11 @@ PROPAGATIONS: tuple[dict[str, Any], ...] = (
 
 
 def propagate(
-    adjacency: sp.csr_matrix, values: Estimate | Floats, steps: int, weight: Floats | None = None
+    adjacency: sp.csr_matrix, values: Estimate | Floats, steps: int, weight: Floats | None = None, *, mean: bool = False
 ) -> list[Floats]:
     """Return :math:`S^k X W` for k = 0, ..., ``steps`` in one pass: ``steps + 1`` arrays [n, width].
+
+    With ``mean``, S is the mean over neighbors.
 
     >>> import scipy.sparse as sp
     >>> path = sp.csr_matrix([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
@@ -53,18 +54,22 @@ def propagate(
     if isinstance(values, Estimate) and weight is None:
         raise fail("weight", None, f"to project the {values.shape[1]} columns of an estimate", "Pass [d, width].")
     step = normalized_adjacency(adjacency, self_loops=False)
+    if mean:
+        roots = np.sqrt(np.maximum(np.diff(step.indptr), 1)).astype(np.float32)
+        step = sp.csr_matrix(sp.diags(1 / roots) @ step @ sp.diags(roots))
     hops: list[Floats] = [values if weight is None else values @ weight]  # type: ignore[list-item]
     for _ in range(steps):
         hops.append(step @ hops[-1])
     return hops
 
 
-def noise_scale(adjacency: sp.csr_matrix, steps: int) -> Floats:
+def noise_scale(adjacency: sp.csr_matrix, steps: int, *, mean: bool = False) -> Floats:
     r"""Compute how much of independent noise is left after k hops: :math:`\|S^k\|_F / \sqrt n` for k = 0, ..., ``steps``.
 
     It is the root mean square over nodes of the norms of the rows of :math:`S^k`, by which independent noise of
-    standard deviation 1 a node is scaled. It reads the topology alone, so dividing by it is public. Exact up to 128
-    nodes; beyond, 128 sign vectors drawn with a fixed seed estimate it within a few percent, the same each time.
+    standard deviation 1 a node is scaled; ``mean`` is that of :func:`propagate`. It reads the topology alone, so dividing by
+    it is public. Exact up to 128 nodes; beyond, 128 sign vectors drawn with a fixed seed estimate it within a few percent,
+    the same each time.
 
     >>> import scipy.sparse as sp
     >>> star = sp.csr_matrix([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]])
@@ -74,7 +79,7 @@ def noise_scale(adjacency: sp.csr_matrix, steps: int) -> Floats:
     n = adjacency.shape[0]
     signs = np.random.default_rng(_SEED).choice(np.array([-1, 1], np.float32), (n, _PROBES)) / np.sqrt(_PROBES)
     probes = np.eye(n, dtype=np.float32) if n <= _PROBES else signs.astype(np.float32)
-    return np.array([np.linalg.norm(hop) for hop in propagate(adjacency, probes, steps)]) / np.sqrt(n)
+    return np.array([np.linalg.norm(hop) for hop in propagate(adjacency, probes, steps, mean=mean)]) / np.sqrt(n)
 
 
 def propagate_labels(

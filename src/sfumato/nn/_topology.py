@@ -33,8 +33,10 @@ class Topology:
         self.num_nodes = adjacency.shape[0]
         self.degrees = np.asarray(adjacency.sum(axis=1)).ravel()
 
-    def hop(self, rows: Tensor, steps: int = 1) -> Tensor:
-        """Propagate rows by ``steps`` hops without self-loops."""
+    def hop(self, rows: Tensor, steps: int = 1, *, mean: bool = False) -> Tensor:
+        """Propagate rows by ``steps`` hops without self-loops; with ``mean`` by that many means over neighbors."""
+        if mean and steps:
+            return self._shares.sqrt() * _SymmetricPower.apply(rows / self._shares.sqrt(), self._plain, steps)
         return _SymmetricPower.apply(rows, self._plain, steps) if steps else rows
 
     def looped(self, rows: Tensor) -> Tensor:
@@ -125,7 +127,7 @@ class PropagatedRows:
     Small is up to 4 entries for each arc and hop: then one product with what is formed costs less than the K hops of its result.
 
     ``rows`` is R, CSR or, where most entries are there, dense; ``offset`` is o [d], and ``steps`` K. Some rows may have another
-    offset: u marks them, ``missing`` bool [n], and s is the ``shift`` [d].
+    offset: u marks them, ``missing`` bool [n], and s is the ``shift`` [d]. With ``mean``, S is the mean over neighbors.
     """
 
     def __init__(
@@ -136,10 +138,12 @@ class PropagatedRows:
         steps: int,
         missing: NDArray[np.bool_] | None = None,
         shift: NDArray[np.floating] | None = None,
+        *,
+        mean: bool = False,
     ) -> None:
         if sp.issparse(rows) and 2 * rows.nnz > np.prod(rows.shape):
             rows = rows.toarray()
-        self.shape, self.topology, self.steps = rows.shape, topology, steps
+        self.shape, self.topology, self.steps, self.mean = rows.shape, topology, steps, mean
         self.offset = torch.tensor(offset, dtype=torch.float32)
         self.missing = None if missing is None else torch.from_numpy(missing).float()[:, None]
         self.shift = None if shift is None else torch.tensor(shift, dtype=torch.float32)
@@ -149,7 +153,7 @@ class PropagatedRows:
             dense = dense + self.offset
             if self.missing is not None and self.shift is not None:
                 dense = dense + self.missing * self.shift
-            self.rows, self.steps = topology.hop(dense, steps), 0
+            self.rows, self.steps = topology.hop(dense, steps, mean=mean), 0
             self.offset, self.missing = torch.zeros_like(self.offset), None
         else:
             self.rows = SparseRows(rows) if sp.issparse(rows) else torch.as_tensor(rows, dtype=torch.float32)
@@ -159,4 +163,4 @@ class PropagatedRows:
         projected = self.rows @ weight + self.offset @ weight
         if self.missing is not None and self.shift is not None:
             projected = projected + self.missing * (self.shift @ weight)
-        return self.topology.hop(projected, self.steps)
+        return self.topology.hop(projected, self.steps, mean=self.mean)

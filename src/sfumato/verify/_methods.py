@@ -206,6 +206,7 @@ METHODS: dict[str, str | Rules] = {
             "patience": "index", "hidden": "count", "activation": "one of selu, relu", "scale": "flag",
             "features_in": "one of reports, random, ones, degree",
         },
+        optional={"aggregator": "one of mean"},
         **local.RULES, tensors=local.of_lpgnn,
     ),
     "pgc-links": Rules(**{
