@@ -70,13 +70,41 @@ def test_published_formulas():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "best", "paper"), [(1, 1, 1), (3.0, 1, 1), (3.1, 2, 1), (4, 2, 1), (8, 4, 3), (10, 5, 4)]
+    ("epsilon", "best", "paper", "more"),
+    [
+        (1, 1, 1, 1),
+        (3.0, 1, 1, 1),
+        (3.1, 2, 1, 1.011),
+        (4, 2, 1, 1.248),
+        (4.3, 2, 1, 1.322),
+        (8, 4, 3, 1.022),
+        (10, 5, 4, 1.008),
+    ],
 )
-def test_number_of_sampled_features(epsilon, best, paper):
+def test_number_of_sampled_features(epsilon, best, paper, more):
+    """As on the page local; ``more`` is how many times the least variance the printed number has."""
+    ours, printed = (rz.MultiBit(1433, epsilon, rule=rule).variance()[0] for rule in ("best", "paper"))
+    assert printed / ours == pytest.approx(more, abs=6e-4)
     assert (rz.MultiBit(1433, epsilon).m, rz.MultiBit(1433, epsilon, rule="paper").m) == (best, paper)
     every = [rz.MultiBit(30, epsilon, sampled=m).variance()[0] for m in range(1, 31)]
     assert rz.MultiBit(30, epsilon).variance()[0] == min(every)
     assert rz.MultiBit(2, 100.0, rule="paper").m == 2
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_one_bit_of_one_feature_is_duchis_mechanism(epsilon):
+    """Equations 2.18 and 2.19 of Sajadmanesh (2023), and their 2.20 to 2.25: PGC is the same on any range."""
+    duchi, e = rz.Duchi(1, epsilon, low=-1.0), np.exp(epsilon)
+    assert duchi.realized_epsilon <= epsilon
+    for value in (-1.0, -0.3, 0.0, 0.8, 1.0):
+        assert float(duchi.pmf(np.array([value]))[1,]) == pytest.approx(0.5 + (e - 1) / (2 * e + 2) * value)
+        assert duchi.variance(np.array([[value]]))[0, 0] == pytest.approx(((e + 1) / (e - 1)) ** 2 - value**2)
+        scaled = rz.PGC(1, epsilon, low=2.0, high=5.0)
+        assert scaled.pmf(np.array([2 + 1.5 * (value + 1)]))[1,] == pytest.approx(
+            float(duchi.pmf(np.array([value]))[1,])
+        )
+    estimates = duchi.estimate(rz.Reports(np.array([[0], [1]], np.uint8))).toarray().ravel()
+    assert estimates == pytest.approx([-(e + 1) / (e - 1), (e + 1) / (e - 1)])
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])

@@ -225,8 +225,8 @@ class Options:
     )
     epsilon_y: float | None = _local("Local methods: the budget for the label of one user. inf reads it in the clear.")
     mechanism: str | None = _local(
-        "Local methods: how features are randomized: multi-bit, one-bit, laplace, gaussian, piecewise, pgc, collision or "
-        "direction."
+        "Local methods: how features are randomized: multi-bit, one-bit (Duchi's of one feature), laplace, gaussian, "
+        "piecewise, pgc, collision or direction."
     )
     preset: str | None = _local(
         "Use published settings of lpgnn: lpgnn-2021, or pgc-2020 (which reads labels in the clear, unless you give "

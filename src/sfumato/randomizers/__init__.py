@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sfumato.randomizers._laplace import Laplace as Laplace
     from sfumato.randomizers._links import NeighborLists as NeighborLists
     from sfumato.randomizers._multibit import PGC as PGC
+    from sfumato.randomizers._multibit import Duchi as Duchi
     from sfumato.randomizers._multibit import MultiBit as MultiBit
     from sfumato.randomizers._multibit import OneBit as OneBit
     from sfumato.randomizers._piecewise import Piecewise as Piecewise

@@ -49,7 +49,7 @@ class Questions:
             or "direction"; for "pgc", "piecewise" and "laplace" see ``per_feature``.
         label_mechanism: "subset" (subset selection, the better one below about epsilon 2) or "randomized-response". Both tell
             little about one of more than about 30 classes: local hashing would tell more, and no method asks by it yet.
-        paper_rule: number m of multi-bit as published, floor(epsilon / 2.18), in place of the best.
+        paper_rule: number m of multi-bit as published, floor(epsilon / 2.18), in place of the best: 4, not 5, at epsilon 10.
         per_feature: spend ``epsilon_x`` on *every* feature (the convention of PGC's paper): d times as much a user.
         low: public lower end of every feature; values outside are clipped on the device.
         high: public upper end.
