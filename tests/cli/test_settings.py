@@ -191,6 +191,7 @@ def test_methods_explains_one(sfumato):
     told = json.loads(sfumato("methods", "gap", "--json").out)
     assert told["units"] == list(CARDS["gap"].units)
     assert [one["name"] for one in told["settings"]] == list(explained("gap"))
+    assert "Units: none, without privacy alone." in sfumato("methods", "sage").out
     assert "has no settings" in sfumato("methods", "auto").out
     assert sfumato("methods", "gapp").code == 2
 

@@ -94,7 +94,8 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     word, preset = told["method"], told["preset"]
     known, form = explained(word, preset), f" --preset {preset}" if preset else ""
     yield f"{word}{form}: {told['summary']}."
-    yield f"Units: {', '.join(told['units']) or 'those of the method it becomes'}."
+    units = told["units"] or ["those of the method it becomes" if word == "auto" else "none, without privacy alone"]
+    yield f"Units: {', '.join(units)}."
     for one in told["settings"]:
         how = f", set with {one['option']}" if one["option"] else ""
         yield f"\n  {one['name']}: {one['takes']} (default: {known[one['name']].usual}){how}"
