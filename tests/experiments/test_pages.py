@@ -91,6 +91,16 @@ def test_the_index():
     assert "[A page of a script]" not in text
 
 
+def test_days_of_an_entry_are_the_first_and_the_last_of_its_pages():
+    days = ("2026-11-23", "2026-11-22 to 2026-11-27", "2026-11-22 for some rows, 2026-11-21 for the others", None)
+    pages = {str(k): Recorded("A page", day, (5, 5), ()) for k, day in enumerate(days)}
+    text = index_page(
+        [Document("a", "A. Author (2026), A paper", (Entry("Table 1", "A", scripts=("a.py",), pages=tuple(pages)),))],
+        pages,
+    )
+    assert "| 2026-11-21 to 2026-11-27 |" in text
+
+
 def test_the_index_answers_questions_first():
     pages = {"rare": read_page(f"# Rare classes\n\n{stamp([2], '2026-01-02')}\n")}
     questions = index_page([], pages).partition("## Tables and figures")[0]

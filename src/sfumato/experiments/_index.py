@@ -244,7 +244,7 @@ def _section(document: Document, pages: dict[str, Recorded]) -> str:
 
 def _when(found: Iterable[Recorded]) -> tuple[str, str]:
     pages = list(found)
-    days = [page.date for page in pages if page.date]
+    days = [day for page in pages for day in re.findall(_DAY, page.date or "")]
     counts = [count for page in pages if page.seeds for count in page.seeds]
     return _range(days), _range(counts)
 
