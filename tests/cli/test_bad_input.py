@@ -97,6 +97,12 @@ BAD_ARGUMENTS = [
     ("delta-below-sampler", "--unit edge --epsilon 1 --delta 1e-32", "delta"),
     ("unit-missing", "--epsilon 1", "--unit"),
     ("unit-unknown", "--unit person --epsilon 1 --delta 1e-5", "to be one of none, arc, edge"),
+    (
+        "relation-of-edges",
+        f"{AT_EDGE} --relation replace",
+        "--relation with a unit that has two (node, record, class, subclass)",
+    ),
+    ("relation-unknown", f"{AT_NODE} --relation add", "Expected relation to be one of remove, replace, got 'add'"),
     ("budget-without-privacy", "--unit none --epsilon 1", "no --epsilon or --delta"),
     ("max-degree-with-edge", f"{AT_EDGE} --max-degree 5", "--max-degree with --unit node only"),
     ("node-without-max-degree", AT_NODE, "Pass --max-degree"),

@@ -9,6 +9,7 @@ import pytest
     "words",
     [
         ("class-dp", "--unit", "class", "--steps", 3),
+        ("class-dp", "--unit", "class", "--steps", 3, "--relation", "add-remove", "--set", "sampling_prob=0.5"),
         ("subclass-dp", "--unit", "subclass", "--subclasses", 2, "--steps", 3, "--network", "mlp"),
         ("subclass-dp", "--unit", "subclass", "--subclasses", 2, "--partition", "kmeans", "--steps", 3),
         ("cnn", "--unit", "record", "--steps", 3, "--network", "softmax", "--augment", 1),
@@ -25,6 +26,8 @@ def test_a_folder_becomes_a_verified_run(pictures, tmp_path, sfumato, words):
     certificate = json.loads((out / "release" / "certificate.json").read_text())
     assert certificate["public_facts"]["image_shape"] == [1, 14, 14]
     assert "classes" in certificate["assumed_public"]
+    if "--relation" in words:
+        assert (told["privacy"]["relation"], certificate["unit"]["relation"]) == ("add-remove", "add-remove")
     assert any("k-means" in one for one in certificate["caveats"]) == ("kmeans" in words)
     assert sfumato("predict", out, "--out", tmp_path / "predictions.csv").code == 0
 

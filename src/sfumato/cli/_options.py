@@ -180,6 +180,11 @@ class Options:
         default=False,
         again=True,
     )
+    relation: str | None = _record(
+        "How neighboring data sets differ: with --unit node remove (default) or replace, with record add-remove (default) or "
+        "replace, with class or subclass replace (default) or add-remove (unbounded).",
+        again=True,
+    )
     subclasses: int | None = _record(
         "With --unit subclass: into how many cells each class is divided (default: 50).", again=True
     )

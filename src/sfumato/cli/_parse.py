@@ -18,7 +18,7 @@ from sfumato.cli._table import LOCAL, METHOD, RECORD, rows, spelled
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import Job, Kept
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import Declared, class_for, unit_named
+from sfumato.privacy.units import UNITS, Declared, Unit, class_for, unit_named
 from sfumato.record._deployment import Deployment
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
         yield partial(check_int, low=1, threads=options.threads)
     yield partial(_check_own, options)
     yield partial(local.check if options.method in local.WORDS else local.check_task, options)
+    yield partial(_check_relation, options)
     yield partial(_check_cells, options)
     yield partial(_budget, options)
     yield partial(_check_delta, options)
@@ -113,6 +114,21 @@ def _check_delta(options: Options) -> None:
     """Refuse a delta that is wrong where epsilon is missing or wrong, of which alone the budget tells."""
     if options.delta is not None and not (options.epsilon or 0) > 0:
         Budget(1.0, options.delta)
+
+
+def _check_relation(options: Options) -> None:
+    if options.relation is None:
+        return
+    choices = _relations(class_for(options.unit))
+    if len(choices) < 2:
+        words = ", ".join(unit.name for unit in UNITS if len(_relations(unit)) > 1)
+        raise InputError(f"Expected --relation with a unit that has two ({words}), got unit {options.unit!r}. Drop it.")
+    check_choice(choices, relation=options.relation)
+
+
+def _relations(unit: type[Unit]) -> tuple[str, ...]:
+    """The relations of a unit, its own first."""
+    return tuple(dict.fromkeys(form.relation for forms in unit.forms().values() for form in forms))
 
 
 def _check_cells(options: Options) -> None:
@@ -176,6 +192,7 @@ def parse(options: Options) -> Job:
         assume_public=options.assume_public,
         subclasses=options.subclasses,
         partition=options.partition,
+        relation=options.relation,
     )
     look = (
         partial(local.look, asked=method, features=options.epsilon_x != 0, links=not method.card.reads_labels)

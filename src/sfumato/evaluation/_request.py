@@ -57,6 +57,7 @@ class Request:
     public_degrees: bool = False  # true degrees are declared public
     subclasses: int | None = None  # cells of each class under unit subclass; None takes the unit's own
     partition: str | None = None  # how these are found; kmeans: clusters of the private images, declared
+    relation: str | None = None  # how neighboring data sets differ; None takes the unit's own
     assume_public: bool = False  # what nobody declared is taken for public
 
     def unit_on(self, graph: Graph) -> Unit:
@@ -68,7 +69,8 @@ class Request:
             declared = replace(declared, cells=declared.cells * graph.num_classes, partition="declared")
         elif self.partition is not None:
             declared = replace(declared, partition=cast("Partition", self.partition))
-        return self.method.unit or unit_named(self.unit, declared)
+        unit = self.method.unit or unit_named(self.unit, declared)
+        return unit if self.relation is None else replace(cast("Any", unit), relation=self.relation)
 
     def declared(self, graph: Graph) -> Graph:
         """Return the graph with the bounds on degrees that the request declares public."""
