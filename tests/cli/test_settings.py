@@ -213,7 +213,7 @@ def test_types_are_known_where_annotations_are_no_text():
     made = make_dataclass("Toy", [("depth", int, 1), ("share", float | None, None), ("rows", tuple[int, ...], ())])
     made.card = CARDS["linear"]
     assert {one.name: one.takes for one in settings_of(made).values()} == {
-        "depth": "an integer", "share": "a number, or none"
+        "depth": "an integer", "share": "a number, or none", "rows": "integers with commas between"
     }  # fmt: skip
 
 

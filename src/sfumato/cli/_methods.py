@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from sfumato.catalog import CARDS, WORDS, explained, words_with
 from sfumato.cli._output import plain_console
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.method._settings import Setting
 
 NAMES = ", ".join(word for word in WORDS if word != "auto")
 METHOD = f"The method to train: auto (recommended), or one that `sfumato methods` explains: {NAMES}."
@@ -70,17 +73,7 @@ def _one(word: str, preset: str | None) -> dict[str, Any]:
     """What is known of a method, or of a published form of it."""
     settings = explained(word, preset)  # refuses a wrong word
     card = CARDS[WORDS[word]]
-    listed = [
-        {
-            "name": one.name,
-            "option": one.option,
-            "takes": one.takes,
-            "default": one.default,
-            "effect": one.where(settings),
-            "meaning": one.meaning,
-        }
-        for one in settings.values()
-    ]
+    listed = [setting_told(one, settings) for one in settings.values()]
     return {
         "method": word,
         "preset": preset,
@@ -90,17 +83,28 @@ def _one(word: str, preset: str | None) -> dict[str, Any]:
     }
 
 
+def setting_told(one: Setting, known: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return a setting as JSON values; ``known`` holds all of its method."""
+    told = {name: getattr(one, name) for name in ("name", "option", "takes", "default")}
+    return {**told, "effect": one.where(known), "meaning": one.meaning}
+
+
+def setting_lines(known: Mapping[str, Setting]) -> Iterator[str]:
+    """Yield lines that explain settings."""
+    for one in known.values():
+        how = f", set with {one.option}" if one.option else ""
+        yield f"\n  {one.name}: {one.takes} (default: {one.usual}){how}"
+        meaning = f"{one.meaning[:1].upper()}{one.meaning[1:]} {one.where(known)}".strip()
+        yield from wrap(meaning, 96, initial_indent=" " * 6, subsequent_indent=" " * 6)
+
+
 def _lines(told: dict[str, Any]) -> Iterator[str]:
     word, preset = told["method"], told["preset"]
     known, form = explained(word, preset), f" --preset {preset}" if preset else ""
     yield f"{word}{form}: {told['summary']}."
     units = told["units"] or ["those of the method it becomes" if word == "auto" else "none, without privacy alone"]
     yield f"Units: {', '.join(units)}."
-    for one in told["settings"]:
-        how = f", set with {one['option']}" if one["option"] else ""
-        yield f"\n  {one['name']}: {one['takes']} (default: {known[one['name']].usual}){how}"
-        meaning = one["meaning"][:1].upper() + one["meaning"][1:]
-        yield from wrap(f"{meaning} {one['effect']}".strip(), 96, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    yield from setting_lines(known)
     free = [one["name"] for one in told["settings"] if not one["option"]]
     if free:
         shown = next((name for name in ("learning_rate", "steps", "max_epochs") if name in free), free[0])

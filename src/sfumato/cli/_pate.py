@@ -10,11 +10,19 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato.cli._engine import running
+from sfumato.cli._methods import setting_lines, setting_told
 from sfumato.cli._output import stage_bars, tell
 from sfumato.cli._parse import shared_ledger
 from sfumato.cli._pate_analyze import analyze
-from sfumato.cli._pate_options import PateOptions, mechanism_of, named_by_options, numbers_of
-from sfumato.cli._table import spelled, takes
+from sfumato.cli._pate_options import (
+    PateOptions,
+    asked_of_student,
+    mechanism_of,
+    named_by_options,
+    numbers_of,
+    student_settings,
+)
+from sfumato.cli._table import JSON, spelled, takes
 from sfumato.errors import BudgetExceededError
 from sfumato.evaluation._memory import peak_mb
 
@@ -57,6 +65,7 @@ def run(_context: typer.Context, values: dict[str, Any]) -> None:
     from sfumato.pate._run import run as run_pate
 
     asked = PateOptions(**values)
+    learned = asked_of_student(asked.student, asked.set)
     given = {spelled(name): values[name] for name in ("scale", "sigma1", "sigma2", "threshold")}
     fixed = any(value is not None for value in given.values())
     with named_by_options():
@@ -64,6 +73,7 @@ def run(_context: typer.Context, values: dict[str, Any]) -> None:
             asked.teachers,
             asked.queries,
             mechanism=mechanism_of(asked.mechanism, given) if fixed else asked.mechanism,
+            student_settings=learned,
             gnss=numbers_of(asked.release, as_published=False),
             **{name: values[name] for name in _SETTINGS},
         )
@@ -88,6 +98,26 @@ def run(_context: typer.Context, values: dict[str, Any]) -> None:
             f"Expected the told epsilon to be at most --epsilon {asked.epsilon:g}, got {told['privacy']['epsilon']:.4f}. The "
             "queries stay charged and the student may not leave. Ask fewer queries, or add noise, in another run."
         )
+
+
+@app.command()
+def students(
+    name: str | None = typer.Argument(None, help="Explain the settings of this student."), as_json: bool = JSON
+) -> None:
+    """List the students of `sfumato pate run`, or explain the settings of one, which --set NAME=VALUE sets."""
+    from sfumato.pate._plan import STUDENTS, student_class
+
+    if name is None:
+        found = {word: str(student_class(word).__doc__).partition(";")[0] for word in STUDENTS}
+        typer.echo(json.dumps(found) if as_json else "\n".join(f"{word}: {text}." for word, text in found.items()))
+        return
+    known = student_settings(name)
+    if as_json:
+        typer.echo(json.dumps({"student": name, "settings": [setting_told(one, known) for one in known.values()]}))
+        return
+    typer.echo("\n".join(setting_lines(known)))
+    shown = next(iter(known.values()))
+    typer.echo(f"\nGive one as: sfumato pate run --student {name} --set {shown.name}={shown.usual} ...")
 
 
 def _lines(told: dict[str, Any]) -> list[str]:

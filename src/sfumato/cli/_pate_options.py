@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from sfumato._validate import check_choice
 from sfumato.cli._options import Options
@@ -15,12 +18,41 @@ from sfumato.cli._table import option, rows, same, spelled
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from sfumato.method._settings import Setting
     from sfumato.pate._aggregation import Mechanism
 
+_OURS = ("num_classes", "seed", "device")  # of a student: data and other options say them
 _row = partial(option, commands="pate-run")
 _same = partial(same, Options, command="pate-run")
+
+
+def student_settings(name: str) -> dict[str, Setting]:
+    """Return the settings of a student of this name that --set reaches."""
+    from sfumato.method._settings import fields_of
+    from sfumato.pate._plan import STUDENTS, student_class
+
+    chosen = student_class(check_choice(tuple(STUDENTS), student=name))
+    return {name: one for name, one in fields_of(chosen, {}).items() if name not in _OURS}
+
+
+def asked_of_student(name: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of a student in words NAME=VALUE, each of which it takes."""
+    from sfumato.method._settings import read_words
+    from sfumato.pate._plan import student_class
+
+    found = read_words(student_settings(name), words, name, f"sfumato pate students {name}")
+    student_class(name)(num_classes=2, **found)  # refuses a value out of range, by its own name
+    return found
+
+
+def complete_student_setting(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    """Yield the settings of the student on the command line whose names begin like this, with what they mean."""
+    from sfumato.pate._plan import STUDENTS
+
+    word = str(ctx.params.get("student"))
+    for setting in student_settings(word).values() if word in STUDENTS else ():
+        if setting.name.startswith(incomplete):
+            yield f"{setting.name}=", setting.meaning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +86,11 @@ class PateOptions:
     )
     student: str = _row(
         "How the student learns: consistency, gan, coteaching, pate-plus or pate-plus-plus.", default="consistency"
+    )
+    set: tuple[str, ...] = _row(
+        "NAME=VALUE: a setting of the student, such as epochs=50. May be repeated. `sfumato pate students NAME` explains them.",
+        default=(),
+        complete=complete_student_setting,
     )
     scale: float | None = _row("Set the noise yourself: the scale b of the Laplace noise of lnmax, in votes.")
     sigma1: float | None = _row("Set the noise yourself: its standard deviation at the threshold, in votes.")

@@ -76,18 +76,23 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "int": ("an integer", int),
     "float": ("a number", float),
     "str": ("a word", str),
+    "tuple[int, ...]": ("integers with commas between", lambda word: tuple(int(part) for part in word.split(","))),
     "bool": ("true or false", lambda word: _TRUTH[word.lower()]),
 }
 
 
 def settings_of(method: type[Any]) -> dict[str, Setting]:
     """Return the settings of a method by name, in the order of its class."""
-    meanings = dict(_meanings(method))
-    options = {name: "--" + option.replace("_", "-") for option, name in method.card.options.items()}
-    kinds = {one.name: one.type.__name__ if isinstance(one.type, type) else str(one.type) for one in fields(method)}
+    return fields_of(method, {name: "--" + word.replace("_", "-") for word, name in method.card.options.items()})
+
+
+def fields_of(kind: type[Any], options: Mapping[str, str]) -> dict[str, Setting]:
+    """Return the fields of a dataclass as settings by name; ``options`` hold those that an option sets."""
+    meanings = dict(_meanings(kind))
+    kinds = {one.name: one.type.__name__ if isinstance(one.type, type) else str(one.type) for one in fields(kind)}
     return {
         name: Setting(name, kinds[name], one.default, meanings.get(name, ""), options.get(name), **one.metadata)
-        for name, one in ((one.name, one) for one in fields(method))
+        for name, one in ((one.name, one) for one in fields(kind))
         if kinds[name].split(" | ")[0] in _KINDS and one.default is not MISSING
     }
 
@@ -111,7 +116,12 @@ def _plain(text: str) -> str:
 
 def read_settings(method: type[Any], words: Sequence[str]) -> dict[str, Any]:
     """Read settings of a method from words ``NAME=VALUE``; a name that an option has is left to the option."""
-    known = settings_of(method)
+    spoken = method.card.spoken[0]
+    return read_words(settings_of(method), words, spoken, f"sfumato methods {spoken}")
+
+
+def read_words(known: Mapping[str, Setting], words: Sequence[str], spoken: str, command: str) -> dict[str, Any]:
+    """Read settings from words ``NAME=VALUE``; ``spoken`` names what has them, and the ``command`` explains them."""
     free = tuple(name for name, one in known.items() if not one.option)
     found: dict[str, Any] = {}
     for word in words:
@@ -120,7 +130,6 @@ def read_settings(method: type[Any], words: Sequence[str]) -> dict[str, Any]:
             raise InputError(
                 f"Expected --set NAME=VALUE, got {word!r}. Write a setting and its value, such as --set width=32."
             )
-        spoken = method.card.spoken[0]
         if not known:
             raise InputError(
                 f"Expected no --set with {spoken}, which has no settings, got {word!r}. Name another method, or drop it."
@@ -129,7 +138,7 @@ def read_settings(method: type[Any], words: Sequence[str]) -> dict[str, Any]:
             raise InputError(
                 f"Expected {option} {value} instead of --set {word}: the setting has an option. Give that."
             )
-        check_choice(free, f"`sfumato methods {spoken}` explains them.", **{f"--set with {spoken}": name})
+        check_choice(free, f"`{command}` explains them.", **{f"--set with {spoken}": name})
         if name in found:
             raise InputError(f"Expected --set {name} once, got it twice. Drop one.")
         found[name] = known[name].read(value)
@@ -210,4 +219,6 @@ def _word(value: Any) -> str:
     """A value as a command line spells it."""
     if isinstance(value, float):
         return str(value).removesuffix(".0")
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

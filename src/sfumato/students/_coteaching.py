@@ -49,7 +49,7 @@ class CoTeaching(GANStudent):
     Args:
         noise_rate: beta, the public guess of the share of wrong labels.
         ramp: E_0, epochs until R(e) has come down to 1 - beta.
-        as_published: repeat the faults 2 and 5 above. :class:`PATEPlus` repeats all.
+        as_published: repeat the faults of the published code that change this student (2 and 5 of the list in the module).
 
     Raises:
         InputError: a setting out of range.
@@ -83,7 +83,7 @@ class PATEPlus(CoTeaching):
     **Formal guarantee.** Post-processing of the noisy labels, see :mod:`sfumato.students._gan`.
 
     Args:
-        as_published: repeat all faults above.
+        as_published: repeat all five faults of the published code (:mod:`~sfumato.students._coteaching`).
 
     Source: Algorithm 1 of the thesis.
 

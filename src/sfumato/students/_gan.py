@@ -62,7 +62,7 @@ class GANStudent:
         network: "edges" for images [n, channels, 28, 28], of which discriminators see, and the generator makes, histograms of
             edges (:func:`sfumato.students._histograms.edge_histograms`); "cnn" for images; "deep" for images, with the last
             weights where others predict with a running mean; "mlp" for rows of any shape.
-        widths: the widths of the discriminator, see :class:`sfumato.nn._gan.Discriminator`.
+        widths: the widths of the discriminator's layers (:class:`~sfumato.nn._gan.Discriminator`).
         epochs: passes over the larger of the labeled and the unlabeled set; the smaller is repeated to its size.
         batch_size: rows of each kind a step: labeled, unlabeled, generated.
         learning_rate: step size of Adam.
