@@ -40,7 +40,7 @@ FORMS = {
     "dpar": [
         {"mechanism": kind, "num_roots": 16} for kind in ("none", "random", "unreleased", "gaussian", "exponential")
     ]
-    + [{"mechanism": "exponential-laplace", "num_roots": 16, "column_clip": 0.5}],
+    + [{"mechanism": "exponential-laplace", "num_roots": 16, "column_clip": 0.5}, {"power_steps": 1}],
     "cnn": [{"network": "softmax"}, {"network": "softmax", "augment": 1}, {"learn_filters": True}],
     "class-dp": [{"network": "softmax"}],
     "subclass-dp": [{"network": "softmax"}],

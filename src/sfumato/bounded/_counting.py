@@ -85,6 +85,23 @@ def from_senders(arcs: Arcs, sends: NDArray[np.bool_]) -> Arcs:
     return kept(arcs, sends[arcs.sources])
 
 
+def to_others(arcs: Arcs, known: NDArray[np.bool_]) -> Arcs:
+    r"""Keep the arcs that end at other nodes than ``known`` ones, and none from a node to itself.
+
+    **Formal guarantee.** Let ``known`` be public, let known nodes send rows of L1 norm at most 1, and all others rows of norm at
+    most 1 / a, with a the number of arcs of a record: 2 of an undirected edge, else 1. Of two sums, one over the arcs of known
+    nodes and one over those of the others (:func:`from_senders`), a record changes one alone, by at most 1 in L1 norm. *Proof:*
+    an edge between a known node and another one has one arc here, in the first sum: one row changes by a row of norm at most 1.
+    An edge between two others has a arcs, all in the second: a rows change by 1 / a each. Between known nodes there is none.
+
+    >>> both = Arcs(np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1], np.int32))
+    >>> to_others(both, np.array([True, False, False])).sources.tolist()
+    [0, 2, 1]
+    """
+    ends = np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
+    return kept(arcs, ~known[ends] & (arcs.sources != ends))
+
+
 def to_count_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
     """Put rows of L1 norm at most 1 on the grid of whole steps of 1 / 32767, rounding toward zero.
 

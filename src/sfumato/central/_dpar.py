@@ -1,5 +1,8 @@
 r"""DPAR: a network that reads, for each root, the nodes of a private PageRank row; trained by DP-SGD with a root as the example.
 
+*Edge level* has public features and labels, so all of the budget goes to power steps: :mod:`~sfumato.central._power_steps`.
+*Node level:*
+
 1. *Rows.* M public roots get the K largest entries of their approximate PageRank after noise, on the arcs between training nodes
    (:mod:`~sfumato.bounded._appr_release`). The noise hides *any* change of arcs.
 2. *Trim.* Columns are cut until each node is read by at most R roots, its own included (:mod:`~sfumato.bounded._occurrences`).
@@ -40,7 +43,9 @@ from sfumato.bounded._pagerank import Walk
 from sfumato.bounded._split_gradients import SplitNetwork
 from sfumato.bounded._splits import unit_rows
 from sfumato.central._appr import NOISY, Rows, loss_weights, random_rows, worth_releasing
+from sfumato.central._power_steps import AUDIENCE, at_edges, run_steps, step_releases, step_scores, unused_steps
 from sfumato.central._two_layers import check_features, hidden_rows, num_weights, own_scores, train_split
+from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._subgraph import adjacency
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -67,17 +72,18 @@ _WALKS = {"mechanism": ("auto", *NOISY, UNRELEASED)}
 
 @dataclass(frozen=True)
 class DPAR(CuratorMethod):
-    r"""Private PageRank rows, and a network of two layers that is trained on them by DP-SGD with a root as the example.
+    r"""Private PageRank: power steps at edge level; at node level rows, and a network of two layers that DP-SGD trains on them.
 
     Scores are float32 [num_nodes, num_classes].
 
-    **Formal guarantee.** At node level, incident or owned arcs: the events of the rows
+    **Formal guarantee.** At edge level one Laplace release of L1 sensitivity 1 (:mod:`~sfumato.central._power_steps`).
+    At node level, incident or owned arcs: the events of the rows
     (:func:`~sfumato.bounded._appr_release.gaussian_row_event`,
     :func:`~sfumato.bounded._appr_release.exponential_row_events`), and a
     :class:`~sfumato.privacy.events.RepeatedGaussianEvent` over roots of ``occurrences`` terms
     (:mod:`~sfumato.bounded._occurrences`); without rows a :class:`~sfumato.privacy.events.PoissonGaussianEvent`.
 
-    Errors: ``calibrate`` raises UnsupportedUnitError under every unit but node and none.
+    Errors: ``calibrate`` raises UnsupportedUnitError under every unit but edge, node and none.
 
     Args:
         mechanism: "gaussian", "exponential" (equal weights), "exponential-laplace" (noisy weights), "random" (rows by public
@@ -98,7 +104,7 @@ class DPAR(CuratorMethod):
         width: number of hidden units.
         l2_clip_norm: C, the L2 norm of a root's gradient.
         public_test_graph: whether what lies outside the training role is declared public, and averaged over.
-        power_steps: how often it is averaged.
+        power_steps: how often it is averaged; at edge level, where nothing else is read of these settings, 1 or 2 noisy steps.
         root_seed: public seed of roots and random rows.
         column_clip: :math:`\tau`, the most L1 norm of a column that losses read (algorithm 9 of the source), in place of rows of
             L1 norm 1; None scales rows. It costs nothing and saves no noise.
@@ -139,15 +145,16 @@ class DPAR(CuratorMethod):
     column_clip: float | None = None
     card: ClassVar[Card] = Card(
         name="dpar",
-        summary="network on private PageRank rows, if their noise allows them",
-        units=("node",),
+        summary="private PageRank: noisy power steps at edge level, rows at node level",
+        units=("edge", "node"),
+        returns_known=True,
         candidates=({"learning_rate": 0.01}, {"learning_rate": 0.03}, {"learning_rate": 0.1}),
         citations=("zhang2024dpar",),
         audience=Audience(("PageRank rows with noise", "weights"), never_of_nodes=("PageRank rows before noise",)),
         notes=(
             "An example of DP-SGD is a root with the nodes of its row here. Its gradient is computed by compiled code in a "
             "fixed order, not by exact products; sums over roots are exact.",
-            "Steps, learning rate and clip norm of the method were chosen on Cora-ML and UCSC68.",
+            "Steps, learning rate and clip norm of the method, and powers at edge level, were chosen on Cora-ML and UCSC68.",
         ),
     )
 
@@ -173,7 +180,7 @@ class DPAR(CuratorMethod):
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Choose the mechanism, if it is "auto", by public facts; then find the noise."""
-        if self.mechanism != "auto":
+        if self.mechanism != "auto" or at_edges(unit):
             return super().calibrate(budget, unit, public)
         worth = budget is None or worth_releasing(budget, self.rows(public), self.appr_share)
         chosen: Plan = replace(self, mechanism="gaussian" if worth else "none").calibrate(budget, unit, public)
@@ -189,13 +196,15 @@ class DPAR(CuratorMethod):
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Say who may be shown what of a run: of rows that are never released, nobody sees any."""
+        if at_edges(unit):
+            return unit.audience(**vars(AUDIENCE))
         seen = self.card.audience
         return unit.audience(**vars(replace(seen, outputs=("weights",)) if self.mechanism == UNRELEASED else seen))
 
     def doubts(self, plan: Plan) -> tuple[Caveat, ...]:
         """Return a warning of rows that nobody can tell from noise, or of steps that have the noise of a whole batch."""
         share, rows = self.appr_share, self.rows(plan.public)
-        if plan.budget is None:
+        if plan.budget is None or at_edges(plan.unit):
             return ()
         if self.mechanism == UNRELEASED:
             text = "Rows that are never released make the noise of each step that of a whole batch, in which little is learned. "
@@ -220,7 +229,9 @@ class DPAR(CuratorMethod):
         return Rows(kind, min(self.num_roots or nodes, nodes), nodes, min(self.top_k, nodes), clip)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        """List the rows, if they have noise, and one DP-SGD run over roots."""
+        """List the power steps at edge level; else the rows, if they have noise, and one DP-SGD run over roots."""
+        if at_edges(unit):
+            return step_releases(self, unit, public, noise_multiplier)
         check_occurrences(unit)
         rows, size = self.rows(public), num_weights(public, self.width)
         noisy: tuple[Release, ...] = ()
@@ -245,7 +256,9 @@ class DPAR(CuratorMethod):
         return 1 if self.mechanism in ("auto", "none") else self.occurrences
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Release the rows if they have noise, trim them, and train on roots."""
+        """Take the power steps at edge level; else release the rows if they have noise, trim them, and train on roots."""
+        if at_edges(plan.unit):
+            return run_steps(plan, graph, session, self.power_steps)
         roots, rows = self.roots(plan.public), self.rows(plan.public)
         walk, most = Walk(self.alpha, self.rho, self.gamma), self.readers(rows) if plan.unit.private else len(roots)
         noisy = plan.unit.private and self.mechanism in NOISY
@@ -279,7 +292,12 @@ class DPAR(CuratorMethod):
         return SplitNetwork(root_examples(graph, of_all, train[roots]), self.width, graph.num_classes)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to each node's own features; average them outside the training role if that is declared public."""
+        """Apply the network to each node's own features; average them outside the training role if that is declared public.
+
+        At edge level read the released steps.
+        """
+        if at_edges(plan.unit):
+            return step_scores(plan, weights, released, graph)
         own = own_scores(weights, graph)
         return power_iteration(graph, own, self.alpha, self.power_steps) if self.public_test_graph else own
 
@@ -290,12 +308,18 @@ class DPAR(CuratorMethod):
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`. The result
         is float32 [num_nodes, width].
         """
+        if at_edges(plan.unit):
+            raise UnsupportedUnitError("Embeddings of dpar are of its network, which is trained at node level alone.")
         hidden: NDArray[np.float32] = hidden_rows(weights, unit_rows(graph)).astype(np.float32)
         if released:
             roots, rows, train = self.roots(plan.public), self.rows(plan.public), np.flatnonzero(graph.train_mask)
             weighed = loss_weights(rows.matrix(released), roots, self.readers(rows), self.column_clip)
             hidden[train[roots]] = weighed @ hidden[train]
         return hidden
+
+    def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
+        """Say at edge level where the steps are not read, and where features say nothing."""
+        return unused_steps(plan, weights) if at_edges(plan.unit) else ()
 
     def _unreleased(self, graph: Graph, rows: Rows, roots: NDArray[np.int64], walk: Walk) -> sp.csr_matrix:
         """The rows where none is released: of the roots alone, by public coins, or exact."""

@@ -200,7 +200,7 @@ class LabelMessages(CuratorMethod):
         """Prior, counts of known labels, head, what others are thought to be, and the choice."""
         public, (rows, known) = plan.public, one_hot(graph, plan.public.num_classes)
         prior = _PRIOR.best(public, graph, _PRIOR.trained(public, graph, session))
-        own, rank = _posterior(public, prior, graph), public_order(known, session.seed)
+        own, rank = posterior(public, prior, graph), public_order(known, session.seed)
         arcs = incoming(graph)
         arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
         counter = Counter(plan, session, arcs, known)
@@ -271,7 +271,7 @@ class LabelMessages(CuratorMethod):
             return ()
         return (
             *((MESSAGES_DROPPED,) * self.drops_messages(plan, weights)),
-            *unused_features(plan.public, _prior(weights)),
+            *unused_features(plan.public, stored_prior(weights)),
         )
 
     def inductive(self, origin: Origin) -> LabelInference:
@@ -286,7 +286,7 @@ class LabelMessages(CuratorMethod):
         if "labels" not in plan.unit.public:
             empty = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
             return softmax(self.scores(plan, weights, {"aggregate/1": empty}, graph))
-        return _posterior(plan.public, _prior(weights), graph)
+        return posterior(plan.public, stored_prior(weights), graph)
 
     def learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return the senders whose rows train the head, bool [num_nodes]: the last ones in the public order.
@@ -304,10 +304,10 @@ class LabelMessages(CuratorMethod):
         if "labels" not in plan.unit.public:
             inputs = share_inputs(plan, released, centered_rows(graph, {}))
         elif not self.drops_messages(plan, weights):
-            own = _posterior(plan.public, _prior(weights), graph)
+            own = posterior(plan.public, stored_prior(weights), graph)
             inputs = _inputs(plan, released["aggregate/1"], own, weights)
         else:
-            return _PRIOR.apply(plan.public, _prior(weights), graph)
+            return _PRIOR.apply(plan.public, stored_prior(weights), graph)
         return head_scores(weights, inputs)
 
 
@@ -315,12 +315,13 @@ def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], 
     return count_inputs(plan, counts, own, stored_weight(weights), stored_shares(weights))
 
 
-def _posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:
+def posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:
     """Class probabilities of every node by the graph-free model, kept away from 0."""
     return np.maximum(softmax(_PRIOR.apply(public, prior, graph)), 1e-6)
 
 
-def _prior(weights: Arrays) -> Arrays:
+def stored_prior(weights: Arrays) -> Arrays:
+    """The graph-free model among the weights of a run at edge level."""
     return {name.removeprefix("prior."): part for name, part in weights.items() if name.startswith("prior.")}
 
 

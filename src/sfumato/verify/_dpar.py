@@ -1,20 +1,21 @@
-"""What the verifier knows of method dpar: released PageRank rows, and one network that DP-SGD trained on roots."""
+"""What the verifier knows of method dpar: power steps at edge level; else PageRank rows, and a network that DP-SGD trained."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ._kinds import Planned, Replaced, Shape, type_faults
+from ._baselines import of_graph_free, tree_faults
+from ._kinds import Matrix, Planned, Replaced, Shape, type_faults
 from ._layers import two_layers
-from ._rules import OWN, Known, Rules, Sizes
+from ._rules import OF_HOPS, OWN, Known, Rules, Sizes, sizes
 from ._units import no_arc_change
 
 if TYPE_CHECKING:
-    from ._rules import Audience, Certificate
+    from ._rules import Audience, Certificate, Tensors
     from ._tensors import Stored
 
 DECLARED = (
@@ -23,6 +24,12 @@ DECLARED = (
 )
 _NOISY = ("gaussian", "exponential", "exponential-laplace")
 _UNRELEASED = "unreleased"
+_WIDTH = 64  # of the graph-free network
+_POWERS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0), (0.5, 1.0), (0.0, 0.125, 0.25, 0.5, 1.0)
+
+
+def _at_edges(certificate: Certificate) -> bool:
+    return bool(certificate["unit"]["name"] == "edge")
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,10 @@ class PageRankRows(Planned):
 
 
 class DPAR(Rules):
-    """The rules of method dpar: rows where the mechanism has noise, and two linear layers."""
+    """The rules of method dpar: rows where the mechanism has noise, and two linear layers.
+
+    At edge level, counts with Laplace noise: an edge changes one of two parts, one row by one message or two by half of one.
+    """
 
     settings: ClassVar = {
         "mechanism": "one of " + ", ".join(("auto", "none", "random", _UNRELEASED, *_NOISY)),
@@ -56,12 +66,47 @@ class DPAR(Rules):
     }  # fmt: skip
     optional: ClassVar = {"column_clip": "positive"}  # losses read the same nodes, whatever scales their entries
     audience: ClassVar = {
+        "edge": OF_HOPS,
         "node": {
             "anyone": ["PageRank rows with noise", "weights"],
             "the node itself": OWN,
             "never": ["PageRank rows before noise"],
-        }
+        },
     }
+
+    def setting_faults(self, certificate: Certificate) -> Iterator[str]:
+        """Yield a problem for wrong settings; at edge level, for those that mean something at node level alone."""
+        found = list(super().setting_faults(certificate))
+        yield from found
+        if found or not _at_edges(certificate):
+            return
+        settings = certificate["settings"]
+        for name, allowed in (
+            ("mechanism", ("auto", "none")),
+            ("public_test_graph", (False,)),
+            ("power_steps", (1, 2)),
+        ):
+            if settings[name] not in allowed:
+                words = " or ".join(map(str, allowed))
+                yield f"certificate.json: settings.{name}: expected {words} under unit edge, got {settings[name]}"
+
+    def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
+        if not _at_edges(certificate):
+            return super().networks(certificate, found)
+        prior = [name.removeprefix("prior.") for name in found if name.startswith("prior.")]
+        alone = {f"prior.{name}": shape for name, shape in of_graph_free(certificate, _WIDTH, prior).items()}
+        return {**alone, "steps.reading": [3], "class.shares": [sizes(certificate)[2]]}
+
+    def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
+        if not _at_edges(certificate):
+            return
+        yield from tree_faults(weights, "prior.")
+        for name, power, allowed in zip("wtu", weights["steps.reading"].array(), _POWERS, strict=True):
+            if float(power) not in allowed:
+                yield f"steps.reading: expected {name} to be one of {allowed}"
+        shares = weights["class.shares"].array().astype(float)
+        if not (shares > 0).all() or not abs(shares.sum() - 1) < 1e-3:
+            yield "class.shares: expected numbers above 0 whose sum is 1"
 
     def who_may_see(self, certificate: Certificate) -> Audience:
         told = super().who_may_see(certificate)
@@ -77,6 +122,10 @@ class DPAR(Rules):
     def releases(self, certificate: Certificate) -> list[Planned]:
         if certificate["unit"]["name"] == "none":
             return []
+        if _at_edges(certificate):
+            nodes, (_, _, classes) = certificate["public_facts"]["num_nodes"], sizes(certificate)
+            steps = certificate["settings"]["power_steps"]
+            return [Matrix("aggregate/1", [nodes, steps * classes], 0, event="pure")]
         network = self._network(certificate, "network")
         if certificate["settings"]["mechanism"] == _UNRELEASED:  # a record moves rows that do not read it
             network = Replaced(**vars(network))
