@@ -80,11 +80,14 @@ def test_wrong_settings_are_refused(word, given, message):
     ("word", "options", "given", "message"),
     [
         ("dpar", {}, "rho=0.1", ""),
-        ("dpar", {}, "mechanism=none rho=0.1", "Expected --set rho only with mechanism auto, .* or unreleased, got it with "),
+        ("dpar", {}, "mechanism=none rho=0.1", "Expected --set rho only with mechanism auto, .* or unreleased .*, got it with "),
         ("dpar", {}, "mechanism=none alpha=0.1", "or with public_test_graph true, got it with mechanism none and with pub"),
         ("dpar", {}, "mechanism=none public_test_graph=true alpha=0.1", ""),
-        ("dpar", {}, "power_steps=3", "only with public_test_graph true, got it with public_test_graph false, where it has no"),
-        ("dpar", {"unit": "none"}, "batch_size=9", "only under a private unit, got it with --unit none, where it has no effect"),
+        ("dpar", {"unit": "node"}, "power_steps=3", "only with public_test_graph true, or under a private unit where labels are "
+         "public, got it with public_test_graph false and with --unit node, where it has no"),
+        ("dpar", {"unit": "edge"}, "power_steps=1", ""),
+        ("dpar", {"unit": "edge"}, "steps=9", "where labels are private, or under unit none, got it with --unit edge, where"),
+        ("dpar", {"unit": "none"}, "batch_size=9", "only where labels are private, got it with --unit none, where it has no"),
         ("gap", {"unit": "node"}, "batch_size=9", ""),
         ("gap", {"unit": "edge"}, "batch_size=9", "--set batch_size only where labels are private, got it with --unit edge"),
         ("edgerand", {}, "mean_degree=3 count_share=0.1", "only with mean_degree none under a private unit, got it with mean"),

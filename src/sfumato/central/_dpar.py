@@ -35,7 +35,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import AT_LEAST_1, PRIVATE, SHARE, check_fields, flag, integer, one_of, optional, real, setting
+from sfumato._validate import (
+    AT_LEAST_1,
+    PRIVATE,
+    PRIVATE_LABELS,
+    SHARE,
+    check_fields,
+    flag,
+    integer,
+    one_of,
+    optional,
+    real,
+    setting,
+)
 from sfumato.bounded._appr_release import STEPS
 from sfumato.bounded._clip_kernel import LEAST_CLIP, MOST_CLIP
 from sfumato.bounded._occurrences import check_occurrences, root_examples
@@ -55,6 +67,7 @@ from sfumato.privacy.promises import Caveat
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
+    from sfumato._validate import Where
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method._plan import Plan
     from sfumato.privacy.budget import Budget
@@ -67,7 +80,10 @@ DECLARED = (
     "them, and the predictions for these nodes read them."
 )
 
-_WALKS = {"mechanism": ("auto", *NOISY, UNRELEASED)}
+_NODES: tuple[Where, ...] = PRIVATE_LABELS, {"unit": ("none",)}
+_ROWS, _WALKS = ({"mechanism": ("auto", *NOISY, *more)} for more in (("random", UNRELEASED), (UNRELEASED,)))
+_CHARGED = {**PRIVATE_LABELS, "mechanism": ("auto", *NOISY)}
+_AT_EDGES: Where = {"labels": ("public",), **PRIVATE}
 
 
 @dataclass(frozen=True)
@@ -104,7 +120,7 @@ class DPAR(CuratorMethod):
         width: number of hidden units.
         l2_clip_norm: C, the L2 norm of a root's gradient.
         public_test_graph: whether what lies outside the training role is declared public, and averaged over.
-        power_steps: how often it is averaged; at edge level, where nothing else is read of these settings, 1 or 2 noisy steps.
+        power_steps: how often it is averaged; at edge level 1 or 2, the noisy steps.
         root_seed: public seed of roots and random rows.
         column_clip: :math:`\tau`, the most L1 norm of a column that losses read (algorithm 9 of the source), in place of rows of
             L1 norm 1; None scales rows. It costs nothing and saves no noise.
@@ -124,25 +140,25 @@ class DPAR(CuratorMethod):
     of a row is too small by a root of 2, and their theorem 8 bounds what enters a loss, not what leaves a clipped gradient.
     """
 
-    mechanism: str = "auto"
-    num_roots: int | None = None
-    top_k: int = setting(4, unless={"mechanism": ("none",)})
-    occurrences: int = setting(2, {"mechanism": ("auto", *NOISY, "random"), **PRIVATE})
-    appr_share: float = setting(0.5, {"mechanism": ("auto", *NOISY), **PRIVATE})
-    row_clip: float = setting(0.01, {"mechanism": ("auto", "gaussian"), **PRIVATE})
-    entry_clip: float = setting(0.001, {"mechanism": NOISY[1:], **PRIVATE})
-    alpha: float = setting(0.25, _WALKS, {"public_test_graph": (True,)})
-    rho: float = setting(1e-4, _WALKS)
-    gamma: float = setting(1e-4, _WALKS)
-    batch_size: int | None = setting(None, PRIVATE)
-    steps: int = 100
-    learning_rate: float = 0.03
-    width: int = 32
-    l2_clip_norm: float = setting(0.01, PRIVATE)
-    public_test_graph: bool = False
-    power_steps: int = setting(2, {"public_test_graph": (True,)})
-    root_seed: int = 0
-    column_clip: float | None = None
+    mechanism: str = setting("auto", *_NODES)
+    num_roots: int | None = setting(None, *_NODES)
+    top_k: int = setting(4, *_NODES, unless={"mechanism": ("none",)})
+    occurrences: int = setting(2, {**PRIVATE_LABELS, "mechanism": ("auto", *NOISY, "random")})
+    appr_share: float = setting(0.5, _CHARGED)
+    row_clip: float = setting(0.01, {**PRIVATE_LABELS, "mechanism": ("auto", "gaussian")})
+    entry_clip: float = setting(0.001, {**PRIVATE_LABELS, "mechanism": NOISY[1:]})
+    alpha: float = setting(0.25, *({**_WALKS, **one} for one in _NODES), {"public_test_graph": (True,)})
+    rho: float = setting(1e-4, *({**_WALKS, **one} for one in _NODES))
+    gamma: float = setting(1e-4, *({**_WALKS, **one} for one in _NODES))
+    batch_size: int | None = setting(None, PRIVATE_LABELS)
+    steps: int = setting(100, *_NODES)
+    learning_rate: float = setting(0.03, *_NODES)
+    width: int = setting(32, *_NODES)
+    l2_clip_norm: float = setting(0.01, PRIVATE_LABELS)
+    public_test_graph: bool = setting(False, *_NODES)
+    power_steps: int = setting(2, {"public_test_graph": (True,)}, _AT_EDGES)
+    root_seed: int = setting(0, *_NODES)
+    column_clip: float | None = setting(None, *({**_ROWS, **one} for one in _NODES))
     card: ClassVar[Card] = Card(
         name="dpar",
         summary="private PageRank: noisy power steps at edge level, rows at node level",

@@ -156,10 +156,11 @@ def check_effects(made: Any, given: Mapping[str, Any], unit: Unit | None) -> Non
         one = known[name]
         some, there = _idle(one, held)
         if there:
-            got = " and ".join(
+            words = (
                 _with(known, {other: (held[other],)}) if other in known or unit is None else f"with --unit {unit.name}"
                 for other in there
             )
+            got = " and ".join(dict.fromkeys(words))
             only = f"{one.spelled} only {_some(known, one.only)}, got it {got}"
             raise InputError(
                 f"Expected {only if some else f'no {one.spelled} {got}'}, where it has no effect. Drop it."
@@ -192,7 +193,12 @@ def _idle(one: Setting, held: Mapping[str, Any]) -> tuple[bool, list[str]]:
 
 
 _UNKNOWN = object()
-_OF_UNIT = {"unit": "under a private unit", "labels": "where labels are private"}
+_OF_UNIT = {
+    ("unit", "private"): "under a private unit",
+    ("unit", "none"): "under unit none",
+    ("labels", "private"): "where labels are private",
+    ("labels", "public"): "where labels are public",
+}
 
 
 def _failing(where: Where, held: Mapping[str, Any]) -> str:
@@ -206,7 +212,7 @@ def _some(known: Mapping[str, Setting], only: Sequence[Where]) -> str:
 
 def _with(known: Mapping[str, Setting], where: Where) -> str:
     """The words for settings that have values; those that the method lacks are left out."""
-    told, of_unit = [], [words for name, words in _OF_UNIT.items() if name in where]
+    told, of_unit = [], [words for (name, value), words in _OF_UNIT.items() if value in where.get(name, ())]
     for name, values in where.items():
         clear = "inf" if name.startswith("epsilon_") else "none"  # as options say it
         *words, last = [clear if value is None else _word(value) for value in values]
