@@ -323,6 +323,9 @@ class DPAR(CuratorMethod):
         Embeddings of roots read other nodes' features in the clear; those of all other nodes are for the node itself.
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`~sfumato.method.contract.Method.scores`. The result
         is float32 [num_nodes, width].
+
+        Raises:
+            UnsupportedUnitError: the run protects edges, and has no such network.
         """
         if at_edges(plan.unit):
             raise UnsupportedUnitError("Embeddings of dpar are of its network, which is trained at node level alone.")
