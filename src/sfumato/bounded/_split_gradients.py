@@ -114,8 +114,11 @@ def split_steps(
     leave_out: bool,
     optimizer: Optimizer = Adam,
     progress: Callable[[int, int], None] | None = None,
+    seen: Callable[[int, Floats], None] | None = None,
 ) -> tuple[Floats, bytes]:
     """Train a network on a split graph with noise. Return the last iterate, and a secret MAC of all sums that were read.
+
+    ``seen`` is shown the parameters after each step: the guarantee covers all of them.
 
     **Formal guarantee.** That of the top of this file; under relation ``remove`` only with ``leave_out``, by which groups that
     hold an absent node add zero. ``start`` holds the first parameters, public.
@@ -137,6 +140,12 @@ def split_steps(
         counted = drawn[~network.split.left_out[drawn]] if leave_out else drawn
         return network.clipped_sum(descent.flat.numpy(), counted, settings.l2_clip_norm, step)
 
+    def after(step: int, steps: int) -> None:
+        if seen is not None:
+            seen(step, descent.flat.numpy())
+        if progress is not None:
+            progress(step, steps)
+
     ids = np.arange(network.split.num_groups)
-    operands = noisy_steps(descent, clipped, ids, settings, key, 0.0, progress)
+    operands = noisy_steps(descent, clipped, ids, settings, key, 0.0, after)
     return descent.flat.numpy(), operands

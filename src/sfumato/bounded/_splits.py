@@ -1,7 +1,8 @@
 r"""A graph is split into groups by public ids, and every arc between two groups is deleted, so a record reaches one group only.
 
 **Groups.** Node v is in group :math:`g(v) = \mathrm{SHA256}(\text{seed}, \text{id of } v) \bmod K`. Ids, seed and K are public,
-and no other node takes part. So the groups are the same for neighboring graphs.
+and no other node takes part. So the groups are the same for neighboring graphs. *Even* groups, as published: training nodes in
+the order of such numbers are cut into K parts whose sizes differ by one at most. Roles are public, too.
 
 **Cut.** An arc (u, v) with :math:`g(u) \ne g(v)` is deleted before anything is computed from arcs: degrees count the arcs that
 are left. Directed arcs are read both ways inside a group.
@@ -75,6 +76,19 @@ def group_numbers(node_ids: Ids, num_groups: int, seed: int) -> NDArray[np.int64
     return np.fromiter(map(word, node_ids.tolist()), np.int64, len(node_ids))
 
 
+def even_groups(node_ids: Ids, train: NDArray[np.bool_], num_groups: int, seed: int) -> NDArray[np.int64]:
+    """Return the groups of all nodes if training nodes are cut into equal parts: a function of public ids and roles.
+
+    >>> even_groups(np.arange(6), np.array([True] * 5 + [False]), 2, seed=0).tolist()
+    [0, 0, 1, 0, 1, 0]
+    """
+    groups, ids = group_numbers(node_ids, num_groups, seed), np.flatnonzero(train)
+    shuffled = ids[np.argsort(group_numbers(node_ids[ids], 2**63, seed), kind="stable")]
+    sizes = len(ids) // num_groups + (np.arange(num_groups) < len(ids) % num_groups)
+    groups[shuffled] = np.repeat(np.arange(num_groups), sizes)
+    return groups
+
+
 @dataclass(frozen=True)
 class Split:
     """A split graph has its nodes in order of their groups. All but ``rows``, ``hop``, ``targets`` and ``left_out`` is public.
@@ -106,11 +120,11 @@ class Split:
         return len(self.shares)
 
 
-def split_graph(graph: Graph, num_groups: int, seed: int, *, second_hop: bool = True) -> Split:
+def split_graph(graph: Graph, num_groups: int, seed: int, *, second_hop: bool = True, even: bool = False) -> Split:
     """Cut a graph into groups.
 
     **Formal guarantee.** What the result holds of one group is a function of the records of that group alone (top of this
-    file). Without ``second_hop``, ``hop`` is the identity.
+    file). Without ``second_hop``, ``hop`` is the identity. ``even`` groups hold equal numbers of training nodes.
 
     >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1], [1, 2], 3, directed=False, x=np.eye(3), y=[0, 1, 1], roles=[0, 0, 0])
@@ -118,7 +132,7 @@ def split_graph(graph: Graph, num_groups: int, seed: int, *, second_hop: bool = 
     [0.5, 0.408, 0.0]
     """
     ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
-    groups = group_numbers(ids, num_groups, seed)
+    groups = even_groups(ids, graph.train_mask, num_groups, seed) if even else group_numbers(ids, num_groups, seed)
     order = np.argsort(groups, kind="stable")
     offsets = np.searchsorted(groups[order], np.arange(num_groups + 1)).astype(np.int64)
     inside = _arcs_inside(graph, groups, order)

@@ -41,7 +41,12 @@ def first_weights(public: PublicFacts, width: int, seed: int) -> Floats:
 
 
 def train_plainly(
-    network: SplitNetwork, start: Floats, steps: int, learning_rate: float, optimizer: Optimizer
+    network: SplitNetwork,
+    start: Floats,
+    steps: int,
+    learning_rate: float,
+    optimizer: Optimizer,
+    seen: Callable[[int, Floats], None] | None = None,
 ) -> Floats:
     """Train on all groups at every step, without clipping and noise: nothing is protected."""
     vector = nn.Parameter(torch.from_numpy(start))
@@ -50,6 +55,8 @@ def train_plainly(
     for step in range(steps):
         descent.grad.copy_(torch.from_numpy(network.gradient(descent.flat.numpy(), groups, step) / len(groups)))
         descent.step()
+        if seen is not None:
+            seen(step + 1, descent.flat.numpy())
     return descent.flat.numpy()
 
 
@@ -65,11 +72,15 @@ def train_split(
     session: Session,
     make: Callable[[], SplitNetwork],
     optimizer: Optimizer = Adam,
+    seen: Callable[[int, Floats], None] | None = None,
 ) -> Arrays:
-    """Train the network that is made after the charge, by DP-SGD with a group as the example; without privacy plainly."""
+    """Train the network that is made after the charge, by DP-SGD with a group as the example; without privacy plainly.
+
+    ``seen`` is shown the parameters after each step, which are as public as the last ones.
+    """
     start = first_weights(plan.public, settings.width, session.seed)
     if not plan.unit.private:
-        flat = train_plainly(make(), start, settings.steps, settings.learning_rate, optimizer)
+        flat = train_plainly(make(), start, settings.steps, settings.learning_rate, optimizer, seen)
         return weight_arrays(plan.public, settings.width, flat)
     event, told, key = (
         plan.event_of(SampledEvent, "network"),
@@ -80,7 +91,9 @@ def train_split(
         event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
     )
     left_out = event.relation == "add-remove"
-    flat, operands = split_steps(make(), start, sgd, key, leave_out=left_out, optimizer=optimizer, progress=told)
+    flat, operands = split_steps(
+        make(), start, sgd, key, leave_out=left_out, optimizer=optimizer, progress=told, seen=seen
+    )
     session.bind("network", np.frombuffer(operands, np.uint8))
     return weight_arrays(plan.public, settings.width, flat)
 

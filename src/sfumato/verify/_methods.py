@@ -22,7 +22,6 @@ from ._layers import (
     progap_hops,
     progap_layers,
     scattering_tensors,
-    two_layers,
 )
 from ._reports import QUESTIONS, SENT
 from ._rules import OF_HOPS, OWN, TRAINING, Known, Rules
@@ -139,16 +138,7 @@ METHODS: dict[str, str | Rules] = {
         settings=_FITTED, audience={"edge": OF_EDGES}, reads_links=False, weights=tree_faults,
         tensors=lambda v, found: of_graph_free(v.certificate, v.width, found),
     ),
-    "graph-split": Rules(
-        settings={
-            "num_groups": "count up to 536870912", "batch_size": "count", "steps": "count", "learning_rate": "positive up to 100",
-            "optimizer": "one of adam, sgd", "width": "count", "dropout": "fraction", "second_hop": "flag",
-            "l2_clip_norm": "positive up to 1000000000", "group_seed": "index",
-        },
-        audience={"node": _seen(["weights"], OWN, "predictions that read neighbors")},
-        layers=two_layers, demands=(_CLIP,),
-        sgd=lambda v: (min(v.batch_size, v.num_groups) / v.num_groups, v.steps),
-    ),
+    "graph-split": "split:GraphSplit",
     "dpgnn": Rules(
         settings={**TRAINING, "num_layers": "count up to 8", "max_arcs": "count", "max_in_arcs": "count",
                   "inference": "one of own, noised"},
