@@ -11,7 +11,7 @@ import typer
 from sfumato.cli import _data as data
 from sfumato.cli import app
 from sfumato.cli._options import of
-from sfumato.datasets import _origins as origins
+from sfumato.datasets._listing import files_of, origin_table
 from sfumato.evaluation._source import Source
 
 
@@ -75,7 +75,7 @@ def test_one_data_set_is_told_with_its_files(sfumato, tmp_path, monkeypatch):
         (tmp_path / "mnist" / f"{name}.gz").write_bytes(gzip.compress(b"known"))
     (tmp_path / "mnist" / "t10k-images-idx3-ubyte.gz").write_bytes(b"cut off")
     known = sha256(b"known").hexdigest()
-    monkeypatch.setitem(origins._table()["sha256"], "mnist/train-labels-idx1-ubyte", known)
+    monkeypatch.setitem(origin_table()["sha256"], "mnist/train-labels-idx1-ubyte", known)
     shown = sfumato("datasets", "mnist", "--data-dir", tmp_path).out
     assert shown.startswith(
         "mnist: 70,000 nodes, 0 arcs, 784 features, 10 classes; images of 28 x 28, without edges.\n"
@@ -89,6 +89,30 @@ def test_one_data_set_is_told_with_its_files(sfumato, tmp_path, monkeypatch):
     told = loads(sfumato("datasets", "mnist", "--data-dir", tmp_path, "--json").out)
     assert [file["is_known"] for file in told["files"]] == [None, True, False, False]
     assert (told["num_nodes"], told["files"][0]["present"]) == (70_000, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "gone", "present"),
+    [
+        ("planetoid/pubmed", "ind.pubmed.allx", True),
+        ("planetoid/pubmed", "ind.pubmed.test.index", False),
+        ("lastfm_asia", "lastfm_asia_features.json", True),
+        ("musae/facebook", "facebook/facebook_edges.csv", False),
+        ("mnist", "t10k-labels-idx1-ubyte.gz", False),
+    ],
+)
+def test_the_list_and_the_page_of_one_agree_on_what_is_there(sfumato, tmp_path, name, gone, present):
+    for path, _ in files_of(name):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    (tmp_path / name.partition("/")[0] / gone).unlink()
+    where = ("--data-dir", tmp_path, "--json")
+    listed = {row["name"]: row["present"] for row in loads(sfumato("datasets", *where).out)["datasets"]}
+    told = loads(sfumato("datasets", name, *where).out)
+    assert listed[name] is told["present"] is present
+    assert [file["path"].endswith(gone) for file in told["files"] if not file["present"]] == [True]
+    said = f"{gone}: missing, so that there are no features" if present else f"{gone}: missing, SHA"
+    assert said in sfumato("datasets", name, "--data-dir", tmp_path).out
 
 
 def test_a_wrong_name_of_a_data_set_is_refused_with_the_likely_one(refused):

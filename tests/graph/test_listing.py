@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from sfumato.datasets import _origins as origins
-from sfumato.datasets._listing import CARDS, GENERATED, KNOWN, list_datasets
+from sfumato.datasets._listing import CARDS, GENERATED, KNOWN, list_datasets, origin_table
 from sfumato.errors import DataError
 
 
@@ -36,7 +36,7 @@ def test_every_data_set_has_a_card_and_every_card_a_reader_that_exists():
 def test_every_data_set_has_an_origin_and_every_checksum_a_data_set():
     told = {name: origins.told_of(name) for name in origins.NAMES}
     assert {name for name, one in told.items() if not one["address"]} == set(GENERATED)
-    table = origins._table()
+    table = origin_table()
     assert all(key in origins.NAMES or key in CARDS for key in table["origin"])
     paths = [file["path"] for one in told.values() for file in one["files"]]
     assert all("{" not in path for path in paths)

@@ -51,13 +51,13 @@ def complete_dataset(incomplete: str) -> Iterator[tuple[str, str]]:
 def datasets(
     name: str | None = typer.Argument(
         None,
-        help="Say of this data set where its files come from, what they must be called, and which are there.",
+        help="Say where the files of this data set come from, what they must be called, and which of them are there.",
         autocompletion=complete_dataset,
     ),
     data_dir: Path | None = of("data_dir"),
     as_json: bool = JSON,
 ) -> None:
-    """List the named data sets and whether their files are there, or say where the files of one come from."""
+    """List the named data sets and those whose files are there, or say where the files of one come from."""
     from sfumato.datasets._listing import list_datasets
     from sfumato.datasets._origins import told_of
 
@@ -96,7 +96,8 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
         yield f"From {told['address']}. {told['remark']}".rstrip()
         yield "Files below --data-dir:"
     for one in told["files"]:
-        there = {None: "", True: "there", False: "missing"}[one["present"]]
+        absent = "missing" if one["needed"] else "missing, so that there are no features"
+        there = {None: "", True: "there", False: absent}[one["present"]]
         known = {None: "SHA-256", True: "with the known SHA-256", False: "but not with the known SHA-256"}[
             one["is_known"]
         ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from sfumato.errors import DataError
 
@@ -129,12 +132,11 @@ GENERATED = ("campus", "interests")
 class DatasetCard:
     """What is known of the data sets in one folder; a name is a folder, and in most folders a slash and an item.
 
-    ``marker`` is a file under the folder that shows that an item, ``{}``, is there. ``reader`` is the module and function of this
-    package that makes a graph of folder and item. ``cites`` has keys of ``references.bib`` by item, and ``split`` lists the items
-    with published roles; "" stands for every other item. Classes of fewer than ``min_class_size`` nodes are left out.
+    ``reader`` is the module and function of this package that makes a graph of folder and item. ``cites`` has keys of
+    ``references.bib`` by item, and ``split`` lists the items with published roles; "" stands for every other item. Classes of
+    fewer than ``min_class_size`` nodes are left out.
     """
 
-    marker: str
     reader: str = ""
     cites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     split: tuple[str, ...] = ()
@@ -142,28 +144,24 @@ class DatasetCard:
 
 
 CARDS: Mapping[str, DatasetCard] = {
-    "facebook100": DatasetCard("{}.mat", cites={"": ("traud2012social",)}, min_class_size=1000),
-    "planetoid": DatasetCard(
-        "ind.{}.graph", "_parsers:planetoid", {"": ("sen2008collective", "yang2016revisiting")}, split=("",)
-    ),
-    "npz": DatasetCard("{}.npz", "_parsers:npz", {"cora_ml": ("bojchevski2018deep",), "": ("shchur2018pitfalls",)}),
-    "musae": DatasetCard("{}/*.json", "_parsers:musae", {"": ("rozemberczki2021multiscale",)}),
-    "lastfm_asia": DatasetCard(
-        "lastfm_asia_edges.csv", "_parsers:lastfm_asia", {"": ("rozemberczki2020characteristic",)}
-    ),
+    "facebook100": DatasetCard(cites={"": ("traud2012social",)}, min_class_size=1000),
+    "planetoid": DatasetCard("_parsers:planetoid", {"": ("sen2008collective", "yang2016revisiting")}, split=("",)),
+    "npz": DatasetCard("_parsers:npz", {"cora_ml": ("bojchevski2018deep",), "": ("shchur2018pitfalls",)}),
+    "musae": DatasetCard("_parsers:musae", {"": ("rozemberczki2021multiscale",)}),
+    "lastfm_asia": DatasetCard("_parsers:lastfm_asia", {"": ("rozemberczki2020characteristic",)}),
     "directed": DatasetCard(
-        "{}.*", "_parsers:directed", {"email-Eu-core": ("yin2017local",), "polblogs": ("adamic2005political",)}
+        "_parsers:directed", {"email-Eu-core": ("yin2017local",), "polblogs": ("adamic2005political",)}
     ),
-    "elliptic": DatasetCard("elliptic_txs_features.csv", "_large_parsers:elliptic"),
-    "flickr": DatasetCard("adj_full.npz", "_large_parsers:flickr", split=("",)),
-    "reddit": DatasetCard("reddit_graph.npz", "_large_parsers:reddit", min_class_size=10_000),
-    "amazon": DatasetCard("raw/edge.csv.gz", "_large_parsers:amazon", min_class_size=100_000),
-    "text": DatasetCard("{}/*", cites={"cora_cane": ("tu2017cane",)}, split=("reddit",)),
-    "mnist": DatasetCard("*"),
-    "fashion_mnist": DatasetCard("*"),
-    "cifar10": DatasetCard("test_batch"),
-    "svhn": DatasetCard("test_32x32.mat"),
-    "orl_faces": DatasetCard("s1/*"),
+    "elliptic": DatasetCard("_large_parsers:elliptic"),
+    "flickr": DatasetCard("_large_parsers:flickr", split=("",)),
+    "reddit": DatasetCard("_large_parsers:reddit", min_class_size=10_000),
+    "amazon": DatasetCard("_large_parsers:amazon", min_class_size=100_000),
+    "text": DatasetCard(cites={"cora_cane": ("tu2017cane",)}, split=("reddit",)),
+    "mnist": DatasetCard(),
+    "fashion_mnist": DatasetCard(),
+    "cifar10": DatasetCard(),
+    "svhn": DatasetCard(),
+    "orl_faces": DatasetCard(),
 }
 
 
@@ -194,11 +192,30 @@ def list_datasets(data_dir: str | Path | None = None) -> tuple[DatasetRow, ...]:
         for family, suffix in (("facebook100", "mat"), ("npz", "npz"))
         for path in sorted((root / family).glob(f"*.{suffix}"))
     ]
-    known = [replace(row, present=_is_present(root, row.name)) for row in KNOWN]
+    known = [replace(row, present=not missing(row.name, root)) for row in KNOWN]
     return (*known, *(DatasetRow(name, present=True) for name in found if name not in names))
 
 
-def _is_present(root: Path, name: str) -> bool:
-    card, item = card_of(name)
-    wanted = "*" if name == f"facebook100/{EVERY_SCHOOL}" else item
-    return card is None or any((root / name.partition("/")[0]).glob(card.marker.format(wanted)))
+def missing(name: str, data_dir: str | Path) -> list[str]:
+    """Return the files of a data set that it needs and that are not there; it is there if none is missing."""
+    return [path for path, needed in files_of(name) if needed and not any(Path(data_dir).glob(path))]
+
+
+def files_of(name: str) -> list[tuple[str, bool]]:
+    """Return the files of a data set, or patterns of them, below the data folder, each with whether it is needed."""
+    folder, _, item = name.partition("/")
+    wanted = "*" if item == EVERY_SCHOOL else item
+    files = origin_of(name).get("files", "").replace("{}", wanted).split()
+    return [(f"{folder}/{file.removesuffix('?')}", not file.endswith("?")) for file in files]
+
+
+def origin_of(name: str) -> dict[str, str]:
+    """Return what the table of origins says of a data set; nothing of one that is generated, or that it does not know."""
+    origins = origin_table()["origin"]
+    return {} if name in GENERATED else origins.get(name) or origins.get(name.partition("/")[0], {})
+
+
+@cache
+def origin_table() -> dict[str, Any]:
+    """Read the table of origins."""
+    return tomllib.loads(Path(__file__).with_name("origins.toml").read_text(encoding="utf-8"))

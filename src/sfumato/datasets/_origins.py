@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import tomllib
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sfumato._validate import fail, nearest
-from sfumato.datasets._listing import EVERY_SCHOOL, GENERATED, KNOWN, DatasetRow, list_datasets
+from sfumato.datasets._listing import KNOWN, DatasetRow, files_of, list_datasets, missing, origin_of, origin_table
 from sfumato.errors import DataError
 
 _VOTES = DatasetRow("pate_votes", note="votes of 250 teachers, for `sfumato pate analyze --votes FILE`")
@@ -27,21 +25,20 @@ def told_of(name: str, data_dir: str | Path | None = None) -> dict[str, Any]:
     if row is None:
         remedy = f"{nearest(name, NAMES)} `sfumato datasets` lists all of them.".lstrip()
         raise fail("dataset", name, "to be the name of a data set", remedy)
-    origin, known = _origin(name), _table()["sha256"]
-    files = [_file(path, known.get(path.removesuffix(".gz")), data_dir) for path in _paths(name)]
-    there = row.present or (row is _VOTES and all(one["present"] for one in files))
+    origin, known = origin_of(name), origin_table()["sha256"]
+    files = [
+        {**_file(path, known.get(path.removesuffix(".gz")), data_dir), "needed": needed}
+        for path, needed in files_of(name)
+    ]
+    there = row.present or (row is _VOTES and data_dir is not None and not missing(name, data_dir))
     said = {key: origin.get(key, "") for key in ("address", "remark")}
     return {**asdict(row), "present": there, **said, "files": files}
 
 
-def missing(name: str, data_dir: str | Path) -> list[str]:
-    """Return the files of a data set that are not there."""
-    return [path for path in _paths(name) if not any(Path(data_dir).glob(path))]
-
-
 def hint(name: str, data_dir: str | Path) -> str:
     """Return a sentence that says where files come from if one of this data set is missing, "" otherwise."""
-    return f"`sfumato datasets {name}` says where the files come from." if missing(name, data_dir) else ""
+    known = name in NAMES and missing(name, data_dir)
+    return f"`sfumato datasets {name}` says where the files come from." if known else ""
 
 
 @contextmanager
@@ -51,25 +48,6 @@ def hinting(name: str, data_dir: str | Path) -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(f"{error} {hint(name, data_dir)}".rstrip()) from error
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("origins.toml").read_text(encoding="utf-8"))
-
-
-def _origin(name: str) -> dict[str, str]:
-    """What the table says; data sets that are generated, or found in the data folder and nowhere else, have no origin."""
-    origins = _table()["origin"]
-    known = name in NAMES and name not in GENERATED
-    return (origins.get(name) or origins[name.partition("/")[0]]) if known else {}
-
-
-def _paths(name: str) -> list[str]:
-    """Files below the data folder, or patterns of them."""
-    folder, _, item = name.partition("/")
-    wanted = "*" if item == EVERY_SCHOOL else item
-    return [f"{folder}/{file}" for file in _origin(name).get("files", "").replace("{}", wanted).split()]
 
 
 def _file(path: str, known: str | None, data_dir: str | Path | None) -> dict[str, Any]:

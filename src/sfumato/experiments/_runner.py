@@ -220,8 +220,8 @@ def _start_worker() -> None:
 
 def why_absent(dataset: str, data_dir: str | Path | None) -> str | None:
     """Say why a data set cannot be run, if its files are not there."""
-    from sfumato.datasets._listing import list_datasets
-    from sfumato.datasets._origins import hint, missing
+    from sfumato.datasets._listing import list_datasets, missing
+    from sfumato.datasets._origins import hint
 
     store = store_of(dataset)
     if store is not None:
