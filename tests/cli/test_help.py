@@ -18,7 +18,7 @@ def test_train_shows_needed_options_first_and_with_help_all_every_option_once(sf
     shown, every = sfumato("train", "--help").out, sfumato("train", "--help-all").out
     order = [
         "Arguments:",
-        "Needed",
+        "Required",
         "--epsilon ",
         "Data:",
         "--schema",

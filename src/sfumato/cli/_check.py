@@ -39,7 +39,7 @@ _FREE = "Nothing was spent, and nothing was written."
 
 @takes(Options, "check")
 def check(_context: typer.Context, values: dict[str, Any]) -> None:
-    """Show what a run would read, release, cost and reach, and all that is wrong with it.
+    """Show what a run would read, release, cost and achieve, and everything that is wrong with it.
 
     It takes the options of `sfumato train`, and is the same as `sfumato train --dry-run`. It reads the tables, trains nothing,
     spends nothing and writes nothing. The answer is for the owner of the data. The exit code is 2 if there is a problem.

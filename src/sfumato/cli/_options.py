@@ -73,8 +73,8 @@ class Options:
     )
 
     dataset: str | None = _data(
-        "The name of a data set, such as campus or facebook100/Berkeley13 (see `sfumato datasets`), or the path of a folder of "
-        "images with one subfolder for each class."
+        "The name of a data set, such as campus or facebook100/Berkeley13 (see `sfumato datasets`), or the path of a folder "
+        "of images with one subfolder for each class."
     )
     graph: Path | None = _data(
         "A stored graph: the folder that `sfumato data import` or Graph.save wrote. It is opened, not read."
@@ -91,7 +91,7 @@ class Options:
     )
     epsilon: float | None = _claim(
         "The privacy budget: a smaller one is more private. For blink it is the budget of one bit of one neighbor list; a "
-        "relationship is in two lists and costs it twice.",
+        "relationship is in two lists, and so costs twice as much.",
         also={
             "predict": "The privacy budget for reading ANOTHER private graph, or for the first --coverage where labels are "
             "protected."
@@ -103,7 +103,7 @@ class Options:
         also={"predict": "The failure probability for reading that other graph, such as 1e-7."},
     )
     out: Path = option(
-        "A new folder, for this run.",
+        "The folder to create for this run.",
         NEEDED,
         _TUNE,
         also={"predict": "The CSV file to write (default: predictions.csv in the run folder)."},
@@ -118,8 +118,9 @@ class Options:
         "A public schema (TOML), which declares classes, categories, ranges, roles and degrees.", first=True
     )
     assume_public: bool = _tables(
-        "Where features or labels are protected, go on although no schema declares all ranges, categories and classes: what is "
-        "read off the data may be known, and the certificate lists it. Numbers without a range are then used as they are.",
+        "Where features or labels are protected, run even if no schema declares all ranges, categories and classes. What is "
+        "read off the data instead counts as public, and the certificate lists it. Numbers without a range are used "
+        "unscaled.",
         default=False,
     )
     directed: bool | None = _read(
@@ -127,16 +128,14 @@ class Options:
         flags="--directed/--undirected",
         first=True,
     )
-    drop: tuple[str, ...] = _read(
-        "A column of the node or the edge table that is left out. May be repeated.", default=()
-    )
+    drop: tuple[str, ...] = _read("A column of the node or edge table to leave out. May be repeated.", default=())
     edge_weight: str | None = _tables(
-        "The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts the "
-        "same). Rows of one edge are added."
+        "The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts "
+        "the same). Rows of one edge are added."
     )
     max_weight: float | None = _tables(
-        "With --edge-weight: the weight that counts in full, such as 100. Larger ones are clipped to it. It is public: choose "
-        "it without looking at the data."
+        "With --edge-weight: the largest weight that counts in full, such as 100; larger ones are clipped to it. It is "
+        "public: choose it without looking at the data."
     )
     text: tuple[str, ...] = _read(
         "A column of the node table that holds texts, which --text-features turns into features. May be repeated.",
@@ -150,24 +149,24 @@ class Options:
         "Drop the classes of a named data set that have fewer nodes than this (default: the bound of the data set itself)."
     )
     image_size: str | None = _tables(
-        "WIDTHxHEIGHT in pixels, such as 60x70, to which the images of orl_faces or of a folder are scaled (default: their own "
-        "size, which all have to share)."
+        "WIDTHxHEIGHT in pixels, such as 60x70, to which the images of orl_faces or of a folder are scaled (default: their "
+        "own size, which all have to share)."
     )
     collection: str | None = option(
-        "Learn from the reports of devices instead of asking users here: a closed file, or a closed store of the server (path "
-        "or URL). With lpgnn, label-only, pgc or blink; the collection fixes budgets and randomizers. Beside it name --edges, "
-        "and --nodes and --label where labels are public.",
+        "Learn from reports that devices sent, instead of simulating devices here: an exported file of a closed collection, "
+        "or its store (path or URL). With lpgnn, label-only, pgc or blink; the collection fixes budgets and randomizers. "
+        "Beside it name --edges, and --nodes and --label where labels are public.",
         DATA,
         "train",
         decides=False,
     )
 
     arcs: str | None = _record(
-        "With --unit node, which arcs belong to a node's record: owned (default: those that it owns), or incident (every arc "
-        "in or out; --unit node-incident says the same)."
+        "With --unit node, which arcs belong to a node's record: owned (default: the arcs that start at it), or incident "
+        "(every arc in or out, the same as --unit node-incident)."
     )
     max_degree: int | None = option(
-        "With --unit node: how many of its own arcs each node may use at most. With --arcs incident: a promise that no node "
+        "With --unit node: how many of a node's own arcs are read at most. With --arcs incident: a promise that no node "
         "has more arcs; a graph that breaks it is refused.",
         RECORD,
         _TUNE,
@@ -175,7 +174,7 @@ class Options:
         first=True,
     )
     public_degrees: bool = _record(
-        "With --arcs incident: declare that everybody may know how many arcs each node has, as where friend counts are shown. "
+        "With --arcs incident: declare that anyone may know how many arcs each node has, as where friend counts are shown. "
         "The certificate lists it.",
         default=False,
         again=True,
@@ -195,14 +194,14 @@ class Options:
         again=True,
     )
     public_rows: int | None = _record(
-        "With --partition centroids: declare that the first so many training images are public. They fit the centroids, and "
+        "With --partition centroids: declare so many training images, the first ones, public. They fit the centroids, and "
         "nothing is trained on them."
     )
 
     task: str = _method(
         "What to predict: node (the class of a node), or link (links; with link-messages and pgc).", default="node"
     )
-    hops: int | None = _shared(f"How many sums over neighbors to take, one after the other (default: {_HOPS}).")
+    hops: int | None = _shared(f"How many rounds of sums over neighbors to take (default: {_HOPS}).")
     candidates: Path | None = _tuning(
         "A TOML file with one table [[candidate]] for each setting to try (default: a short list of the method).",
         first=True,
@@ -210,8 +209,8 @@ class Options:
     trials: float = _tuning("The expected number of trials. The real number stays secret.", default=10.0, first=True)
     rule: str = _tuning("How the number of trials is drawn: logarithmic, geometric or poisson.", default="logarithmic")
     set: tuple[str, ...] = _shared(
-        "NAME=VALUE: a setting of the method that has no option, such as width=32. May be repeated. `sfumato methods METHOD` "
-        "explains all settings.",
+        "NAME=VALUE: a setting of the method that has no option of its own, such as width=32. May be repeated. `sfumato "
+        "methods METHOD` explains all settings.",
         default=(),
         complete=complete_setting,
     )
@@ -220,13 +219,13 @@ class Options:
     )
     steps: int | None = _method("Methods for images: the number of noisy steps.")
     augment: int | None = _method(
-        "Methods for images: how many changed copies of each training image to train on (default: 0)."
+        "Methods for images: how many altered copies of each training image to add (default: 0)."
     )
 
     epsilon_x: float | None = _local(
         "Local methods: the budget for all features of one user together. With pgc (as method, preset or mechanism) it is "
         "the budget of each single feature. 0 asks for no features, which is the default of lpgnn and label-only and what we "
-        "recommend: at small budgets features cost and add nothing. inf reads them in the clear."
+        "recommend: at small budgets features cost budget and add nothing. inf reads them in the clear."
     )
     epsilon_y: float | None = _local("Local methods: the budget for the label of one user. inf reads it in the clear.")
     mechanism: str | None = _local(
@@ -246,7 +245,7 @@ class Options:
         again=True,
     )
     seeds: int = _scores(
-        "How many times to fit, to evaluate the method. Only the first fit is saved and certified.",
+        "How many fits to score, each on a split of its own. Only the first is saved and certified.",
         default=1,
         first=True,
     )
@@ -262,8 +261,8 @@ class Options:
         "nothing; elsewhere it has to be bought with a train command of its own."
     )
     by: str | None = _scores(
-        "Also score groups of nodes apart: by a column of the node table, or a feature of a named data set or a store. This is "
-        "evaluation, which must stay."
+        "Also score groups of nodes apart: by a column of the node table, or a feature of a named data set or a store. The "
+        "scores are outside the guarantee: do not publish them."
     )
 
     pairs: Path | None = _answers("Score links: a CSV file of node pairs (a header, then two columns of node ids).")
@@ -282,8 +281,8 @@ class Options:
         "The table of their edges, to each other and to nodes that were there before. Each row has a new end."
     )
     coverage: float | None = _answers(
-        "Give for each node a set of classes; for this share of new nodes it holds the true one. Free where labels are public; "
-        "else predict needs --epsilon the first time."
+        "Give for each node a set of classes; for this share of new nodes it holds the true one. Free where labels are "
+        "public; else predict needs --epsilon the first time."
     )
     each_class: bool = _answers("Let --coverage cover each class by itself.", default=False)
     positive: str | None = _answers("The class that is looked for, by --threshold or as the top.")
@@ -318,8 +317,8 @@ class Options:
     )
 
     resumable: bool = option(
-        "Let --resume finish this run if it is stopped. Until it has finished, the noise key is kept under OUT/private. "
-        "Without --ledger, nobody can recognize an old copy of OUT: never put one back.",
+        "Allow --resume to finish this run if it is stopped. Until it has finished, the noise key is kept under OUT/private. "
+        "Without --ledger, an old copy of OUT cannot be recognized: never put one back.",
         RUNS,
         "train",
         default=False,
@@ -332,8 +331,8 @@ class Options:
     )
     threads: int | None = _running("How many threads to use (default: one for each core).")
     engine: str = _running(
-        "Where large parts are computed: local (in this process), or ray (on the workers of a Ray cluster). The results have "
-        "the same bits.",
+        "Where large parts are computed: local (in this process), or ray (on the workers of a Ray cluster). The results are "
+        "the same to the last bit.",
         default="local",
         decides=False,
     )
@@ -344,15 +343,15 @@ class Options:
     )
     sign_key: Path | None = option("The file of an Ed25519 private key (PEM), to sign the release with.", RUNS, _ALL)
     public_ids: bool = option(
-        "Let the node ids leave too, in release/ids.txt, so that whoever has the release can match its rows. They are outside "
-        "the guarantee: leave them out where being in the data is a secret.",
+        "Publish the node ids too, in release/ids.txt, so that whoever has the release can match its rows. They are outside "
+        "the guarantee: do not publish them where being in the data is a secret.",
         RUNS,
         _TRAIN,
         default=False,
     )
     deployment: Deployment | None = _running(
-        "A TOML file that says who publishes the model, what for, and why at this epsilon. It goes into the certificate as it "
-        "stands: keep private data out of it.",
+        "A TOML file that says who publishes the model, what for, and why at this epsilon. It is copied into the "
+        "certificate: keep private data out of it.",
         read=Path,
     )
     dry_run: bool = option(

@@ -55,7 +55,7 @@ app.command()(analyze)
 def run(_context: typer.Context, values: dict[str, Any]) -> None:
     """Train teachers, ask them privately, and train a student.
 
-    The student learns from the noisy answers. It may leave, except where --accounting says otherwise.
+    The student learns from the noisy answers. It may be released, unless --accounting says otherwise.
     """
     check_installed(*TRAIN)
     from sfumato._threads import set_threads as use_threads

@@ -69,26 +69,27 @@ class PateOptions:
     )
     epsilon: float = _row(
         "With data-independent --accounting: the most that the run may cost. With released: the largest published epsilon "
-        "with which the student may leave; the run may cost more. With as-published it limits nothing.",
+        "at which the student may be released; the run may cost more. With as-published it limits nothing.",
         default=...,
     )
     delta: float = _row("The failure probability of the guarantee.", default=1e-5)
     mechanism: str = _row("How votes are made private: lnmax, gnmax or confident-gnmax.", default="confident-gnmax")
     accounting: str = _row(
         "How epsilon is computed: data-independent (noise is calibrated to --epsilon), released (a noisy upper bound is "
-        "published afterwards) or as-published (it depends on the data, for tables: nothing may leave).",
+        "published afterwards) or as-published (it depends on the data, for tables: nothing may be released).",
         default="data-independent",
     )
     max_answers: int | None = _row("The most queries that confident-gnmax answers (default: half of the queries).")
     teacher: str = _row(
-        "What kind of teachers to train: kernel (regression on edges in the image: seconds) or cnn (networks: minutes).",
+        "What kind of teachers to train: kernel (regression on edges in the image, in seconds) or cnn (networks, in minutes).",
         default="kernel",
     )
     student: str = _row(
         "How the student learns: consistency, gan, coteaching, pate-plus or pate-plus-plus.", default="consistency"
     )
     set: tuple[str, ...] = _row(
-        "NAME=VALUE: a setting of the student, such as epochs=50. May be repeated. `sfumato pate students NAME` explains them.",
+        "NAME=VALUE: a setting of the student, such as epochs=50. May be repeated. `sfumato pate students NAME` explains "
+        "them.",
         default=(),
         complete=complete_student_setting,
     )
@@ -112,8 +113,8 @@ class PateOptions:
     engine: str = _same("engine")
     ray_address: str | None = _same("ray_address")
     out: Path = _row(
-        "A new folder for this run, or the folder of a stopped run with the same options. Without --ledger, nobody can "
-        "recognize an old copy of the folder: never put one back.",
+        "A new folder for this run, or the folder of a stopped run with the same options. Without --ledger, an old copy of "
+        "the folder cannot be recognized: never put one back.",
         default=...,
     )
     as_json: bool = _same("as_json")

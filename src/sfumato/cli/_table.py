@@ -15,11 +15,11 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-NEEDED = "Needed (a named data set, or two tables)"
+NEEDED = "Required (a named data set, a stored graph, or two tables)"
 DATA = "Data"
 RECORD = "What a record is"
 METHOD = "Method"
-LOCAL = "Local methods, whose devices randomize"
+LOCAL = "Local methods, where devices randomize"
 SCORES = "Scores, which are outside the guarantee"
 BUDGET = "One budget for all runs on a data set"
 RUNS = "How it runs"
