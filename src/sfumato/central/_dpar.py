@@ -168,9 +168,9 @@ class DPAR(CuratorMethod):
         citations=("zhang2024dpar",),
         audience=Audience(("PageRank rows with noise", "weights"), never_of_nodes=("PageRank rows before noise",)),
         notes=(
-            "An example of DP-SGD is a root with the nodes of its row here. Its gradient is computed by compiled code in a "
-            "fixed order, not by exact products; sums over roots are exact.",
-            "Steps, learning rate and clip norm of the method, and powers at edge level, were chosen on Cora-ML and UCSC68.",
+            "At node level an example of DP-SGD is a root with the nodes of its row. Its gradient is computed by compiled code "
+            "in a fixed order, not by exact products; sums over roots are exact.",
+            "Constants of the method were chosen on Cora-ML and UCSC68, powers at edge level on these and Amazon Computers.",
         ),
     )
 
