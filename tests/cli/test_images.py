@@ -43,6 +43,7 @@ def test_a_folder_becomes_a_verified_run(pictures, tmp_path, sfumato, words):
         (("class-dp", "--unit", "class", "--image-size", "9999x9"), "at most 1024"),
         (("class-dp", "--unit", "class", "--image-size", "4x4"), "12 x 12"),
         (("class-dp", "--unit", "class", "--network", "transformer"), "network"),
+        (("class-dp", "--unit", "class", "--set", f"width={2**40}"), "to hold at most"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(pictures, tmp_path, refused, words, fragment):

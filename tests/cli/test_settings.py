@@ -57,6 +57,12 @@ def test_options_and_settings_go_together():
         ("gap", ("epochs=many",), "to be an integer, or none, got 'many'"),
         ("gap", ("width=none",), "to be an integer, got 'none'"),
         ("gap", ("width=0",), "Expected width to be an integer >= 1"),
+        (
+            "gap",
+            ("width=1000000000000000000000",),
+            "Expected setting width to be an integer <= 1099511627776, got 1000",
+        ),
+        ("blink", ("learning_rate=11",), "Expected learning_rate to be a finite number > 0 and <= 10"),
         ("gap", ("combine=max",), "Expected combine to be one of"),
         ("gap", ("width=3", "width=4"), "Expected --set width once"),
         ("gap", ("num_hops=3",), "Expected --hops 3 instead of --set num_hops=3"),

@@ -81,7 +81,7 @@ DECLARED = (
 )
 
 _NODES: tuple[Where, ...] = PRIVATE_LABELS, {"unit": ("none",)}
-_ROWS, _WALKS = ({"mechanism": ("auto", *NOISY, *more)} for more in (("random", UNRELEASED), (UNRELEASED,)))
+_WALKS = {"mechanism": ("auto", *NOISY, UNRELEASED)}
 _CHARGED = {**PRIVATE_LABELS, "mechanism": ("auto", *NOISY)}
 _AT_EDGES: Where = {"labels": ("public",), **PRIVATE}
 
@@ -158,7 +158,7 @@ class DPAR(CuratorMethod):
     public_test_graph: bool = setting(False, *_NODES)
     power_steps: int = setting(2, {"public_test_graph": (True,)}, _AT_EDGES)
     root_seed: int = setting(0, *_NODES)
-    column_clip: float | None = setting(None, *({**_ROWS, **one} for one in _NODES))
+    column_clip: float | None = setting(None, *_NODES)
     card: ClassVar[Card] = Card(
         name="dpar",
         summary="private PageRank: noisy power steps at edge level, rows at node level",

@@ -81,7 +81,8 @@ class ImageMethod(CuratorMethod):
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         event = self.event(unit, public, noise_multiplier)
-        size = num_parameters(self._learning(self._build(public))[1])
+        with torch.device("meta"):
+            size = num_parameters(self._learning(self._build(public))[1])
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, one_of, real
+from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, fail, one_of, real
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.local._collection import ANSWERED, topology
 from sfumato.local._controls import BESIDE_LINKS, REPORTED
@@ -71,7 +71,7 @@ class Blink(AskingMethod):
         rule: which pairs the GCN sees, "expected" or "hard" (:func:`~sfumato.local._denoising.denoise`).
         width: hidden width of both networks.
         epochs: full-batch epochs; the one of least validation loss is kept.
-        learning_rate: step size of Adam.
+        learning_rate: step size of Adam, in (0, 10].
         weight_decay: the weight decay of Adam.
         dropout: share of hidden units that are dropped in training.
 
@@ -104,7 +104,7 @@ class Blink(AskingMethod):
 
     def __post_init__(self) -> None:
         _ = self.lists
-        check_fields(self, rule=one_of(*RULES), width=AT_LEAST_1, epochs=AT_LEAST_1, learning_rate=ABOVE_0)
+        check_fields(self, rule=one_of(*RULES), width=AT_LEAST_1, epochs=AT_LEAST_1, learning_rate=STEP_SIZE)
         check_fields(self, weight_decay=real(0), dropout=real(0, 1, below=True))
 
     @property

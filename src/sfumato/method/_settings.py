@@ -13,7 +13,7 @@ from dataclasses import MISSING, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato._validate import Where, check_choice
+from sfumato._validate import Where, check_choice, check_int
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ENTRY = re.compile(r" {4}(\w+): ((?:.*\n?)(?: {8,}.*\n?)*)")
 _SEE = re.compile(r" \(:\w+:`[^`]*`\)")
 _ROLE = re.compile(r":\w+:`([^`]*)`")
+_MOST = 1 << 40
 _TRUTH = {"true": True, "false": False}
 
 
@@ -67,9 +68,12 @@ class Setting(NamedTuple):
         if none and word.lower() == "none":
             return None
         try:
-            return _KINDS[first][1](word)
+            value = _KINDS[first][1](word)
         except (KeyError, ValueError):
             raise InputError(f"Expected setting {self.name} to be {self.takes}, got {word!r}.") from None
+        if first == "int":
+            check_int(high=_MOST, **{f"setting {self.name}": value})  # beyond, libraries fail in ways of their own
+        return value
 
 
 _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
