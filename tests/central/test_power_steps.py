@@ -69,6 +69,46 @@ def test_others_send_shares_of_what_follows_from_the_first_step_to_others_alone(
     assert again.released["aggregate/1"].shape == run.released["aggregate/1"].shape == (400, 6)
 
 
+def moved(monkeypatch, unit):
+    """How far the sums of both steps move when one record goes, over all records of a small graph: the most, in messages."""
+    rng, sums, real = np.random.default_rng(5), [], counts.noisy_counts
+    ends = np.array([(u, v) for u in range(14) for v in range(u + 1, 14) if rng.random() < 0.2]).T
+    x, y = rng.normal(size=(14, 2)).astype(np.float32), np.arange(14) % 2
+    told = rng.integers(-3, 9, (2, 14, 2)) * INT16_ONE  # both sides release the same: their laws are compared there
+
+    def told_once(arcs, rows, *_):
+        sums.append(real(arcs, rows, 0, bytes(32)))
+        return told[(len(sums) - 1) % 2]
+
+    monkeypatch.setattr(counts, "noisy_counts", told_once)
+
+    def taken(keep):
+        graph = Graph.from_edges(*ends[:, keep], 14, directed=unit.directed, x=x, y=y)
+        fitted(graph.with_split((0.4, 0.2, 0.4), seed=1), unit)
+        return np.concatenate(sums[-2:])
+
+    whole = taken(slice(None))
+    change = [np.abs(whole - taken(np.arange(ends.shape[1]) != one)).sum() for one in range(ends.shape[1])]
+    return max(change) / INT16_ONE, np.count_nonzero(change)
+
+
+@pytest.mark.parametrize("unit", [EDGE, ARC])
+def test_no_record_moves_both_steps_of_a_run_by_more_than_one_message(monkeypatch, unit):
+    most, records = moved(monkeypatch, unit)
+    assert 0.999 < most <= 1
+    assert records >= 8
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("unrouted_sensitivity", lambda unit: 1.0), ("to_others", lambda arcs, known: arcs)],
+    ids=["whole messages along both arcs", "known nodes receive"],
+)
+def test_a_run_whose_record_moves_more_is_caught(monkeypatch, name, fault):
+    monkeypatch.setattr(module, name, fault)
+    assert moved(monkeypatch, EDGE)[0] > 1.5
+
+
 def test_predictions_read_released_steps_and_own_features_alone(runs):
     run = runs[2]
     bare = replace(FEW, indptr=np.zeros_like(FEW.indptr), indices=FEW.indices[:0])
