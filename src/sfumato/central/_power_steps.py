@@ -98,7 +98,9 @@ def step_scores(plan: Planned, weights: Arrays, released: Arrays, graph: Graph) 
 
 
 def unused_steps(plan: Planned, weights: Arrays) -> tuple[str, ...]:
-    """Say where the steps are not read, and where features say nothing."""
+    """Say where the steps are not read, and where features say nothing; of a tuning without a trial, nothing."""
+    if _READING not in weights:
+        return ()
     dropped = (MESSAGES_DROPPED,) * (not weights[_READING][0])
     return *dropped, *unused_features(plan.public, stored_prior(weights))
 
