@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from sfumato.errors import InputError
+
 SMALL = ("--size", "0.02", "--fits", "2")
 CLAIM = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6")
 
@@ -20,6 +22,22 @@ def test_a_method_stands_and_prints_what_scripts_read(sfumato):
     assert 0.999 < told["claimed"] <= 1
     assert 0 <= told["epsilon_lower_bound"] <= 1
     assert told["evidence"]
+
+
+def test_the_settings_of_a_method_are_audited(sfumato, monkeypatch):
+    found = []
+
+    def audited(method, *_, **__):
+        found.append(method)
+        raise InputError("Seen.")
+
+    monkeypatch.setattr("sfumato.audit._auditor.audit", audited)
+    monkeypatch.setattr("sfumato.audit._reports.audit_reports", audited)
+    sfumato("audit", "gap", *CLAIM, "--hops", "1", "--set", "combine=sum")
+    sfumato("audit", "lpgnn", "--epsilon-x", "1", "--epsilon-y", "1", "--mechanism", "multi-bit", "--set", "low=-1")
+    assert [(one.name, one.settings.get("combine"), one.settings.get("low")) for one in found] == [
+        ("gap", "sum", None), ("hybrid", None, -1.0)
+    ]  # fmt: skip
 
 
 def test_a_run_carries_its_audit_and_the_report_shows_it(sfumato, run):
@@ -52,6 +70,13 @@ def test_a_folder_that_does_not_verify_is_flagged(sfumato, run, tmp_path):
         (("gap", "--unit", "edge", "--delta", "1e-6"), "Expected --epsilon and --delta with METHOD"),
         (("gap", *CLAIM, "--confidence", "0.3"), "Expected confidence"),
         (("gap", *CLAIM, "--fits", "1"), "Expected fits"),
+        (("gap", *CLAIM, "--set", "widht=1"), "Did you mean 'width'"),
+        (
+            ("gap", *CLAIM, "--set", "batch_size=1"),
+            "--set batch_size only where labels are private, got it with --unit edge",
+        ),
+        (("mlp", *CLAIM, "--hops", "1"), "Expected --hops with one of label-messages"),
+        (("label-only", "--epsilon-y", "1", "--mechanism", "pgc"), "Expected --mechanism with one of lpgnn"),
         (("gap", "--unit", "class", "--epsilon", "1", "--delta", "1e-6"), "no bounded sensitivity"),
     ],
 )

@@ -11,12 +11,12 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail, nearest
-from sfumato.catalog import WORDS, method_for
+from sfumato.catalog import WORDS, method_for, words_with
 from sfumato.cli import _local as local
 from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
 from sfumato.cli._parse import with_arcs
-from sfumato.cli._table import JSON
+from sfumato.cli._table import JSON, spelled
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import write_page
 from sfumato.privacy.budget import Budget
@@ -38,6 +38,9 @@ def audit(
     delta: float | None = of("delta"),
     epsilon_x: float | None = of("epsilon_x"),
     epsilon_y: float | None = of("epsilon_y"),
+    mechanism: str | None = of("mechanism"),
+    hops: int | None = of("hops"),
+    settings: list[str] | None = of("set"),
     arcs: str | None = of("arcs"),
     max_degree: int | None = of("max_degree"),
     dataset: str | None = typer.Option(
@@ -71,6 +74,8 @@ def audit(
 
     folder = Path(target)
     found: tuple[Listed, Unit | None, Budget | None, PublicFacts | None]
+    if target in WORDS:
+        _check_own(target, hops=hops, mechanism=mechanism)
     if target in local.WORDS and any(value is not None for value in (unit, delta, arcs, max_degree, dataset, graph)):
         raise InputError(
             f"Expected no --unit, --delta, --arcs, --max-degree, --dataset or --graph with {target}. Drop them."
@@ -78,15 +83,17 @@ def audit(
     if target not in local.WORDS and (epsilon_x is not None or epsilon_y is not None):
         raise InputError(f"Expected --epsilon-x and --epsilon-y with {', '.join(local.WORDS)} only. Drop them.")
     if target in local.WORDS:
-        shares = {"epsilon": epsilon, "epsilon_x": epsilon_x, "epsilon_y": epsilon_y}
-        found = method_for(target, shares, dataset or ""), None, None, None
+        shares = {"epsilon": epsilon, "epsilon_x": epsilon_x, "epsilon_y": epsilon_y, "mechanism": mechanism}
+        found = method_for(target, {**shares, "set": settings}, dataset or ""), None, None, None
     elif target in WORDS:
         asked = _unit(unit, arcs, max_degree)
-        found = method_for(target, {}, dataset or ""), asked, _budget(epsilon, delta), None
+        given = {"hops": hops, "set": settings, "unit": unit}
+        found = method_for(target, given, dataset or ""), asked, _budget(epsilon, delta), None
     elif folder.is_dir():
-        if any(value is not None for value in (unit, epsilon, delta, arcs, max_degree)):
+        if any(value is not None for value in (unit, epsilon, delta, arcs, max_degree, hops, mechanism)) or settings:
             raise InputError(
-                "Expected no --unit, --epsilon, --delta, --arcs or --max-degree with a run: it states them. Drop them."
+                "Expected no --unit, --epsilon, --delta, --arcs, --max-degree, --hops, --mechanism or --set "
+                "with a run: it states them. Drop them."
             )
         found, out = _of_run(folder), out or folder / "evaluation"
     else:
@@ -128,6 +135,15 @@ def audit(
     _show(result, told, as_json)
     if told["flagged"]:
         raise typer.Exit(1)
+
+
+def _check_own(word: str, **given: Any) -> None:
+    """Refuse an option of other methods."""
+    for name, value in given.items():
+        if value is not None and word not in words_with(name):
+            raise InputError(
+                f"Expected {spelled(name)} with one of {', '.join(words_with(name))}, got {word!r}. Drop it."
+            )
 
 
 def _unit(unit: str | None, arcs: str | None, max_degree: int | None) -> Unit:

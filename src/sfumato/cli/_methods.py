@@ -28,7 +28,7 @@ def complete_method(incomplete: str) -> Iterator[tuple[str, str]]:
 
 def complete_setting(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield the settings of the method on the command line whose names begin like this, with what they mean."""
-    word, preset = str(ctx.params.get("method")), ctx.params.get("preset")
+    word, preset = str(ctx.params.get("method") or ctx.params.get("target")), ctx.params.get("preset")
     if word in WORDS:
         for setting in explained(word, preset if word in words_with("preset") else None).values():
             if setting.name.startswith(incomplete) and not setting.option:
