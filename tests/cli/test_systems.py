@@ -1,0 +1,49 @@
+"""One command for each system of the sources, as docs/experiments.md lists them: each one is parsed and makes its method."""
+
+import re
+import shlex
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sfumato.catalog import WORDS, method_for
+from sfumato.cli._parse import checks
+from sfumato.cli._pate_options import asked_of_student
+from sfumato.method._settings import settings_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
+COMMANDS = re.findall(r"^\| .* \| `sfumato (.*)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("train ")])
+def test_a_method_is_reached_by_its_command(command, sfumato, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("sfumato.cli._train._train", lambda options, *_: seen.append(options))
+    words = shlex.split(command)
+    unit = words[words.index("--unit") + 1] if "--unit" in words else "none"
+    budget = () if unit == "none" else ("--epsilon", "8", "--delta", "1e-5")
+    done = sfumato(*words, "--dataset", "campus", *budget, "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    (options,) = seen
+    for check in checks(options):
+        check()
+    made = method_for(options.method, asdict(options))
+    assert made.name == WORDS[options.method] or options.preset is not None
+    known = settings_of(type(made))
+    for name, _, value in (one.partition("=") for one in options.set):
+        assert known[name]._replace(default=vars(made)[name]).usual == value
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("pate run")])
+def test_a_student_is_reached_by_its_command(command):
+    words = shlex.split(command)
+    given = [word for flag, word in pairwise(words) if flag == "--set"]
+    name = words[words.index("--student") + 1]
+    assert list(asked_of_student(name, given)) == [one.partition("=")[0] for one in given]
+
+
+def test_the_page_has_the_systems():
+    assert len(COMMANDS) > 35
+    assert {one.split()[0] for one in COMMANDS} == {"train", "pate", "invert", "attack"}
