@@ -2,18 +2,23 @@
 
 import re
 import shlex
+import tomllib
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from sfumato.catalog import WORDS, method_for
+from sfumato.catalog import WORDS, explained, method_for
 from sfumato.cli._parse import checks
-from sfumato.cli._pate_options import asked_of_student
+from sfumato.cli._pate_options import PateOptions, asked_of_student, student_settings
+from sfumato.cli._table import rows
+from sfumato.experiments._spec import SPECS
 from sfumato.method._settings import settings_of
+from sfumato.pate._plan import STUDENTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
+PAIRS = {"link-prediction": "pgc-links"}
 COMMANDS = re.findall(r"^\| .* \| `sfumato (.*)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -42,6 +47,25 @@ def test_a_student_is_reached_by_its_command(command):
     given = [word for flag, word in pairwise(words) if flag == "--set"]
     name = words[words.index("--student") + 1]
     assert list(asked_of_student(name, given)) == [one.partition("=")[0] for one in given]
+
+
+def test_every_setting_of_a_published_table_has_an_option_or_a_name_for_set():
+    """Of PATE a few words of a specification choose rows and labels of an experiment, not of a run."""
+    known = {}
+    for word, method in WORDS.items():
+        known.setdefault(method, set()).update(explained(word))
+    known["lpgnn"] |= set(explained("lpgnn", "lpgnn-2021"))
+    known["pate"] = {*rows(PateOptions), "votes", "rows", "labels"}
+    known["pate"] |= {f"student_{name}" for student in STUDENTS for name in student_settings(student)}
+    named = [
+        (run["method"], set(run.get("settings", {})))
+        for path in SPECS.glob("*.toml")
+        for run in tomllib.loads(path.read_text(encoding="utf-8"))["run"]
+    ]
+    assert len(named) > 500
+    assert {(method, *names - known[PAIRS.get(method, method)]) for method, names in named} == {
+        (method,) for method, _ in named
+    }
 
 
 def test_the_page_has_the_systems():

@@ -213,6 +213,7 @@ class Options:
         "methods METHOD` explains all settings.",
         default=(),
         complete=complete_setting,
+        also={"tune": "NAME=VALUE: a setting that all candidates share, such as width=32. May be repeated."},
     )
     network: str | None = _method(
         "Methods for images: cnn (default), mlp (one hidden layer) or softmax (softmax regression)."
