@@ -82,6 +82,13 @@ def test_the_settings_that_count_are_listed_and_whose_figures_these_are(files, s
     assert "lpgnn: hybrid" not in local
 
 
+def test_a_wrong_setting_hides_no_other_problem(files, sfumato):
+    done = sfumato("check", "gap", *files, "--unit", "edge", *BUDGET, "--set", "batch_size=9", "--threads", "0")
+    said = done.out.split("Problems: 4\n")[1]
+    for part in ("--set batch_size only where labels are private", "threads", "column 'joined'", "column 'mixed'"):
+        assert part in said
+
+
 def test_wrong_options_are_told_beside_what_the_tables_hold(files, sfumato, tmp_path):
     asked = ("gap", *files, "--unit", "edge", "--threads", "0", "--public-degrees")
     done = sfumato("check", *asked, "--sign-key", tmp_path / "none.pem")

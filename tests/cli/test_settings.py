@@ -99,17 +99,18 @@ def test_every_wrong_value_is_told_by_the_name_that_was_written(word):
     ("word", "options", "given", "message"),
     [
         ("dpar", {}, "rho=0.1", ""),
-        ("dpar", {}, "mechanism=none rho=0.1", "Expected --set rho only with mechanism auto, .* or unreleased .*, got it with "),
+        ("dpar", {}, "mechanism=none rho=0.1", "--set rho only with mechanism auto, .* or unreleased, got it with mechanism n"),
         ("dpar", {}, "mechanism=none alpha=0.1", "or with public_test_graph true, got it with mechanism none and with pub"),
         ("dpar", {}, "mechanism=none public_test_graph=true alpha=0.1", ""),
-        ("dpar", {"unit": "node"}, "power_steps=3", "only with public_test_graph true, or under a private unit where labels are "
+        ("dpar", {"unit": "node"}, "power_steps=3", "only with public_test_graph true, or where labels are "
          "public, got it with public_test_graph false and with --unit node, where it has no"),
         ("dpar", {"unit": "edge"}, "power_steps=1", ""),
         ("dpar", {"unit": "edge"}, "steps=9", "where labels are private, or under unit none, got it with --unit edge, where"),
+        ("dpar", {"unit": "edge"}, "width=9", "only where labels are private, or under unit none, got it with --unit edge"),
         ("dpar", {"unit": "none"}, "batch_size=9", "only where labels are private, got it with --unit none, where it has no"),
         ("gap", {"unit": "node"}, "batch_size=9", ""),
         ("gap", {"unit": "edge"}, "batch_size=9", "--set batch_size only where labels are private, got it with --unit edge"),
-        ("edgerand", {}, "mean_degree=3 count_share=0.1", "only with mean_degree none under a private unit, got it with mean"),
+        ("edgerand", {}, "mean_degree=3 count_share=0.1", "only with mean_degree none, got it with mean_degree 3, where"),
         ("edgerand", {}, "asymmetric=false mean_degree=3", "Expected no --set mean_degree with asymmetric false"),
         ("lapgraph", {}, "mean_degree=3", ""),
         ("class-dp", {"network": "softmax"}, "width=9", "Expected no --set width with --network softmax"),

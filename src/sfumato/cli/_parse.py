@@ -97,7 +97,12 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
     yield partial(_ledger, options)
     yield partial(_check_scores, options)
     yield partial(_check_private, options)
+    yield partial(_method, options)
     yield options.source
+
+
+def _method(options: Options) -> Any:
+    return method_for(options.method, asdict(options), options.dataset or "")
 
 
 def _check_own(options: Options) -> None:
@@ -178,7 +183,7 @@ def parse(options: Options) -> Job:
     from sfumato.evaluation._request import Request
     from sfumato.evaluation._source import groups_of
 
-    method = method_for(options.method, asdict(options), options.dataset or "")
+    method = _method(options)
     beside = options.ledger is None or options.save_floor is not None  # by default: nothing charges controls
     request = Request(
         options.source(),

@@ -165,7 +165,8 @@ def check_effects(made: Any, given: Mapping[str, Any], unit: Unit | None) -> Non
                 for other in there
             )
             got = " and ".join(dict.fromkeys(words))
-            only = f"{one.spelled} only {_some(known, one.only)}, got it {got}"
+            lacking = [{other: where[other]} for where in one.only if (other := _failing(where, held))]
+            only = f"{one.spelled} only {_some(known, lacking)}, got it {got}"
             raise InputError(
                 f"Expected {only if some else f'no {one.spelled} {got}'}, where it has no effect. Drop it."
             )
@@ -211,7 +212,7 @@ def _failing(where: Where, held: Mapping[str, Any]) -> str:
 
 
 def _some(known: Mapping[str, Setting], only: Sequence[Where]) -> str:
-    return ", or ".join(_with(known, where) for where in only)
+    return ", or ".join(dict.fromkeys(_with(known, where) for where in only))
 
 
 def _with(known: Mapping[str, Setting], where: Where) -> str:
