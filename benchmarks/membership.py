@@ -43,8 +43,8 @@ LIRA_CELLS = [(row, epsilon) for row in ("MLP", "GAP") for epsilon in (None, 8.0
 NOISED: dict[str, Any] = {"inference": "noised"}
 METHODS: dict[str, tuple[tuple[str, dict[str, Any]], tuple[str, dict[str, Any]]]] = {
     "GAP": (("gap", {}), ("gap", {})),
-    "SAGE": (("dpgnn", NOISED), ("sage", {"width": 16})),
-    "MLP": (("mlp", {}), ("mlp", {})),
+    "SAGE": (("dpgnn", NOISED), ("sage", {"aggregator": "sum", "layers_before": 2, "width": 16})),
+    "MLP": (("mlp", {"num_layers": 3}), ("mlp", {"num_layers": 3})),
 }
 """For each row of the table the method with privacy and the method without."""
 
