@@ -68,7 +68,7 @@ def test_list_is_in_the_order_of_the_sources_and_fits_the_screen(sfumato, monkey
     assert result.code == 0
     assert max(map(len, result.out.splitlines())) == width
     assert re.search(
-        r"^Table 4\.2 +GAP beside its baselines\n +gap-table-4-2 +130 +52 +4\.2$", result.out, re.MULTILINE
+        r"^Table 4\.2 +GAP beside its baselines\n +gap-table-4-2 +150 +60 +4\.2$", result.out, re.MULTILINE
     )
     assert re.search(
         r"\nTable 3\.4 +Students of noisy labels, SVHN\n +pate-table-3-4 +no data\n +python bench", result.out
@@ -189,10 +189,10 @@ def test_a_stored_graph_stands_in_for_the_data_set(sfumato, small, tmp_path):
 def test_nothing_could_be_run(sfumato, tmp_path):
     result = sfumato("experiment", "run", "gap-table-4-2", "--quick", "--results", tmp_path)
     assert (result.code, result.out) == (2, "")
-    said = "Error: Nothing could be run: 52 cells skipped. The files of facebook100/Berkeley13 are not there, and no --data-dir"
+    said = "Error: Nothing could be run: 60 cells skipped. The files of facebook100/Berkeley13 are not there, and no --data-dir"
     assert result.err.startswith(said)
     assert result.err.count("\n") == 1
-    assert len(read(tmp_path / "gap-table-4-2")) == 52
+    assert len(read(tmp_path / "gap-table-4-2")) == 60
 
 
 def test_interrupt(sfumato, small, tmp_path, monkeypatch):
