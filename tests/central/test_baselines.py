@@ -76,7 +76,9 @@ def test_kept_certificates_name_only_what_was_a_setting_then():
 
 def test_the_command_line_reaches_them():
     given = ("aggregator=sum", "num_layers=5", "layers_before=1", "jumping=true", "width=16")
-    assert method_for("sage", {"set": given}) == sf.SAGE("sum", 5, 1, True, 16)
+    assert method_for("sage", {"set": given}) == sf.SAGE(
+        16, aggregator="sum", num_layers=5, layers_before=1, jumping=True
+    )
     assert method_for("mlp", {"set": ("num_layers=3",)}) == sf.MLP(num_layers=3)
 
 

@@ -112,14 +112,14 @@ class SAGE(CuratorMethod):
     **Formal guarantee.** None: training reads every arc, feature and label in the clear.
 
     Args:
+        width: number of units in the hidden layers.
+        epochs: number of full-batch steps.
+        learning_rate: step size of Adam, in (0, 10].
         aggregator: how a node takes its neighbors together: mean or sum.
         num_layers: message-passing layers, at most 8.
         layers_before: linear layers before message passing, at most 8. With any, one linear layer follows message passing, whose
             rows are scaled to norm 1; with 0 its first layer reads the features and its last one answers.
         jumping: whether the layer after message passing reads all of its layers side by side; it needs ``layers_before``.
-        width: number of units in the hidden layers.
-        epochs: number of full-batch steps.
-        learning_rate: step size of Adam, in (0, 10].
 
     Errors: ``calibrate`` raises UnsupportedUnitError under every unit but none.
 
@@ -133,13 +133,13 @@ class SAGE(CuratorMethod):
     (2023), sections 4.7.3 and 5.5.2.
     """
 
+    width: int = 32
+    epochs: int = 100
+    learning_rate: float = 0.01
     aggregator: str = "mean"
     num_layers: int = 2
     layers_before: int = 0
     jumping: bool = False
-    width: int = 32
-    epochs: int = 100
-    learning_rate: float = 0.01
     card: ClassVar[Card] = Card(
         name="sage",
         summary="GraphSAGE without privacy",
