@@ -10,6 +10,7 @@ from central_nodes import fitted as fit
 import sfumato as sf
 from sfumato.bounded._splits import even_groups
 from sfumato.central import _stopping as stopping
+from sfumato.central._arrivals import reads_features_alone
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._synthetic import stochastic_block_model
 
@@ -53,6 +54,7 @@ def test_linked_groups_predict_from_features_alone():
     assert [release.name for release in run.plan.releases] == ["center", "sums", "scale"]
     assert {name: part.shape for name, part in run.weights.items()} == {"center": (6,), "sums": (3, 6), "scale": (1,)}
     assert run.plan.method.predicts_alone(sf.NoPrivacy())
+    assert reads_features_alone(run, other)
     without = replace(other, indptr=np.zeros_like(other.indptr), indices=other.indices[:0])
     scores = [run.plan.method.scores(run.plan, run.weights, {}, one) for one in (other, without)]
     assert np.array_equal(*scores)
