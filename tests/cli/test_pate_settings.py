@@ -30,7 +30,7 @@ def test_every_setting_has_a_meaning_and_reads_its_own_default(name):
         ("pate-plus", "widths=a,b", "Expected setting widths to be integers with commas between, got 'a,b'"),
         ("pate-plus", "seed=3", "Expected --set with pate-plus to be one of"),
         ("consistency", "threshold=3", "Expected threshold to be"),
-        ("pate", "epochs=3", "Expected student to be one of"),
+        ("pate", "epochs=3", "Expected --student to be one of"),
     ],
 )
 def test_wrong_settings_are_refused(name, given, message):

@@ -38,8 +38,9 @@ def student_settings(name: str) -> dict[str, Setting]:
 def asked_of_student(name: str, words: Sequence[str]) -> dict[str, Any]:
     """Return the settings of a student in words NAME=VALUE, each of which it takes."""
     from sfumato.method._settings import read_words
-    from sfumato.pate._plan import student_class
+    from sfumato.pate._plan import STUDENTS, student_class
 
+    check_choice(tuple(STUDENTS), **{"--student": name})
     found = read_words(student_settings(name), words, name, f"sfumato pate students {name}")
     student_class(name)(num_classes=2, **found)  # refuses a value out of range, by its own name
     return found
