@@ -1,4 +1,4 @@
-"""Compile src/sfumato/bounded/hop.c when the package is built. Without a C compiler the package works too, in Numba.
+"""Compile the loops in src/sfumato/loops when the package is built. Without a C compiler the package works too, in Numba.
 
 ``python hatch_build.py`` compiles in place.
 """
@@ -12,13 +12,14 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("src/sfumato/bounded/hop.c")
-LIBRARY = SOURCE.with_suffix(".native")
+SOURCES = tuple(Path("src/sfumato/loops") / name for name in ("hop.c", "products.c"))
+LIBRARY = SOURCES[0].with_suffix(".native")
 MACOS = "11.0"
 
 
@@ -29,27 +30,27 @@ class CompileHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
-        if compile_library(root / SOURCE, root / LIBRARY):
+        if compile_library([root / source for source in SOURCES], root / LIBRARY):
             build_data["artifacts"].append(f"/{LIBRARY.as_posix()}")
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{platform_tag()}"
 
 
-def compile_library(source: Path, library: Path) -> bool:
-    """Compile ``source`` to ``library`` and return True; say why not, leave no file, and return False where that fails."""
+def compile_library(sources: Sequence[Path], library: Path) -> bool:
+    """Compile ``sources`` to ``library`` and return True; say why not, leave no file, and return False where that fails."""
     library.unlink(missing_ok=True)
     if os.name != "posix":
         return False
     partial = library.with_suffix(".partial")
     macos = [f"-mmacosx-version-min={MACOS}", "-arch", platform.machine()] if sys.platform == "darwin" else []
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()
-    flags = ["-std=gnu11", "-O3", "-shared", "-fPIC", "-pthread", f'-DSOURCE="{digest}"', *macos]
-    command = [*shlex.split(os.environ.get("CC") or "cc"), *flags, str(source), "-o", str(partial)]
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    flags = ["-std=gnu11", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-pthread", f'-DSOURCE="{digest}"', *macos]
+    command = [*shlex.split(os.environ.get("CC") or "cc"), *flags, *map(str, sources), "-o", str(partial)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         partial.unlink(missing_ok=True)
-        print(f"{source.name} was not compiled: {getattr(error, 'stderr', None) or error}", file=sys.stderr)
+        print(f"{sources[0].name} was not compiled: {getattr(error, 'stderr', None) or error}", file=sys.stderr)
         return False
     partial.replace(library)
     return True
@@ -63,4 +64,4 @@ def platform_tag() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(not compile_library(SOURCE, LIBRARY))
+    sys.exit(not compile_library(SOURCES, LIBRARY))

@@ -25,6 +25,7 @@ from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from speed import arcs
 from torch import nn
 
+from sfumato.bounded._exact import WholeRows
 from sfumato.bounded._gradients import PrivateSGD, private_steps
 from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.bounded.aggregation import (
@@ -112,7 +113,9 @@ def step_beside(peer: str) -> Callable[[bool], tuple[Call, Call]]:
         settings = PrivateSGD(1.0, steps, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=RATE)
 
         def ours() -> float:
-            private_steps(network, lambda drawn: (wide[drawn], y[drawn]), np.arange(rows), settings, bytes(32))
+            kept = WholeRows.of(wide, bias=True)  # once a training, as methods do
+            batch = lambda drawn: (kept[torch.from_numpy(drawn)], y[drawn])  # noqa: E731
+            private_steps(network, batch, np.arange(rows), settings, bytes(32))
             return steps
 
         step = {"plain": plain_step, "plain float64": plain_step, "hooks": hooks_step, "ghost": ghost_step}[peer](

@@ -22,10 +22,10 @@ from speed import arcs
 import sfumato as sf
 from sfumato.bounded._engine import LOCAL, Engine, using
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, sum_in_blocks, to_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.catalog import method_named
 from sfumato.distributed._ray import RayEngine
 from sfumato.graph._graph import Graph
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method import _opening as opening
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import operand_mac

@@ -27,11 +27,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.bounded import _native, _numba, kernels
 from sfumato.bounded._exact import WholeRows
 from sfumato.bounded._gradients import clipped_gradient_sum
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, to_steps
 from sfumato.central import _learning
+from sfumato.loops import _native, _numba, kernels
 from sfumato.nn._models import MLP, Linear, _to_torch
 from sfumato.noise._laplace import rounded_laplace
 from sfumato.noise.gaussian import rounded_gaussian
@@ -164,23 +164,10 @@ def process(given: Any) -> None:
 def once(method: str, data_dir: str) -> dict[str, float]:
     """What one training takes."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            "-m",
-            "sfumato",
-            "train",
-            method,
-            "--dataset",
-            "facebook100/Berkeley13",
-            "--unit",
-            "edge",
-            "--epsilon",
-            "1",
-        ]
-        more, before = (
-            ["--delta", "1e-7", "--no-controls", "--data-dir", data_dir, "--json", "--out", f"{folder}/run"],
-            os.times(),
-        )
-        printed, wall, peak = study.process(*command, *more)
+        command = "-m sfumato train --dataset facebook100/Berkeley13 --unit edge --epsilon 1 --delta 1e-7 --no-controls --json"
+        before = os.times()
+        out = ("--data-dir", data_dir, "--out", f"{folder}/run")
+        printed, wall, peak = study.process(*command.split(), method, *out)
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return {"process": wall, "cpu": cpu, "peak_mb": peak, **json.loads(printed)["seconds"]}

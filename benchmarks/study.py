@@ -180,7 +180,7 @@ def machine() -> dict[str, str]:
 
     import torch
 
-    from sfumato.bounded.kernels import loops
+    from sfumato.loops.kernels import loops
 
     models = [
         line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line

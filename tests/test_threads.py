@@ -18,8 +18,8 @@ USES = {
     "draw(GAUSSIAN, 2.0, Stream(bytes(32)), 0, 5)",
     "PageRank": "import numpy as np; from sfumato.bounded._pagerank import Walk, approximate_pagerank; "
     "approximate_pagerank(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.array([0]), Walk())",
-    "sums in Numba": "from sfumato.bounded import _native; _native.load = lambda: None; "
-    "from sfumato.bounded.kernels import loops; loops()",
+    "sums in Numba": "from sfumato.loops import _native; _native.load = lambda: None; "
+    "from sfumato.loops.kernels import loops; loops()",
     "record": "import numba; from sfumato.record._resume import threads; threads()",
     "the command line": "import numba; from sfumato._threads import set_threads; set_threads(None)",
 }

@@ -15,9 +15,8 @@ import sfumato as sf
 from sfumato.audit._auditor import audit
 from sfumato.audit._evidence import Audit
 from sfumato.bounded._degree import cap_out_degree
-from sfumato.bounded._exact import ROW_BITS, WholeRows
+from sfumato.bounded._exact import WholeRows
 from sfumato.bounded.aggregation import Arcs, to_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.catalog import method_named
 from sfumato.central import _counts as counts
 from sfumato.central import _gap as gap
@@ -28,6 +27,7 @@ from sfumato.central._gap import GAP
 from sfumato.classlevel._images import Training
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method import _opening as opening
 from sfumato.method import hops as engine
 from sfumato.method.contract import Listed, Outcome
@@ -327,8 +327,7 @@ def _dense(rows):
     """Rows as a network takes them; whole numbers are scaled back."""
     if not isinstance(rows, WholeRows):
         return rows
-    matrix = rows.matrix.to_dense() if rows.matrix.layout != torch.strided else rows.matrix
-    return (matrix * rows.norms[:, None] / 2.0**ROW_BITS).float()
+    return rows.plain()
 
 
 def clip_a_hundred_times_larger(real):

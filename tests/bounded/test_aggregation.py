@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sfumato.bounded import aggregation
 from sfumato.bounded._degree import by_destination
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum, noisy_neighborhood_sum, normalize_rows, to_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import derive_key, operand_mac
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sfumato.bounded._pairs import noisy_pair_sums, public_draws, row_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError
+from sfumato.loops.kernels import INT16_ONE
 
 KEY = bytes(range(32))
 

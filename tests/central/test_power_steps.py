@@ -10,12 +10,12 @@ from verify_written import Held
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _counts as counts
 from sfumato.central import _power_steps as module
 from sfumato.central._labels import MESSAGES_DROPPED
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.events import PureEvent
 from sfumato.verify._methods import rules_of
 

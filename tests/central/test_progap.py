@@ -11,8 +11,8 @@ from central_hops import ARC, BUDGET, EDGE, NODE, fitted, small
 import sfumato as sf
 from sfumato import verify
 from sfumato.bounded import _gradients as gradients
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _progap as progap
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method import hops as engine
 from sfumato.method.contract import Session
 

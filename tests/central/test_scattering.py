@@ -92,9 +92,8 @@ def test_rows_of_a_batch_are_those_of_the_images_in_both_forms():
     assert found.plain(ids).shape == (3, num_coefficients((1, 12, 12)))
     assert (found.plain(ids) - expected).abs().max() < 0.01
     whole = found.whole(ids)
-    assert torch.equal(whole.matrix, whole.matrix.round())
-    assert (whole.matrix.square().sum(1) + whole.ones.square() <= 4**ROW_BITS).all()
-    assert (whole.matrix * whole.norms[:, None] / 2**ROW_BITS - expected).abs().max() < 0.01
+    assert (whole.integers().double().square().sum(1) <= 4**ROW_BITS).all()
+    assert (whole.plain() - expected).abs().max() < 0.01
 
 
 def test_one_image_changes_no_bit_of_the_rows_of_others():
@@ -104,9 +103,9 @@ def test_one_image_changes_no_bit_of_the_rows_of_others():
     other = replace(graph, x=x)
     rest = torch.arange(60) != 7
     one, two = coefficients(graph), coefficients(other)
-    for left, right in ((one.matrix, two.matrix), (one.ones, two.ones), (one.norms, two.norms)):
+    for left, right in ((one.rows.matrix, two.rows.matrix), (one.rows.norms, two.rows.norms)):
         assert torch.equal(left[rest], right[rest])
-    assert not torch.equal(one.matrix[7], two.matrix[7])
+    assert not torch.equal(one.rows.matrix[7], two.rows.matrix[7])
 
 
 def test_coefficients_are_kept_while_the_pixels_are_the_same():
@@ -115,7 +114,7 @@ def test_coefficients_are_kept_while_the_pixels_are_the_same():
     assert coefficients(replace(graph, roles=np.zeros(20, int))) is first
     graph.x[3] = 0.25
     changed = coefficients(graph)
-    assert not torch.equal(changed.matrix[3], first.matrix[3])
+    assert not torch.equal(changed.rows.matrix[3], first.rows.matrix[3])
     before = len(_KEPT)
     del graph
     gc.collect()
@@ -133,6 +132,6 @@ def test_progress_is_told_once():
 def test_colored_images_have_three_times_the_coefficients():
     images = np.random.default_rng(0).random((40, 3, 8, 12))
     graph = from_arrays(images, np.arange(40) % 2, classes=("a", "b"), roles=np.repeat([0, 2], 20))
-    assert coefficients(graph).matrix.shape == (40, 3 * 81 * 2 * 3)
+    assert coefficients(graph).rows.plain().shape == (40, 3 * 81 * 2 * 3)
     fitted = plan_of(graph, epochs=1).fit(graph)
     assert fitted.predict_proba(graph).shape == (40, 2)

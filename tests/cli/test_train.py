@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.bounded.kernels import loops
+from sfumato.loops.kernels import loops
 
 EDGE = ("--unit", "edge", "--epsilon", "4", "--delta", "1e-5")
 RELEASE = {

@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 LAYERS = (
     ("errors",),
     ("_validate", "_optional", "_files", "_encoding", "_pickles", "_shown", "_threads", "_version", "web"),
+    ("loops",),
     ("noise",),
     ("graph", "nn", "privacy"),
     ("text",),  # tables and data sets may have texts
@@ -203,7 +204,7 @@ def test_planted_circles_are_found(tmp_path, files):
     ("file", "source"),
     [
         ("bounded/good.py", "from sfumato.graph._graph import Graph\nfrom sfumato.privacy.units import Unit"),
-        ("bounded/good.py", "from sfumato.bounded.kernels import loops"),
+        ("bounded/good.py", "from sfumato.loops.kernels import loops"),
         ("cli/good.py", "from sfumato.verify import verify"),
         ("verify/good.py", "import json\nimport numpy as np\nfrom .epsilon import draws\nfrom . import claim"),
         ("verify/events/good.py", "from .._losses import lattice\nfrom ._kind import Kind"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.version import Version
 
 from sfumato import __version__
 
@@ -23,7 +24,12 @@ def test_changelog_citation_and_package_state_one_version():
     version, date = re.search(r"^## (\d\S*) \((\S+)\)$", CHANGES, re.MULTILINE).groups()
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert (version, date) == (cited["version"], str(cited["date-released"]))
-    assert version == __version__
+    unreleased = re.search(r"^## Unreleased\n+###", CHANGES, re.MULTILINE)
+    if unreleased:  # so that a run that was stopped is not resumed by code that may compute other bits
+        assert Version(__version__).is_devrelease
+        assert Version(__version__) > Version(version)
+    else:
+        assert version == __version__
     assert cited["license"] == PROJECT["license"]
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError
 from sfumato.graph._synthetic import stochastic_block_model
+from sfumato.loops.kernels import INT16_ONE
 
 GRAPH = replace(
     stochastic_block_model(120, 3, mean_degree=12, num_features=6, seed=0).with_split(seed=0), max_degree=60

@@ -1,13 +1,17 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch.nn.functional import cross_entropy
 
 from sfumato.central import _learning
 from sfumato.nn import _stored as stored
-from sfumato.nn._models import MLP, Linear
+from sfumato.nn._models import MLP, Linear, SparseRows
 from sfumato.nn._stored import StoredRows
 from sfumato.nn._training import Adam, train_full_batch
+from sfumato.privacy.events import PoissonGaussianEvent
 
 X = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
 DENSE = [None, np.arange(40), np.arange(0, 40, 2), np.array([3, 1, 2, 2])]
@@ -88,3 +92,30 @@ def test_what_all_nodes_get_does_not_depend_on_the_parts(monkeypatch):
     whole = found()
     monkeypatch.setattr(_learning, "MOST_AT_ONCE", 7)
     np.testing.assert_allclose(found(), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["dense", "stored", "sparse"])
+def test_rows_that_are_kept_as_integers_change_no_bit(monkeypatch, kind):
+    y, ids = np.arange(len(X)) % 3, []
+    graph = SimpleNamespace(train_mask=np.arange(len(X)) % 4 > 0, y=y, targets=None)
+    kinds = {
+        "dense": lambda part: torch.from_numpy(X[part]),
+        "stored": lambda part: StoredRows(X, part),
+        "sparse": lambda part: SparseRows(sp.csr_matrix(X[part])),
+    }
+
+    def trained():
+        torch.manual_seed(0)
+        network, event = MLP((X.shape[1], 4, 3)), PoissonGaussianEvent(1.0, 0.3, 5)
+        rows = lambda part: ids.append(len(part)) or kinds[kind](part)  # noqa: E731
+        settings = SimpleNamespace(l2_clip_norm=1.0, learning_rate=0.1)
+        read = _learning.train_charged(settings, event, bytes(32), network, graph, rows, None)
+        return read, torch.cat([part.detach().ravel() for part in network.parameters()])
+
+    monkeypatch.setattr(_learning, "_MOST_COPIED", 8 * X.shape[1])
+    kept, read_at_once = trained(), ids.copy()
+    assert read_at_once == [1, 8, 8, 7, 7]
+    monkeypatch.setattr(_learning, "_MOST_KEPT", 1)
+    again = trained()
+    assert kept[0] == again[0]
+    assert torch.equal(kept[1], again[1])

@@ -9,7 +9,7 @@ from sfumato.bounded import _degree as degree
 from sfumato.bounded import _routing as routing
 from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.loops.kernels import INT16_ONE
 
 
 def planted(home, name, fault):

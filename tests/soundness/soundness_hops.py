@@ -9,7 +9,7 @@ import pytest
 from soundness_neighbors import ARC, EDGE, KEY, Graphs, Pairs, edge_pairs, messages, node_pairs, node_unit
 
 from sfumato.bounded import aggregation
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.units import NodeLevel
 

@@ -14,7 +14,7 @@ from sfumato.bounded import _degree as degree
 from sfumato.bounded import _routing as routing
 from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, normalize_rows
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key
 from sfumato.privacy.units import EdgeLevel, NodeLevel
 

@@ -28,8 +28,8 @@ from soundness_neighbors import (
 from sfumato.bounded import _degree as degree
 from sfumato.bounded import aggregation
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity, to_steps
-from sfumato.bounded.kernels import INT16_ONE, loops
 from sfumato.errors import InputError
+from sfumato.loops.kernels import INT16_ONE, loops
 from sfumato.privacy.units import EdgeLevel, NodeLevel
 
 TOO_SMALL, DROPPED = "too small", "records are dropped"

@@ -11,7 +11,7 @@ from soundness_neighbors import NODES, Graphs, Pairs, base_graphs, hop, measure,
 from sfumato.bounded import _degree as degree
 from sfumato.bounded import _routing as routing
 from sfumato.bounded.aggregation import hop_arc_change, hop_sensitivity, to_steps
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy, RecordLevel
 
 CAPS = (1, 2, 3)

@@ -10,7 +10,6 @@ import soundness_faults as faults
 
 from sfumato.bounded._counting import to_count_steps
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _arrivals as arrivals
 from sfumato.central import _counts as counts
 from sfumato.central import _shares as shares
@@ -18,6 +17,7 @@ from sfumato.central._arrivals import calibrate_arrival
 from sfumato.central._labels import LabelMessages
 from sfumato.errors import DataError
 from sfumato.graph._graph import Graph
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel
 from sfumato.tables._newcomers import Newcomers, node_names

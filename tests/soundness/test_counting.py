@@ -11,9 +11,9 @@ from sfumato.bounded import _routing as routing
 from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
 from sfumato.bounded._degree import by_destination
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _power_steps as power
 from sfumato.errors import InputError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.calibration import LEAST_PURE_EPSILON, gaussian_noise_multiplier
 
 EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)

@@ -26,10 +26,17 @@ from sfumato.nn._progressive import StageNetwork
 NETWORKS = {
     "head": (lambda: Linear(50, 7), [(50,)]),
     "mlp": (lambda: MLP((50, 33, 16, 7)), [(50,)]),
+    "mlp of 32 and 64": (lambda: MLP((64, 32, 64, 7)), [(64,)]),
+    "encoder of 32": (lambda: Encoder(96, 32, 7, batch_norm=False), [(96,)]),
+    "one hop of 16": (lambda: MultiHopClassifier(1, 16, 7, batch_norm=False), [(2, 16)]),
     "encoder": (lambda: Encoder(50, 16, 7, batch_norm=False), [(50,)]),
     "hops": (lambda: MultiHopClassifier(2, 16, 7, batch_norm=False), [(3, 16)]),
     "sum": (lambda: MultiHopClassifier(2, 16, 7, batch_norm=False, combine="sum"), [(3, 16)]),
     "attention": (lambda: MultiHopClassifier(2, 16, 7, batch_norm=False, combine="attention"), [(3, 16)]),
+    "stage of 32": (
+        lambda: StageNetwork((50, 16), 16, 7, num_layers=1, frozen=5, batch_norm=False),
+        [(50,), (16,), (5,)],
+    ),
     "stage": (lambda: StageNetwork((9, 16), 16, 7, num_layers=2, frozen=5, batch_norm=False), [(9,), (16,), (5,)]),
 }
 
@@ -62,6 +69,16 @@ def test_a_record_changes_the_sum_by_exactly_what_it_adds_alone(name, records):
         assert [beyond_its_own(model, inputs, targets, v) for v in (0, records // 2, records - 1)] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_record_adds_what_it_adds_alone_at_every_width(bias):
+    """Rows are padded to whole vectors: no number of columns or units may let one row read another."""
+    for width in (*range(1, 70), 96, 128, 255, 256, 257):
+        for model in (Linear(width, 3, bias=bias), MLP((5, width, 3))):
+            x = torch.randn(9, width if isinstance(model, Linear) else 5, dtype=torch.float64)
+            targets = torch.arange(9) % 3
+            assert beyond_its_own(model.double(), [x], targets, 4) == 0, width
+
+
 def cancelling(records=40):
     """Rows that a layer maps to zero but for rounding, which the network then scales to norm 1."""
     model = Encoder(50, 16, 7, num_layers=1, batch_norm=False).double()
@@ -80,10 +97,21 @@ class Plain:
         return linear(entering.requires_grad_(), weight, bias)
 
 
-def inexact_rows(rows, *, bias=False):
-    """Rows that are not rounded."""
-    whole = WholeRows.of(rows, bias=bias)
-    return WholeRows(rows * (2.0**exact.ROW_BITS / whole.norms)[:, None], whole.ones, whole.norms)
+class Floats:
+    """Integer rows whose products and sums are made in plain floating point."""
+
+    def __init__(self, rows, bias):
+        self.rows, self.norms = (
+            torch.nn.functional.pad(rows, (0, 1), value=float(bias)),
+            WholeRows.of(rows, bias=bias).norms,
+        )
+
+    def times(self, weight, bias):
+        return WholeRows.of(self.rows[:, :-1]).times(weight, bias)
+
+    def outer_sums(self, whole):
+        sums = whole.double().T @ (self.rows / self.norms[:, None]) * 2.0**exact.ROW_BITS
+        return sums[:, :-1].long(), sums[:, -1].long()
 
 
 def test_rows_that_cancel_are_the_same_in_any_batch(monkeypatch):
@@ -100,7 +128,7 @@ def test_sums_of_rows_that_are_not_whole_are_caught(monkeypatch):
     model, inputs, targets = build("mlp", 33)
 
     class Faulty(WholeRows):
-        of = staticmethod(inexact_rows)
+        of = staticmethod(lambda rows, *, bias=False: Floats(rows, bias))
 
     monkeypatch.setattr(gradients, "WholeRows", Faulty)
     assert max(beyond_its_own(model, inputs, targets, v) for v in range(5)) > 0
@@ -149,7 +177,7 @@ def test_a_partial_sum_that_crosses_a_power_of_two_moves_no_other_term(monkeypat
 
 def hundred():
     generator = np.random.default_rng(0)
-    return generator.normal(size=(100, 5)), torch.from_numpy(generator.integers(0, 3, 100))
+    return generator.normal(size=(100, 5)), torch.from_numpy(generator.integers(0, 4, 100))
 
 
 @pytest.mark.parametrize("block", [1, 7, 64, 100, 1000])
@@ -164,9 +192,18 @@ def test_reading_a_sample_in_blocks_changes_no_bit(monkeypatch, block):
 def test_blocks_that_are_rounded_one_by_one_are_caught(monkeypatch):
     x, y = hundred()
     honest = released_sum(monkeypatch, x, y)
-    monkeypatch.setattr(gradients, "clipped_gradient_sum", lambda *given: to_grid(clipped_gradient_sum(*given)) << 14)
+    monkeypatch.setattr(
+        gradients, "clipped_gradient_sum", lambda *given: to_grid(clipped_gradient_sum(*given)) << (SUM_BITS - 24)
+    )
     assert np.array_equal(released_sum(monkeypatch, x, y), honest)
     assert not np.array_equal(released_sum(monkeypatch, x, y, block=7), honest)
+
+
+def test_a_sample_without_a_record_has_a_sum_of_zero_on_sparse_rows(monkeypatch):
+    """Where nobody is drawn a step goes on as any other."""
+    x, y = crossing(3, 5)
+    monkeypatch.setattr(gradients, "coins", lambda key, share, ids: np.zeros(len(ids), bool))
+    assert not released_sum(monkeypatch, x, y).any()
 
 
 def test_crossing_in_small_is_exact_too():
@@ -280,4 +317,5 @@ def test_the_reproducible_exp_is_exp():
 def test_weights_whose_norm_underflows_stay_whole_numbers_that_float64_holds():
     rows = WholeRows.of(torch.randn(4, 3, dtype=torch.float64))
     for size in (1e-163, 1e-200, 5e-324):
-        assert not rows.times(torch.full((3, 2), size, dtype=torch.float64)).any()
+        products = rows.times(torch.full((3, 2), size, dtype=torch.float64))
+        assert products.abs().max() < 1e-100

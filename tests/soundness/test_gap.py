@@ -22,10 +22,10 @@ from soundness_neighbors import ARC, EDGE, KEY, NODES, WIDTH
 
 from sfumato.bounded import _degree as degree
 from sfumato.bounded import aggregation
-from sfumato.bounded.kernels import INT16_ONE, loops
 from sfumato.central._gap import GAP
 from sfumato.errors import InputError
 from sfumato.graph._graph import Graph, PublicFacts
+from sfumato.loops.kernels import INT16_ONE, loops
 from sfumato.method import hops as engine
 from sfumato.method._plan import Plan
 from sfumato.method.contract import Session

@@ -48,7 +48,10 @@ def test_sum_equals_per_example_clipping(name, clip):
     grads = per_example(model, x, y)
     norms, expected = grads.norm(dim=1), clipped(grads, clip)
     found = clip * in_clips(clipped_gradient_sum(model, [x], y, clip))
-    assert torch.allclose(found, expected, rtol=1e-3, atol=1e-4 * min(clip, float(norms.max())))
+    per_coordinate = 2.0 * clip / 2**14 + 2e-3 * min(
+        clip, float(norms.max())
+    )  # slopes are rounded, and rows and weights before
+    assert torch.allclose(found, expected, rtol=1e-3, atol=per_coordinate)
     if clip in (0.01, 100.0):
         assert ((norms > clip) == (clip < 1)).all(), "both sides of the clip must be met"
 
@@ -109,18 +112,18 @@ def test_sensitivity_is_never_above_the_claim_and_reached(case):
     assert_sound(steps.result(case), case.claim, case.coordinates)
 
 
-def skipped(model, inputs, targets, clip, _=None):
+def skipped(model, inputs, targets, clip, *_):
     """No clip."""
     return in_steps(per_example(model, *inputs, targets).sum(0), clip)
 
 
-def by_layer(model, inputs, targets, clip, _=None):
+def by_layer(model, inputs, targets, clip, *_):
     """Every layer clipped on its own, and the sum instead of the examples."""
     parts = per_example(model, *inputs, targets).sum(0).split([p.numel() for p in model.parameters()])
     return in_steps(torch.cat([s * min(1.0, clip / max(float(s.norm()), 1e-300)) for s in parts]), clip)
 
 
-def without_bias(model, inputs, targets, clip, _=None):
+def without_bias(model, inputs, targets, clip, *_):
     """Norms that count weights alone: the + 1 of the norm trick forgotten."""
     grads = per_example(model, *inputs, targets)
     weights = torch.cat([torch.full((p.numel(),), float(p.ndim == 2)) for p in model.parameters()])

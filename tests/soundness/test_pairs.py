@@ -7,12 +7,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.bounded import _pairs as pairs
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _evidence as evidence
 from sfumato.central import _link_messages as link_messages
 from sfumato.central._link_messages import NAME, LinkMessages
 from sfumato.evaluation._links import hold_out
 from sfumato.graph._graph import Graph
+from sfumato.loops.kernels import INT16_ONE
 
 NODES, EDGE = 5, sf.EdgeLevel(directed=False)
 EVERY = list(combinations(range(NODES), 2))

@@ -11,7 +11,6 @@ from test_routing import OWNED, REPLACED, build, graph_of, neighbor
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded._routing import routed_sensitivity
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _learning as learning
 from sfumato.central import _linear as linear
 from sfumato.central import _piloted as piloted
@@ -21,6 +20,7 @@ from sfumato.central._linear import Linear
 from sfumato.central._piloted import PilotedMessages
 from sfumato.central._rows import normalized
 from sfumato.errors import InputError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel
 

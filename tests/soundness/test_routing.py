@@ -26,13 +26,13 @@ from sfumato.bounded import _routing as routing
 from sfumato.bounded._counting import to_count_steps
 from sfumato.bounded._degree import by_destination
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central import _counts as counts
 from sfumato.central import _labels as labels
 from sfumato.central import _shares as shares
 from sfumato.central._labels import LabelMessages
 from sfumato.errors import InputError
 from sfumato.graph._graph import Graph
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import NodeLevel
 

@@ -115,4 +115,6 @@ def test_the_sum_equals_per_example_clipping_of_the_loss(kind, clip):
 
     expected = clipped(per_example(model, x, targets, loss), clip)
     sums = clipped_gradient_sum(model, [x], targets, clip, LOSSES[kind].slope)
-    assert torch.allclose(torch.from_numpy(sums).double() * clip / 2.0**SUM_BITS, expected, rtol=1e-3, atol=1e-5)
+    assert torch.allclose(
+        torch.from_numpy(sums).double() * clip / 2.0**SUM_BITS, expected, rtol=1e-3, atol=2 * clip / 2**14 + 2e-3
+    )

@@ -20,10 +20,10 @@ from sfumato.bounded._topology import (
     sampling_share,
 )
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._edgerand import EdgeRand
 from sfumato.errors import InputError
 from sfumato.graph._graph import Graph
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import Rate, discrete_laplace, successes
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import WORDS, hit_share, probabilities

@@ -11,10 +11,10 @@ from sfumato.bounded import _routing as routing
 from sfumato.bounded import aggregation
 from sfumato.bounded._counting import count_sensitivity, from_senders, to_count_steps
 from sfumato.bounded.aggregation import Arcs, hop_arc_change, hop_sensitivity, noisy_neighborhood_sum, to_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import DataError
 from sfumato.graph._graph import Graph
 from sfumato.graph._weights import FULL
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.units import NodeLevel
 
 RELATIONS = ("remove", "replace")

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.audit._hops import Hop, hops
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.events import PureEvent
 
 if TYPE_CHECKING:

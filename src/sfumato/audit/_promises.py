@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, gammaln
 
 from sfumato.audit._hops import Hop, Left, hops
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method.contract import Outcome, Session
 from sfumato.noise.keys import new_key
 from sfumato.privacy.events import GaussianEvent, LaplaceEvent, PureEvent, RandomizedResponseEvent

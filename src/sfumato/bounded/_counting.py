@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from sfumato._validate import check_real, fail
 from sfumato.bounded._routing import kept
 from sfumato.bounded.aggregation import Arcs, sum_in_blocks
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import UnsupportedUnitError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import EdgeLevel, Unit

@@ -11,24 +11,23 @@ most C; the divisor is the public ``q * num_ids``; empty samples are noised and 
 
 **Proof of the sum.** In layer l, :math:`\tilde a_l` is kept as integers :math:`p_l`, :math:`\|p_l\| \le 2^s`, and
 :math:`g_l`, clipped, as integers :math:`q_l` with :math:`\sum_l \|q_l\|^2 \le 2^{2t}`
-(:mod:`~sfumato.bounded._exact`: s = 16, t = 22). Both inequalities are checked on the integers, exactly. If an
+(:mod:`~sfumato.bounded._exact`: s = t = 14). Both inequalities are checked on the integers, exactly. If an
 inequality fails (a number overflows), :math:`p_l` or all :math:`q_l` become zero. An example thus adds the integers
 :math:`q_l p_l^\top`, in units of :math:`C / 2^{s + t}`, of joint norm
 :math:`\left(\sum_l \|q_l\|^2 \|p_l\|^2\right)^{1/2} \le 2^{s + t}`: at most C, whatever floating point did before.
-Sums over chunks of 2^15 examples are exact in float64 in any order, and chunks are added as int64, as are the sums of blocks
-into which a sample is cut: at most ``MOST_ROWS`` examples in all, so no partial sum overflows. So two samples that
-differ in one example have sums that differ by *exactly* what this example adds. An empty record adds zero, so it makes no
-difference whether it is drawn.
+Sums are made in integers that cannot overflow, as are the sums of blocks into which a sample is cut: of at most ``MOST_ROWS``
+examples in all. So two samples that differ in one example have sums that differ by *exactly* what this example adds. An
+empty record adds zero, so it makes no difference whether it is drawn.
 
 **Grid.** The sum is rounded to multiples of :math:`C / 2^{24}`, in integers. Rounding changes the difference of two
 sums by less than one step a coordinate, so the rounded sums differ by at most :math:`C (1 + \eta)`,
 :math:`\eta = 2^{-24} \sqrt P` for P parameters. Noise has standard deviation z C (1 + eta).
 
 **What is assumed.** What an example adds has to be a function of its own row and of the weights. All products of layers
-are exact, so they are, and functions of single numbers (SELU, softmax) are made of correctly rounded operations
-(:mod:`~sfumato.nn._reproducible`). Between them stand sums of squares and products along one row (norms). Torch is assumed to
-compute these to the same bits wherever in a batch the row stands and whatever the other rows hold. Tests check this on
-every network that is trained so.
+are exact, norms and functions of single numbers (SELU, softmax) are computed row by row in one order of correctly rounded
+operations (:mod:`sfumato.loops`), so they are. Between them some networks have norms and products along one row by Torch
+(GAP's encoder and head). Torch is assumed to compute these to the same bits wherever in a batch the row stands and whatever
+the other rows hold. Tests check this on every network that is trained so.
 
 Source: Abadi et al. (2016), algorithm 1; norm trick: Goodfellow (2015).
 """
@@ -50,6 +49,7 @@ from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, real
 from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.bounded._example_gradients import clipped_example_sum
 from sfumato.errors import UnsupportedUnitError
+from sfumato.loops._products import products
 from sfumato.nn._losses import Slope, class_slope
 from sfumato.nn._training import Adam
 from sfumato.noise.coins import coins
@@ -112,7 +112,7 @@ def rounding_margin(num_parameters: int) -> float:
 def to_grid(sums: NDArray[np.int64]) -> NDArray[np.int64]:
     """Round sums from steps of C / 2^SUM_BITS to the grid of steps of C / 2^24, halves upward.
 
-    >>> to_grid(np.array([2**38, 2**13 - 1, 2**13])).tolist()
+    >>> to_grid(np.array([2**28, 7, 8])).tolist()
     [16777216, 0, 1]
     """
     shift = SUM_BITS - _GRID_BITS
@@ -125,11 +125,12 @@ def clipped_gradient_sum(
     targets: Tensor,
     l2_clip_norm: float,
     slope: Slope = class_slope,
+    layers: Sequence[nn.Linear] | None = None,
 ) -> NDArray[np.int64]:
     """Sum the gradients of the losses of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
-    **Formal guarantee.** The result is exact: integers, in steps of ``l2_clip_norm`` / 2^38, of which an example adds a
-    vector of norm at most 2^38, whatever its loss and however many targets it has. An example whose targets are missing (an
+    **Formal guarantee.** The result is exact: integers, in steps of ``l2_clip_norm`` / 2^28, of which an example adds a
+    vector of norm at most 2^28, whatever its loss and however many targets it has. An example whose targets are missing (an
     empty record) has zero loss and adds zero, and so does an example whose gradient overflows.
 
     Every parameter of ``model`` must belong to an ``nn.Linear`` that an example meets once: batch norm and shared weights are
@@ -139,26 +140,20 @@ def clipped_gradient_sum(
     >>> model = nn.Linear(2, 2, bias=False).double()
     >>> _ = nn.init.zeros_(model.weight)
     >>> steps = clipped_gradient_sum(model, [torch.tensor([[3.0, 4.0]]).double()], torch.tensor([0]), l2_clip_norm=1.0)
-    >>> (steps / 2**38).round(3).tolist()
+    >>> (steps / 2**28).round(3).tolist()
     [-0.424, -0.566, 0.424, 0.566]
     """
-    layers = _linear_layers(model)
+    layers = layers or linear_layers(model)
     with _exact(layers) as met:
         scores = model(*inputs)
     missed = slope(scores.detach(), targets)
     grads = torch.autograd.grad(scores, [met[layer][1] for layer in layers], missed)
-    squares = torch.zeros(len(targets), dtype=torch.float64)
-    for layer, grad in zip(layers, grads, strict=True):
-        squares += grad.square().sum(1) * met[layer][0].norms.square()
     room = 2.0**GRADIENT_BITS - math.sqrt(sum(layer.out_features for layer in layers)) / 2 - 1  # norm before rounding
-    factor = (room / squares.sqrt()).clamp_max(2.0**GRADIENT_BITS / l2_clip_norm)
-    whole = [
-        (grad * (factor * met[layer][0].norms)[:, None]).round_() for layer, grad in zip(layers, grads, strict=True)
-    ]
-    lost = ~(torch.stack([part.square().sum(1) for part in whole]).sum(0) <= 4**GRADIENT_BITS)
+    norms, most = [met[layer][0].norms for layer in layers], 2.0**GRADIENT_BITS / l2_clip_norm
+    whole = products().clip([grad.contiguous() for grad in grads], norms, room, most)
     sums: dict[int, Tensor] = {}
     for layer, part in zip(layers, whole, strict=True):
-        outer, ones = met[layer][0].outer_sums(part.masked_fill_(lost[:, None], 0.0))
+        outer, ones = met[layer][0].outer_sums(part)
         sums[id(layer.weight)] = outer
         if layer.bias is not None:
             sums[id(layer.bias)] = ones
@@ -190,7 +185,12 @@ def _exact(layers: Sequence[nn.Linear]) -> Iterator[dict[nn.Linear, tuple[WholeR
             del layer.forward
 
 
-def _linear_layers(model: nn.Module) -> list[nn.Linear]:
+def linear_layers(model: nn.Module) -> list[nn.Linear]:
+    """Return the layers of a network, which has nothing else that holds parameters; refuse others.
+
+    >>> linear_layers(nn.Linear(2, 1))
+    [Linear(in_features=2, out_features=1, bias=True)]
+    """
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     owned = {id(parameter) for layer in layers for parameter in layer.parameters()}
     foreign = [name for name, parameter in model.named_parameters() if id(parameter) not in owned]
@@ -236,7 +236,7 @@ def private_steps(
     if len(ids) == 0:
         raise fail("ids", "no id", "to hold the ids of the training role", "Give at least one node the train role.")
 
-    size = sum(p.numel() for p in parameters)
+    size, layers = sum(p.numel() for p in parameters), [] if alone else linear_layers(model)
 
     def on_grid(chosen: NDArray[np.int64], _: int) -> NDArray[np.int64]:
         check_rows(len(chosen))
@@ -248,7 +248,7 @@ def private_steps(
                 assert isinstance(inputs[0], Tensor)
                 total += clipped_example_sum(model, inputs[0], targets, settings.l2_clip_norm)
             else:
-                total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm, slope)
+                total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm, slope, layers)
         return total if alone else to_grid(total)
 
     margin = 0.0 if alone else rounding_margin(size)

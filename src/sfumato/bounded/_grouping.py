@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.aggregation import to_steps
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import UnsupportedUnitError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import NodeLevel, RecordLevel, Unit

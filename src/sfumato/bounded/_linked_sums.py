@@ -45,8 +45,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato.bounded._grouping import group_sensitivity
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import UnsupportedUnitError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import NodeLevel, Unit

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import UnsupportedUnitError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, Stream, derive_key, operand_mac
 from sfumato.privacy.units import EdgeLevel, Unit

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
 from sfumato.bounded._engine import cut, engine
-from sfumato.bounded._native import aligned
-from sfumato.bounded.kernels import INT16_ONE, loops
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._weights import check_steps
+from sfumato.loops._native import aligned
+from sfumato.loops.kernels import INT16_ONE, loops
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts
-from sfumato.bounded.kernels import INT16_ONE
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key, new_key
 from sfumato.privacy.events import PureEvent
 from sfumato.record.ledger import Release

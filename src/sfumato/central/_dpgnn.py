@@ -34,9 +34,9 @@ from sfumato.bounded.aggregation import (
     hop_sensitivity,
     noisy_neighborhood_sum,
 )
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._heads import apply_rows, chosen, plain
 from sfumato.central._learning import NetworkMethod, Rows, train
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._gaussian import multiplier_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session

@@ -67,7 +67,7 @@ class GAP(NetworkMethod):
     Other units are refused.
 
     Shapes: each release is int64 [num_nodes, width], or [num_nodes, num_features] without encoder; one message of norm 1
-    is :data:`~sfumato.bounded.kernels.INT16_ONE` in these steps. Predictions are float32 [num_nodes, num_classes].
+    is :data:`~sfumato.loops.kernels.INT16_ONE` in these steps. Predictions are float32 [num_nodes, num_classes].
 
     Args:
         num_hops: K, at most 1000; default 2 with privacy, 5 without.

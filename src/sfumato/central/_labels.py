@@ -113,7 +113,7 @@ class LabelMessages(CuratorMethod):
     says under which conditions.
 
     Shapes: the release is int64 [num_nodes, 2 num_classes], at node level or with one hop [num_nodes, num_classes]; one
-    message of norm 1 is :data:`~sfumato.bounded.kernels.INT16_ONE` in these steps. Predictions are float32 [num_nodes,
+    message of norm 1 is :data:`~sfumato.loops.kernels.INT16_ONE` in these steps. Predictions are float32 [num_nodes,
     num_classes].
     Weights at edge level are those of the graph-free model (``prior.``) and, if messages were kept, of the head.
 

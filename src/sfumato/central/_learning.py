@@ -21,7 +21,7 @@ from sfumato.central._rows import features_of
 from sfumato.graph._facts import labeled_mask
 from sfumato.method.curator import CuratorMethod
 from sfumato.nn._losses import LOSSES, Loss, class_slope
-from sfumato.nn._models import SparseRows
+from sfumato.nn._models import MLP, Encoder, SparseRows
 from sfumato.nn._stored import StoredRows
 from sfumato.nn._training import Steps, train_full_batch
 from sfumato.privacy.events import PoissonGaussianEvent, SampledEvent
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _PUBLIC_EPOCHS, _PRIVATE_EPOCHS = 100, 10
 MOST_AT_ONCE = 1 << 18
 """Most nodes whose scores are computed at a time."""
+_MOST_KEPT, _MOST_COPIED = 1 << 28, 1 << 22
+"""Most numbers of rows that DP-SGD keeps as integers of 16 bits, and most that are copied for it at a time."""
 MOST_IN_STEP = 1 << 15
 """Most nodes that one step reads where labels are public, and most that an epoch is chosen by."""
 
@@ -228,13 +230,27 @@ def train_charged(
     )
     network.double()
 
+    kept = None if alone else _whole(network, rows, ids)
+
     def batch(chosen: NDArray[np.int64]) -> tuple[Tensor | WholeRows, ...]:
+        if kept is not None:
+            return kept[torch.from_numpy(chosen)], y[ids[chosen]]
         return *map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]
 
     slope = class_slope if loss is None else loss.slope
     operands = private_steps(network, batch, ids, sgd, key, progress, block, slope, alone=alone)
     network.float().eval()
     return operands
+
+
+def _whole(network: nn.Module, rows: Rows, ids: NDArray[np.integer]) -> WholeRows | None:
+    """The integers of all rows, made once, if a first layer reads them as they are and they are few enough to be kept."""
+    first = rows(ids[:1]) if len(ids) and isinstance(network, nn.Linear | MLP | Encoder) else None
+    if isinstance(first, tuple | WholeRows | None) or len(first.shape) != 2 or len(ids) * first.shape[1] > _MOST_KEPT:
+        return None
+    parts = np.array_split(ids, -(-len(ids) * max(1, first.shape[1]) // _MOST_COPIED))
+    found = (_double(*_inputs(rows(part))) for part in parts)
+    return WholeRows.joined([WholeRows.of(part, bias=True) for part in found if isinstance(part, Tensor)])
 
 
 def train_head(

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, setting
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._heads import apply, chosen, head_size, plain, zero_head
 from sfumato.central._learning import train
 from sfumato.central._rows import centered_rows, normalized
 from sfumato.central._weighing import STEPS, learn_scale
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._gaussian import multiplier_of, part_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session

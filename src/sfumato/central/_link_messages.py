@@ -30,10 +30,10 @@ from sfumato._validate import check_real, fail
 from sfumato.bounded._counting import noisy_counts
 from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import laplace_scale
 from sfumato.central._evidence import NAMES, Evidence, fit_weights
 from sfumato.graph._arcs import owners
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod

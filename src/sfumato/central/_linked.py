@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from sfumato.bounded._grouping import group_sensitivity
 from sfumato.bounded._linked_sums import check_linked, linked_arc_change, linked_sensitivity, noisy_linked_sums
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._linear import center_release, find_center
 from sfumato.central._rows import centered_rows
 from sfumato.central._weighing import STEPS, learn_scale
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._gaussian import multiplier_of, part_of
 from sfumato.record.ledger import Release
 

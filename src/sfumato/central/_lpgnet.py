@@ -28,9 +28,9 @@ from torch import Tensor
 from sfumato._validate import check_int
 from sfumato.bounded._counting import noisy_counts, unrouted_sensitivity
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import laplace_scale
 from sfumato.central._learning import Features, NetworkMethod, train
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.nn._models import MLP
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 class LPGNet(NetworkMethod):
     """LPGNet reads counts of the neighbors' predicted classes, released once a stage.
 
-    Each release is int64 [num_nodes, num_classes]; one neighbor is :data:`~sfumato.bounded.kernels.INT16_ONE` in these steps.
+    Each release is int64 [num_nodes, num_classes]; one neighbor is :data:`~sfumato.loops.kernels.INT16_ONE` in these steps.
 
     Args:
         num_hops: K, how many stages follow the network on features.

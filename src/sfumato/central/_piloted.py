@@ -46,7 +46,6 @@ from sfumato._validate import fail
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded._routing import routed_arc_change, routed_coordinates, routed_sensitivity
 from sfumato.bounded.aggregation import normalize_rows
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
 from sfumato.central._heads import apply, chosen, head_size, zero_head
@@ -57,6 +56,7 @@ from sfumato.central._rows import beside, centered_rows, head_scores
 from sfumato.central._shares import release_hop, simplex, sum_hop
 from sfumato.central._weighing import NUM_WEIGHTS, STEPS, evidence, learn_weights, weigh
 from sfumato.graph._targets import softmax
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._gaussian import multiplier_of, part_of
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session

@@ -32,13 +32,13 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.bounded._counting import to_others, unrouted_sensitivity
 from sfumato.bounded.aggregation import Arcs
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import NAME, Counter, class_shares, counts_release, laplace_scale, one_hot, smoothing
 from sfumato.central._graph_free import GraphFree, grown, unused_features
 from sfumato.central._labels import MESSAGES_DROPPED, posterior, stored_prior
 from sfumato.central._rows import labeled_nodes
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._targets import softmax
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method.card import Audience
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 

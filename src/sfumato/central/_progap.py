@@ -34,8 +34,8 @@ from torch import Tensor
 
 from sfumato._validate import check_fields, flag, integer, optional
 from sfumato.bounded.aggregation import normalize_rows
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._learning import Features, Input, NetworkMethod, of_all, sgd_event, train
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._inference import Inference
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
@@ -68,7 +68,7 @@ class ProGAP(NetworkMethod):
     **Formal guarantee.** At edge level K Gaussian releases. At node level with owned arcs the same, and K + 1 DP-SGD runs,
     one for each stage. The module says under which conditions, with the sensitivities. Other units are refused.
 
-    Shapes: each aggregate is int64 [num_nodes, width]; one message of norm 1 is :data:`~sfumato.bounded.kernels.INT16_ONE` in
+    Shapes: each aggregate is int64 [num_nodes, width]; one message of norm 1 is :data:`~sfumato.loops.kernels.INT16_ONE` in
     these steps. Predictions are float32 [num_nodes, num_classes].
 
     Args:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded._promise import GRID, copies_to, noisy, pair_sums, pair_weights, promised_sensitivity, row_sums
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._compatibility import Expected, Law, expected_rows, find_law, forecast
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._gaussian import multiplier_of
 from sfumato.noise.keys import new_key
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, fail, one_of, setting
-from sfumato.bounded._exact import ROW_BITS, WholeRows
+from sfumato.bounded._exact import WholeRows
 from sfumato.central._heads import zero_head
 from sfumato.central._learning import sgd_event, train
 from sfumato.errors import InputError
@@ -123,25 +123,17 @@ class Scattering(CuratorMethod):
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Normalized coefficients of images are kept as integers of at most 2^16, which float32 holds: half of float64.
+    """Normalized coefficients of images are kept as integers of 16 bits, with their bias inputs: half of float32."""
 
-    ``ones`` are the integers that stand for the bias's input 1, ``norms`` the factors of
-    :class:`~sfumato.bounded._exact.WholeRows`.
-    """
-
-    matrix: Tensor
-    ones: Tensor
-    norms: Tensor
+    rows: WholeRows
 
     def whole(self, ids: NDArray[np.integer]) -> WholeRows:
         """Return the rows of some images as DP-SGD takes them."""
-        at = torch.from_numpy(ids)
-        return WholeRows(self.matrix[at].double(), self.ones[at], self.norms[at])
+        return self.rows[torch.from_numpy(ids)]
 
     def plain(self, ids: NDArray[np.integer]) -> Tensor:
         """Return the rows of some images as numbers."""
-        at = torch.from_numpy(ids)
-        return self.matrix[at].mul_(self.norms[at].float()[:, None] / 2**ROW_BITS)
+        return self.whole(ids).plain()
 
 
 def coefficients(graph: Graph, progress: Steps | None = None) -> Coefficients:
@@ -152,17 +144,14 @@ def coefficients(graph: Graph, progress: Steps | None = None) -> Coefficients:
     if key in _KEPT:
         return _KEPT[key]
     count, groups = len(x), graph.image_shape[0] * CHANNELS // _PICTURES
-    found = Coefficients(
-        torch.empty(count, num_coefficients(graph.image_shape)), *torch.empty(2, count, dtype=torch.float64)
-    )
+    parts: list[WholeRows] = []
     images = torch.from_numpy(x).view(-1, *graph.image_shape)
     for at in range(0, count, _BLOCK):
         part = slice(at, at + _BLOCK)
-        rows = WholeRows.of(group_norm(scattering(images[part]), groups).double(), bias=True)
-        found.matrix[part], found.ones[part], found.norms[part] = rows.matrix, rows.ones, rows.norms
+        parts.append(WholeRows.of(group_norm(scattering(images[part]), groups).double(), bias=True))
         if progress is not None:
             progress(min(at + _BLOCK, count), count)
-    _KEPT[key] = found
+    _KEPT[key] = found = Coefficients(WholeRows.joined(parts))
     weakref.finalize(graph.x, _KEPT.pop, key, None)
     return found
 

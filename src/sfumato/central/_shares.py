@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from sfumato.bounded._incoming import capped, owned, regrouped
 from sfumato.bounded._routing import receiving, routed_sensitivity, share
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import NAME, directions, one_hot
 from sfumato.central._rows import Matrix, beside
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._gaussian import multiplier_of
 from sfumato.noise.keys import new_key
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._two_layers import weight_arrays
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._gaussian import multiplier_of
 from sfumato.privacy.events import GaussianEvent
 from sfumato.record.ledger import Release

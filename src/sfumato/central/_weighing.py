@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded._grouping import noisy_group_sums
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import directions
 from sfumato.graph._targets import softmax
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key, operand_mac
 
 if TYPE_CHECKING:

@@ -83,8 +83,8 @@ def _train(
 def _planned(job: Job, resumed: bool, quiet: bool, verbose: bool, found: Planned) -> None:
     """Say what will run, and what is implausible about it."""
     from sfumato.bounded._promise import protects_every_arc
-    from sfumato.bounded.kernels import loops
     from sfumato.central._auto import can_promise
+    from sfumato.loops.kernels import loops
 
     plan, graph = found.prepared.plan, found.prepared.graph
     if plan.method.name != job.request.method.name:

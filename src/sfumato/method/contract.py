@@ -249,7 +249,7 @@ class Method(Listed):
         Raises:
             InputError: the method releases no such rows.
         """
-        from sfumato.bounded.kernels import INT16_ONE
+        from sfumato.loops.kernels import INT16_ONE
 
         of_nodes = [one.name for one in plan.releases if len(one.shape) == 2 and one.shape[0] == plan.public.num_nodes]
         rows = [released[name] / INT16_ONE for name in of_nodes if name in released]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato._validate import fail
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._checks import check_asked, check_target
 from sfumato.method._derived import derived
 from sfumato.method._plan import Plan

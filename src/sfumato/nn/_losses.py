@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping
 from torch import Tensor
 from torch.nn import functional
 
-from sfumato.nn._reproducible import sigmoid, softmax
+from sfumato.loops._products import products
+from sfumato.nn._reproducible import sigmoid
 
 Slope = Callable[[Tensor, Tensor], Tensor]
 """Maps scores float64 [n, k] and targets to slopes [n, k], row by row."""
 
 
 def class_slope(scores: Tensor, classes: Tensor) -> Tensor:
-    """Return the slopes of cross-entropy; a class of -1 is missing."""
-    wrong = softmax(scores) - functional.one_hot(classes.clamp_min(0), scores.shape[1])
-    return wrong.masked_fill_((classes < 0)[:, None], 0.0)
+    """Return the slopes of cross-entropy in float64 scores; a class of -1 is missing."""
+    return products().class_slope(scores, classes)
 
 
 class Loss(ABC):

@@ -11,7 +11,6 @@ Numbers of other types than float64 are left to Torch: exact sums need float64.
 
 from __future__ import annotations
 
-import math
 from functools import reduce
 from typing import Any
 
@@ -20,29 +19,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional
 
-_SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-_TAYLOR = [1 / math.factorial(power) for power in range(13, -1, -1)]
-_LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # with 32 bits, so that its products with k are exact
-_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
-_LEAST = -700.0  # where e^x is about 1e-304, and 2^k still a normal number
-
-
-def exp(x: Tensor) -> Tensor:
-    """Compute e^x of float64 numbers x <= 0; numbers below -700 count as -700."""
-    x = x.clamp_min(_LEAST)
-    power = (x * (1 / math.log(2))).round()
-    rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
-    total = torch.full_like(x, _TAYLOR[0])
-    for coefficient in _TAYLOR[1:]:
-        total = total * rest + coefficient
-    two = ((power.nan_to_num().to(torch.int64) + 1023) << 52).view(torch.float64)
-    return total * two
-
-
-def softmax(scores: Tensor) -> Tensor:
-    """Compute the probabilities of each row [n, C], C >= 1, of float64 scores; columns are added in order."""
-    raised = exp(scores - scores.amax(1, keepdim=True))
-    return raised / reduce(torch.add, raised.unbind(1))[:, None]
+from sfumato.loops._products import products
+from sfumato.loops._torch_products import exp, softmax
 
 
 def sigmoid(scores: Tensor) -> Tensor:
@@ -89,14 +67,10 @@ def selu(x: Tensor) -> Tensor:
 
 
 class _Selu(Function):
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(x: Tensor) -> tuple[Tensor, Tensor]:
         """The activation, and its slope."""
-        positive = x > 0
-        negative = (exp(x.clamp_max(0.0)) - 1.0) * (_SCALE * _ALPHA)
-        return torch.where(positive, x * _SCALE, negative), torch.where(positive, _SCALE, negative + _SCALE * _ALPHA)
+        return products().selu(x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
@@ -107,3 +81,8 @@ class _Selu(Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
         (slope,) = ctx.saved_tensors
         return grad * slope
+
+    @staticmethod
+    def vmap(_: Any, dims: tuple[int], x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        """Of many examples at once: each number by itself."""
+        return _Selu.apply(x), (dims[0], dims[0])

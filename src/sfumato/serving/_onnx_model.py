@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.bounded._counting import count_sensitivity
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.central._counts import smoothing, stored_shares
 from sfumato.graph._targets import MULTILABEL, NUMBER
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.units import unit_from_dict
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 
 from sfumato._optional import require
 from sfumato._validate import fail
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.errors import InputError
+from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._graph_key import GraphKey
 from sfumato.privacy.units import unit_from_dict
 from sfumato.record._release_folder import read_release

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sfumato.bounded import _native, _numba, kernels
-from sfumato.bounded.kernels import INT16_ONE
 from sfumato.graph._weights import FULL
+from sfumato.loops import _native, _numba, kernels
+from sfumato.loops.kernels import INT16_ONE
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ def build_hook():
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     path = tmp_path_factory.mktemp("native") / "hop.native"
-    if not build_hook().compile_library(_native.SOURCE, path):
+    if not build_hook().compile_library(_native.SOURCES, path):
         pytest.skip("no C compiler here")
     return path
 
@@ -140,12 +140,12 @@ def test_arrays_of_another_kind_are_refused(built):
 
 
 def test_a_library_of_another_source_is_not_loaded(built, tmp_path, monkeypatch):
-    older = tmp_path / "hop.c"
-    older.write_bytes(_native.SOURCE.read_bytes() + b"/* an older one */")
+    older = tmp_path / "hop.c", *_native.SOURCES[1:]
+    older[0].write_bytes(_native.SOURCES[0].read_bytes() + b"/* an older one */")
     build_hook().compile_library(older, tmp_path / "hop.native")
     assert _native.load(built) is not None
     assert _native.load(tmp_path / "hop.native") is None
-    monkeypatch.setattr(_native, "SOURCE", older)
+    monkeypatch.setattr(_native, "SOURCES", older)
     assert _native.load(tmp_path / "hop.native") is not None
 
 
@@ -164,15 +164,15 @@ def test_a_failed_build_leaves_no_library_behind(tmp_path, monkeypatch, capsys):
     library.write_bytes(b"old")
     for compiler in ("/nowhere/cc", f"{sys.executable} -c raise(SystemExit(1))"):
         monkeypatch.setenv("CC", compiler)
-        assert not build_hook().compile_library(_native.SOURCE, library)
+        assert not build_hook().compile_library(_native.SOURCES, library)
         assert "hop.c was not compiled" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_numba_is_not_imported_where_the_library_is(built):
     code = (
-        "import sys; from pathlib import Path; from sfumato.bounded import _native; "
-        f"_native.load.__defaults__ = (Path({str(built)!r}),); "
+        "import sys; from pathlib import Path; from sfumato.loops import _native; "
+        f"_native.library.__defaults__ = _native.load.__defaults__ = (Path({str(built)!r}),); "
         "import numpy as np; from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps; "
         "arcs = Arcs(np.array([0, 1]), np.zeros(1, np.int32)); "
         "print(neighborhood_sum(arcs, to_steps(np.ones((1, 2), np.float32) / 2)), 'numba' in sys.modules)"

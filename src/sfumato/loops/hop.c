@@ -126,37 +126,37 @@ static void quantize_piece(const void *argument, int64_t low, int64_t high) {
 typedef struct {
   void (*piece)(const void *, int64_t, int64_t);
   const void *job;
-  int64_t count;
+  int64_t count, each;
   atomic_int_fast64_t next;
 } Work;
 
 static void *take_pieces(void *argument) {
   Work *work = argument;
-  int64_t low;
-  while ((low = atomic_fetch_add(&work->next, PIECE)) < work->count)
-    work->piece(work->job, low, low + PIECE < work->count ? low + PIECE : work->count);
+  int64_t low, each = work->each;
+  while ((low = atomic_fetch_add(&work->next, each)) < work->count)
+    work->piece(work->job, low, low + each < work->count ? low + each : work->count);
   return 0;
 }
 
-static void share(Work *work, int64_t threads) {
+/* Let threads take pieces of `each` until `count` are done; products.c shares its work so, too. */
+void share_work(void (*piece)(const void *, int64_t, int64_t), const void *job, int64_t count, int64_t each, int64_t threads) {
+  Work work = {piece, job, count, each, 0};
   pthread_t started[MOST_THREADS];
-  int64_t count = 0, most = (work->count - 1) / PIECE;
+  int64_t taken = 0, most = (count - 1) / each;
   if (threads - 1 < most) most = threads - 1;
   if (MOST_THREADS < most) most = MOST_THREADS;
-  while (count < most && !pthread_create(&started[count], 0, take_pieces, work)) count++;
-  take_pieces(work);
-  while (count) pthread_join(started[--count], 0);
+  while (taken < most && !pthread_create(&started[taken], 0, take_pieces, &work)) taken++;
+  take_pieces(&work);
+  while (taken) pthread_join(started[--taken], 0);
 }
 
 void sum_rows(const int64_t *offsets, const int32_t *sources, const int16_t *rows, int64_t padded, int64_t width,
               int64_t first, int64_t last, int64_t *out, const uint16_t *weights, int64_t threads) {
   Sums job = {offsets, sources, rows, padded, width, first, last, out, weights};
-  Work work = {weights ? weighted_sum_piece : sum_piece, &job, last - first, 0};
-  share(&work, threads);
+  share_work(weights ? weighted_sum_piece : sum_piece, &job, last - first, PIECE, threads);
 }
 
 void quantize(const float *rows, int64_t count, int64_t width, int16_t *out, double *squares, int64_t threads) {
   Grid job = {rows, width, out, squares};
-  Work work = {quantize_piece, &job, count, 0};
-  share(&work, threads);
+  share_work(quantize_piece, &job, count, PIECE, threads);
 }

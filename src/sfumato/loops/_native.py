@@ -1,4 +1,4 @@
-"""The loops of :mod:`sfumato.bounded.kernels`, compiled from hop.c when the package is built, and loaded without Python's ABI.
+"""The loops of :mod:`sfumato.loops.kernels`, compiled from hop.c when the package is built, and loaded without Python's ABI.
 
 A library that is missing, damaged or built from another hop.c is not used. There is no privacy here, only exact arithmetic.
 """
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from sfumato._threads import default_threads, numba_threads
 
-SOURCE = Path(__file__).with_name("hop.c")
-LIBRARY = SOURCE.with_suffix(".native")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("hop.c", "products.c"))
+LIBRARY = SOURCES[0].with_suffix(".native")
 _LINE = 64
 
 
@@ -85,18 +85,32 @@ def aligned(rows: int, width: int) -> NDArray[np.int16]:
 
 
 def load(path: Path = LIBRARY) -> Compiled | None:
-    """Load a library, or return None if it is missing, damaged or built from another source than this package's.
+    """Load the loops of hops, or return None where :func:`library` does.
 
     >>> load(Path("absent")) is None
     True
     """
+    found = library(path)
+    return None if found is None else Compiled(found)
+
+
+def library(path: Path = LIBRARY) -> ctypes.CDLL | None:
+    """Load a library, or return None if it is missing, damaged or built from other sources than this package's.
+
+    >>> library(Path("absent")) is None
+    True
+    """
     try:
-        library = ctypes.CDLL(os.fspath(path.absolute()))
-        library.hop_source.restype = ctypes.c_char_p
-        built = library.hop_source()
-        return Compiled(library) if built == hashlib.sha256(SOURCE.read_bytes()).hexdigest().encode() else None
+        found = ctypes.CDLL(os.fspath(path.absolute()))
+        found.hop_source.restype = ctypes.c_char_p
+        return found if found.hop_source() == digest().encode() else None
     except (OSError, AttributeError):
         return None
+
+
+def digest() -> str:
+    """Return the SHA-256 of the sources, one after the other, which the library was built with."""
+    return hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
 
 
 def _at(array: NDArray[Any], kind: type[np.generic]) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numpy.typing import NDArray
 
 from sfumato._threads import numba_threads
-from sfumato.bounded import _native
+from sfumato.loops import _native
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ def loops() -> _Loops:
     compiled = _native.load()
     if compiled is not None:
         return compiled
-    from sfumato.bounded import _numba
+    from sfumato.loops import _numba
 
     numba_threads()
     return _numba

@@ -1,4 +1,4 @@
-"""The loops of :mod:`sfumato.bounded.kernels` in Numba. There is no privacy here, only exact integer arithmetic.
+"""The loops of :mod:`sfumato.loops.kernels` in Numba. There is no privacy here, only exact integer arithmetic.
 
 For summing, four int16 values are packed in one 64-bit word, each shifted by 2^15 so that it is not negative. Even and odd
 values are added separately, so each has a 32-bit field, which 2^16 terms below 2^16 cannot overflow. Then the fields are

@@ -1,0 +1,75 @@
+"""Products of integer rows and what stands between two layers: compiled from products.c, or else by Torch, with the same bits.
+
+There is no privacy here, only exact arithmetic: :mod:`sfumato.bounded._exact` has the bounds under which no sum overflows.
+Rows of int16 are padded with zeros to a multiple of 32 columns. Tensors are contiguous and on the processor.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+from sfumato.loops import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from sfumato.loops._torch_products import Parts
+
+
+class _Products(Protocol):
+    @property
+    def NAME(self) -> str: ...  # noqa: N802
+
+    def whole_rows(self, rows: Tensor, room: float, *, bias: bool) -> tuple[Tensor, Tensor]:
+        """Return float64 rows as int16 [n, padded], scaled to a norm of ``room``, and what 2^BITS stands for in each, [n].
+
+        With ``bias`` the column after the last stands for the bias's input 1. A row whose integers have a norm above 2^BITS
+        is zero.
+        """
+
+    def multiply(self, rows: Tensor, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
+        """Return int16 rows [n, padded] times int16 rows [m, padded], times norms [n] and scales [m], plus a bias [m]."""
+
+    def multiply_sparse(
+        self, rows: Parts, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        """As :meth:`multiply`, with sparse rows."""
+
+    def outer_sums(self, slopes: Tensor, rows: Tensor, width: int) -> Tensor:
+        """Return the exact sums over rows of slopes int16 [n, m] by rows int16 [n, padded], int64 [m, width]."""
+
+    def outer_sums_sparse(self, columns: Parts, slopes: Tensor) -> Tensor:
+        """As :meth:`outer_sums`, with the columns of sparse rows."""
+
+    def clip(self, grads: Sequence[Tensor], norms: Sequence[Tensor], room: float, most: float) -> list[Tensor]:
+        """Return the gradients of each layer [n, m] as int16, times the norms of the layer's rows and one factor a row.
+
+        The factor is that which gives all layers of the row the joint norm ``room``, or ``most`` where that is less. A row
+        whose integers have a joint norm above 2^BITS is zero in all layers.
+        """
+
+    def selu(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return SELU of float64 numbers, and its slope."""
+
+    def class_slope(self, scores: Tensor, classes: Tensor) -> Tensor:
+        """Return the slopes of cross-entropy in float64 scores [n, C]; a class of -1 is missing."""
+
+
+@cache
+def products() -> _Products:
+    """Return what computes; its ``NAME`` is the language.
+
+    >>> products().NAME in ("C", "Torch")
+    True
+    """
+    library = _native.library()
+    if library is None:
+        from sfumato.loops import _torch_products
+
+        return _torch_products
+    from sfumato.loops._c_products import Compiled
+
+    return Compiled(library)

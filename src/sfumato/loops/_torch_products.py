@@ -1,0 +1,143 @@
+"""The functions of :mod:`sfumato.loops._products` by Torch. Float64 holds all their sums of integers, in any order."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAME = "Torch"
+BITS = 14
+"""The norm of a row of int16 is at most 2^BITS; products.c has the same."""
+LANES = 32
+TINY = 1e-200  # stands in for a norm of 0, where every number is 0
+Parts = tuple[Tensor, Tensor, Tensor]
+"""Of a sparse matrix of int16: offsets int64, places int32 and numbers."""
+_LANES = 8
+_CHUNK = 2 ** (53 - 2 * BITS)
+_SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+_TAYLOR = [1 / math.factorial(power) for power in range(13, -1, -1)]
+_LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # with 32 bits, so that its products with k are exact
+_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+_LEAST = -700.0  # where e^x is about 1e-304, and 2^k still a normal number
+
+
+def padded(columns: int) -> int:
+    """Return the number of columns of padded rows; there is always room for one more, which stands for the bias's input.
+
+    >>> padded(31), padded(32), padded(0)
+    (32, 64, 32)
+    """
+    return (columns // LANES + 1) * LANES
+
+
+def whole_rows(rows: Tensor, room: float, *, bias: bool) -> tuple[Tensor, Tensor]:
+    lengths = roots(_squares(rows) + float(bias))
+    lengths = torch.where(lengths < TINY, TINY, lengths)
+    scale = torch.full_like(lengths, room) / lengths  # Torch rounds a number over them twice
+    whole = torch.zeros(len(rows), padded(rows.shape[1]), dtype=torch.float64)
+    whole[:, : rows.shape[1]] = rows * scale[:, None]
+    if bias:
+        whole[:, rows.shape[1]] = scale
+    whole.round_()
+    whole[~(whole.square().sum(1) <= 4**BITS)] = 0
+    return whole.to(torch.int16), 2**BITS / scale
+
+
+def multiply(rows: Tensor, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
+    return _scaled(rows.double() @ weights.double().T, norms, scales, bias)
+
+
+def multiply_sparse(rows: Parts, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
+    sums = _sparse(rows, weights.shape[1]) @ weights.T.numpy().astype(np.int64)
+    return _scaled(torch.from_numpy(sums).double(), norms, scales, bias)
+
+
+def outer_sums(slopes: Tensor, rows: Tensor, width: int) -> Tensor:
+    total = torch.zeros(slopes.shape[1], width, dtype=torch.int64)
+    for one, other in zip(slopes.split(_CHUNK), rows.split(_CHUNK), strict=True):
+        total += (one.double().T @ other[:, :width].double()).long()
+    return total
+
+
+def outer_sums_sparse(columns: Parts, slopes: Tensor) -> Tensor:
+    return torch.from_numpy(_sparse(columns, len(slopes)) @ slopes.numpy().astype(np.int64)).T
+
+
+def clip(grads: Sequence[Tensor], norms: Sequence[Tensor], room: float, most: float) -> list[Tensor]:
+    squares = torch.zeros(len(grads[0]), dtype=torch.float64)
+    for grad, norm in zip(grads, norms, strict=True):
+        squares += _squares(grad) * (norm * norm)
+    factor = factors(squares, room, most)
+    whole = [(grad * (factor * norm)[:, None]).round_() for grad, norm in zip(grads, norms, strict=True)]
+    lost = ~(reduce(torch.add, [part.square().sum(1) for part in whole]) <= 4**BITS)
+    return [part.masked_fill_(lost[:, None], 0.0).to(torch.int16) for part in whole]
+
+
+def selu(x: Tensor) -> tuple[Tensor, Tensor]:
+    positive = x > 0
+    negative = (exp(x.clamp_max(0.0)) - 1.0) * (_SCALE * _ALPHA)
+    return torch.where(positive, x * _SCALE, negative), torch.where(positive, _SCALE, negative + _SCALE * _ALPHA)
+
+
+def class_slope(scores: Tensor, classes: Tensor) -> Tensor:
+    wrong = softmax(scores) - functional.one_hot(classes.clamp_min(0), scores.shape[1])
+    return wrong.masked_fill_((classes < 0)[:, None], 0.0)
+
+
+def exp(x: Tensor) -> Tensor:
+    """Compute e^x of float64 numbers x <= 0; numbers below -700 count as -700."""
+    x = x.clamp_min(_LEAST)
+    power = (x * (1 / math.log(2))).round()
+    rest = (x - power * _LN2_HIGH) - power * _LN2_LOW
+    total = torch.full_like(x, _TAYLOR[0])
+    for coefficient in _TAYLOR[1:]:
+        total = total * rest + coefficient
+    two = ((power.nan_to_num().to(torch.int64) + 1023) << 52).view(torch.float64)
+    return total * two
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """Compute the probabilities of each row [n, C], C >= 1, of float64 scores; columns are added in order."""
+    raised = exp(scores - scores.amax(1, keepdim=True))
+    return raised / reduce(torch.add, raised.unbind(1))[:, None]
+
+
+def roots(squares: Tensor) -> Tensor:
+    """Return the correctly rounded roots: not each of Torch's is."""
+    return torch.from_numpy(np.sqrt(squares.numpy()))
+
+
+def factors(squares: Tensor, room: float, most: float) -> Tensor:
+    """Return ``room`` over the root of each square, at most ``most``."""
+    with np.errstate(divide="ignore"):
+        return torch.from_numpy(room / np.sqrt(squares.numpy())).clamp_max(most)
+
+
+def _squares(rows: Tensor) -> Tensor:
+    """The squared norm of each row: eight sums, each of every eighth column, added in order, as products.c has it."""
+    lines = -(-rows.shape[1] // _LANES)
+    squares = functional.pad(rows.square(), (0, lines * _LANES - rows.shape[1])).view(len(rows), lines, _LANES)
+    lanes = torch.zeros(len(rows), _LANES, dtype=torch.float64)
+    for part in squares.unbind(1):
+        lanes += part
+    return reduce(torch.add, lanes.unbind(1))
+
+
+def _scaled(sums: Tensor, norms: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
+    found = sums * (norms[:, None] * scales)
+    return found if bias is None else found + bias
+
+
+def _sparse(parts: Parts, columns: int) -> sp.csr_matrix:
+    offsets, places, numbers = (part.numpy() for part in parts)
+    return sp.csr_matrix((numbers.astype(np.int64), places, offsets), (len(offsets) - 1, columns))
