@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -230,11 +230,14 @@ def train_charged(
     )
     network.double()
 
-    kept = None if alone else _whole(network, rows, ids)
+    @cache
+    def kept() -> WholeRows | None:  # read by the first step, as rows are
+        return None if alone else _whole(network, rows, ids)
 
     def batch(chosen: NDArray[np.int64]) -> tuple[Tensor | WholeRows, ...]:
-        if kept is not None:
-            return kept[torch.from_numpy(chosen)], y[ids[chosen]]
+        whole = kept()
+        if whole is not None:
+            return whole[torch.from_numpy(chosen)], y[ids[chosen]]
         return *map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]
 
     slope = class_slope if loss is None else loss.slope
