@@ -138,7 +138,7 @@ def test_a_resumed_run_has_the_texts_of_its_start(signaled, sfumato, refused, pa
     start = [*TEXT, "--text-features", tmp_path / "f.npz"]
     options = [*tables(papers), *start, *EDGE, "--no-controls", "--resumable", "--out", tmp_path / "run"]
     assert signaled("sfumato.method.hops.noisy_neighborhood_sum", "train", "gap", *options).code == 130
-    refused("Expected --text ('title', 'abstract')", "train", "--resume", tmp_path / "run", "--text", "title")
+    refused("Expected --text title abstract", "train", "--resume", tmp_path / "run", "--text", "title")
     assert sfumato("train", "--resume", tmp_path / "run", *texts, "--json").code == 0
 
 

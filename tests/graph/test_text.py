@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from sfumato import _optional
 from sfumato.errors import DataError, InputError, MissingDependencyError
 from sfumato.graph import Graph, read_csv, read_parquet, read_sql
 from sfumato.privacy.units import EdgeLevel, NodeLevel
@@ -248,10 +249,15 @@ def test_an_absent_package_names_its_remedy(encoder, package, remedy, monkeypatc
         encoder.encode(PROFILES)
 
 
-def test_a_package_that_does_not_fit_the_others_names_its_remedy(tmp_path, monkeypatch):
-    (tmp_path / "transformers.py").write_text("raise ImportError('tokenizers>=0.22 is required,\\n but found 0.19')")
-    monkeypatch.delitem(sys.modules, "transformers", raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_package_that_does_not_fit_the_others_names_its_remedy(monkeypatch):
+    real = _optional.import_module
+
+    def fails(name):
+        if name == "transformers":
+            raise ImportError("tokenizers>=0.22 is required,\n but found 0.19")
+        return real(name)
+
+    monkeypatch.setattr(_optional, "import_module", fails)
     told = (
         r"does not work .* \(tokenizers>=0.22 is required, but found 0.19\).* pip install --upgrade 'sfumato\[text\]'$"
     )

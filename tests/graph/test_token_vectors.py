@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from importlib.util import find_spec
+from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,7 +30,8 @@ def shipped(tmp_path, monkeypatch):
         for name, file in zip(_token_vectors._FILES, files, strict=True)
     }
     monkeypatch.setattr(_token_vectors, "_FILES", sums)
-    monkeypatch.syspath_prepend(tmp_path)
+    package = spec_from_file_location("wordllama", tmp_path / "wordllama" / "__init__.py")
+    monkeypatch.setattr(_token_vectors, "find_spec", lambda name: package if name == "wordllama" else None)
 
     class Tokenizer:
         def __init__(self, path):

@@ -102,7 +102,7 @@ def _same(name: str, value: Any, stored: Any) -> bool:
     if stored is None:
         return False
     if isinstance(stored, tuple):
-        return set(value) <= set(stored)
+        return set(value) == set(stored)
     if name == "deployment":
         return bool(Deployment.read(value) == stored)
     if name in _PATHS:
