@@ -80,7 +80,7 @@ def even_groups(node_ids: Ids, train: NDArray[np.bool_], num_groups: int, seed: 
     """Return the groups of all nodes if training nodes are cut into equal parts: a function of public ids and roles.
 
     >>> even_groups(np.arange(6), np.array([True] * 5 + [False]), 2, seed=0).tolist()
-    [0, 0, 1, 0, 1, 0]
+    [0, 1, 1, 0, 0, 0]
     """
     groups, ids = group_numbers(node_ids, num_groups, seed), np.flatnonzero(train)
     shuffled = ids[np.argsort(group_numbers(node_ids[ids], 2**63, seed), kind="stable")]
