@@ -14,7 +14,7 @@ enum { BITS = 14, MOST = 1 << BITS, LANES = 16, TALL = 6, WIDE = 4, TILE = LANES
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define TARGET_512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,prefer-vector-width=512")))
+#define TARGET_512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 #define TARGET_256 __attribute__((target("avx2")))
 static atomic_int known = -1; /* the kind of vector unit: 2 AVX-512 with VNNI, 1 AVX2, 0 any other; found at the first call */
 static int level(void) {
