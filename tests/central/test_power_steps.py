@@ -109,6 +109,13 @@ def test_a_run_whose_record_moves_more_is_caught(monkeypatch, name, fault):
     assert moved(monkeypatch, EDGE)[0] > 1.5
 
 
+def test_messages_longer_than_their_share_are_refused(monkeypatch):
+    read = module._read
+    monkeypatch.setattr(module, "_read", lambda *given: read(*given) * np.float32(1.001))
+    with pytest.raises(InputError, match="L1 norm at most 1"):
+        fitted(FEW)
+
+
 def test_predictions_read_released_steps_and_own_features_alone(runs):
     run = runs[2]
     bare = replace(FEW, indptr=np.zeros_like(FEW.indptr), indices=FEW.indices[:0])

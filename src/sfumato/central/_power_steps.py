@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded._counting import to_others, unrouted_sensitivity
+from sfumato.bounded._counting import to_count_steps, to_others, unrouted_sensitivity
 from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import NAME, Counter, class_shares, counts_release, laplace_scale, one_hot, smoothing
 from sfumato.central._graph_free import GraphFree, grown, unused_features
@@ -83,7 +83,9 @@ def run_steps(plan: Planned, graph: Graph, session: Session, steps: int) -> Outc
     counts = counter.of_known(rows)
     powers = _chosen(plan, graph, counts, own, shares)
     if steps == 2:
-        sent = _read(plan, counts, own, shares, powers) / np.float32(unrouted_sensitivity(plan.unit))
+        told = _read(plan, counts, own, shares, powers)
+        to_count_steps(told)  # refuses a row longer than 1: a of them over a are not, in whole steps either
+        sent = told / np.float32(unrouted_sensitivity(plan.unit))
         counts = np.hstack([counts, counter.of_others(sent)])
         powers = _chosen(plan, graph, counts, own, shares)
     weights = {f"prior.{name}": part for name, part in prior.items()}

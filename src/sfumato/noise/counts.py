@@ -2,7 +2,7 @@ r"""Counts of records with Laplace noise: a counting query, or a histogram.
 
 >>> import numpy as np
 >>> ages = np.array([23, 35, 35, 41, 58, 62, 29, 33])
->>> histogram = np.bincount(ages // 10, minlength=10)  # the bins are public
+>>> histogram = np.bincount(np.clip(ages // 10, 0, 9), minlength=10)  # ten bins, whatever the data are
 >>> laplace_counts(histogram, epsilon=1.0).shape
 (10,)
 """
@@ -28,7 +28,8 @@ def laplace_counts(counts: ArrayLike, epsilon: float, *, changed: int = 1) -> ND
     calls add up: two of them about the same records spend both epsilons. Nothing here records them.
 
     One record that comes or goes changes a count by at most 1, and one bin of a histogram whose bins are disjoint: ``changed``
-    is 1. One that is replaced leaves a bin and enters another: 2. Which bins there are must be public: count empty ones too.
+    is 1. One that is replaced leaves a bin and enters another: 2. Which bins there are must be public: count empty ones too, and
+    clip what lies beyond the last, or the number of bins tells of the data.
 
     Args:
         counts: integers of any shape.
