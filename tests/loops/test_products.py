@@ -1,5 +1,8 @@
 """Compiled products and Torch's give the same bits, on rows of any size, at any number of threads, in any batch."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -133,6 +136,14 @@ def test_sums_that_ignore_what_an_int32_holds_are_caught(monkeypatch):
     assert torch.equal(found.outer_sums(slopes, rows, 5), expected)
     monkeypatch.setattr(found, "_peaks", lambda rows: torch.ones(len(rows), dtype=torch.int32))
     assert not torch.equal(found.outer_sums(slopes, rows, 5), expected)
+
+
+def test_roots_are_rounded_correctly():
+    """Squared exactly, the root lies between those of the neighbors halfway to the next doubles."""
+    squares = normal(3000).square() * 100
+    for square, root in zip(squares.tolist(), _torch_products.roots(squares).tolist(), strict=True):
+        below, above = (Fraction(root) + Fraction(math.nextafter(root, end)) for end in (0.0, math.inf))
+        assert (below / 2) ** 2 <= Fraction(square) <= (above / 2) ** 2
 
 
 def test_torch_computes_where_nothing_was_compiled(monkeypatch):
