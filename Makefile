@@ -12,7 +12,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS VIRTU
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV PIP_CONSTRAINT PYTEST_ADDOPTS PYTEST_PLUGINS
 
 BIN := .venv/bin
-INPUTS := pyproject.toml constraints.txt hatch_build.py src/sfumato/loops/hop.c src/sfumato/loops/products.c $(wildcard locks/*.txt)
+INPUTS := pyproject.toml constraints.txt hatch_build.py $(wildcard src/sfumato/loops/*.[ch]) $(wildcard locks/*.txt)
 DEMO_OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
 help: ## list the targets

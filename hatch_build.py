@@ -18,7 +18,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = tuple(Path("src/sfumato/loops") / name for name in ("hop.c", "products.c"))
+SOURCES = tuple(Path("src/sfumato/loops") / name for name in ("hop.c", "products.c", "rows.c", "levels.h"))
 LIBRARY = SOURCES[0].with_suffix(".native")
 MACOS = "11.0"
 
@@ -45,7 +45,13 @@ def compile_library(sources: Sequence[Path], library: Path) -> bool:
     macos = [f"-mmacosx-version-min={MACOS}", "-arch", platform.machine()] if sys.platform == "darwin" else []
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     flags = ["-std=gnu11", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-pthread", f'-DSOURCE="{digest}"', *macos]
-    command = [*shlex.split(os.environ.get("CC") or "cc"), *flags, *map(str, sources), "-o", str(partial)]
+    command = [
+        *shlex.split(os.environ.get("CC") or "cc"),
+        *flags,
+        *(str(source) for source in sources if source.suffix == ".c"),
+        "-o",
+        str(partial),
+    ]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:

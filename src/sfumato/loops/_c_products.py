@@ -1,4 +1,4 @@
-"""The functions of :mod:`sfumato.loops._products`, compiled from products.c."""
+"""The functions of :mod:`sfumato.loops._products`, compiled from products.c and rows.c."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The loops of :mod:`sfumato.loops.kernels`, compiled from hop.c when the package is built, and loaded without Python's ABI.
+"""The loops of :mod:`sfumato.loops.kernels`, compiled from C when the package is built, and loaded without Python's ABI.
 
-A library that is missing, damaged or built from another hop.c is not used. There is no privacy here, only exact arithmetic.
+A library that is missing, damaged or built from other sources is not used. There is no privacy here, only exact arithmetic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato._threads import default_threads, numba_threads
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("hop.c", "products.c"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("hop.c", "products.c", "rows.c", "levels.h"))
 LIBRARY = SOURCES[0].with_suffix(".native")
 _LINE = 64
 

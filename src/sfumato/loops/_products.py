@@ -1,4 +1,4 @@
-"""Products of integer rows and what stands between two layers: compiled from products.c, or else by Torch, with the same bits.
+"""Products of integer rows and what stands between two layers: compiled from C, or else by Torch, with the same bits.
 
 There is no privacy here, only exact arithmetic: :mod:`sfumato.bounded._exact` has the bounds under which no sum overflows.
 Rows of int16 are padded with zeros to a multiple of 32 columns. Tensors are contiguous and on the processor.

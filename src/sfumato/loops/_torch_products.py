@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "Torch"
 BITS = 14
-"""The norm of a row of int16 is at most 2^BITS; products.c has the same."""
+"""The norm of a row of int16 is at most 2^BITS; levels.h has the same."""
 LANES = 32
 TINY = 1e-200  # stands in for a norm of 0, where every number is 0
 Parts = tuple[Tensor, Tensor, Tensor]
@@ -124,7 +124,7 @@ def factors(squares: Tensor, room: float, most: float) -> Tensor:
 
 
 def _squares(rows: Tensor) -> Tensor:
-    """The squared norm of each row: eight sums, each of every eighth column, added in order, as products.c has it."""
+    """The squared norm of each row: eight sums, each of every eighth column, added in order, as rows.c has it."""
     lines = -(-rows.shape[1] // _LANES)
     squares = functional.pad(rows.square(), (0, lines * _LANES - rows.shape[1])).view(len(rows), lines, _LANES)
     lanes = torch.zeros(len(rows), _LANES, dtype=torch.float64)

@@ -139,7 +139,8 @@ static void *take_pieces(void *argument) {
 }
 
 /* Let threads take pieces of `each` until `count` are done; products.c shares its work so, too. */
-void share_work(void (*piece)(const void *, int64_t, int64_t), const void *job, int64_t count, int64_t each, int64_t threads) {
+__attribute__((visibility("hidden"))) void share_work(void (*piece)(const void *, int64_t, int64_t), const void *job,
+                                                       int64_t count, int64_t each, int64_t threads) {
   Work work = {piece, job, count, each, 0};
   pthread_t started[MOST_THREADS];
   int64_t taken = 0, most = (count - 1) / each;

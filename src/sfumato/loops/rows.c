@@ -1,0 +1,130 @@
+/* What stands between two layers, row by row and number by number. There is no privacy here.
+
+   _c_products.py calls this file compiled, and _torch_products.py computes the same bits without it: sums run in one written
+   order, and no product is fused with a sum (-ffp-contract=off). */
+
+#include "levels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAGIC 6755399441055744.0 /* added and taken away, it rounds to an integer, halves to even */
+#define TINY 1e-200              /* stands in for a norm of 0, where every number is 0 */
+
+/* Integers of rows times their factors; a row becomes zero unless its squares, with those already in `squares`, end at
+   4^BITS or below, which is exact: squares are integers, and none is negative. */
+BODY round_body(const double *rows, int64_t count, int64_t width, const double *factors, int16_t *out, int64_t padded,
+                double *squares) {
+  for (int64_t i = 0; i < count; i++) {
+    double lanes[8] = {0}, factor = factors[i];
+    const double *row = rows + i * width;
+    int16_t *to = out + i * padded;
+    int64_t t = 0;
+    for (; t + 8 <= width; t += 8)
+      for (int lane = 0; lane < 8; lane++) {
+        double whole = row[t + lane] * factor + MAGIC - MAGIC;
+        int fits = whole >= -MOST && whole <= MOST;
+        lanes[lane] += fits ? whole * whole : 4.0 * MOST * MOST;
+        to[t + lane] = (int16_t)(int32_t)(fits ? whole : 0);
+      }
+    for (; t < width; t++) {
+      double whole = row[t] * factor + MAGIC - MAGIC;
+      int fits = whole >= -MOST && whole <= MOST;
+      lanes[0] += fits ? whole * whole : 4.0 * MOST * MOST;
+      to[t] = (int16_t)(int32_t)(fits ? whole : 0);
+    }
+    for (; t < padded; t++) to[t] = 0;
+    for (int lane = 0; lane < 8; lane++) squares[i] += lanes[lane];
+  }
+}
+FOR_EACH_LEVEL(round,
+               (const double *rows, int64_t count, int64_t width, const double *factors, int16_t *out, int64_t padded,
+                double *squares),
+               (rows, count, width, factors, out, padded, squares))
+void round_rows(const double *rows, int64_t count, int64_t width, const double *factors, int16_t *out, int64_t padded,
+                double *squares) {
+  round_at(rows, count, width, factors, out, padded, squares);
+}
+
+BODY add_squares_body(const double *rows, int64_t count, int64_t width, const double *scales, double *squares) {
+  for (int64_t i = 0; i < count; i++) {
+    double lanes[8] = {0}, total = 0;
+    const double *row = rows + i * width;
+    int64_t t = 0;
+    for (; t + 8 <= width; t += 8)
+      for (int lane = 0; lane < 8; lane++) lanes[lane] += row[t + lane] * row[t + lane];
+    for (int lane = 0; t < width; t++, lane++) lanes[lane] += row[t] * row[t];
+    for (int lane = 0; lane < 8; lane++) total += lanes[lane];
+    squares[i] += scales ? total * (scales[i] * scales[i]) : total;
+  }
+}
+FOR_EACH_LEVEL(add_squares, (const double *rows, int64_t count, int64_t width, const double *scales, double *squares),
+               (rows, count, width, scales, squares))
+/* squares[i] += the squared norm of row i times scales[i]^2. Eight sums, each of every eighth column, are added in order. */
+void add_squares(const double *rows, int64_t count, int64_t width, const double *scales, double *squares) {
+  add_squares_at(rows, count, width, scales, squares);
+}
+
+/* Integer rows of norm at most 2^BITS, with a column for the bias's input 1 if it has one, and the norms that they stand for. */
+void whole_rows(const double *rows, int64_t count, int64_t width, int64_t bias, double room, int16_t *out, int64_t padded,
+                double *norms) {
+  for (int64_t i = 0; i < count; i++) {
+    double square = 0, length, factor, one, squares;
+    int16_t *to = out + i * padded;
+    add_squares_at(rows + i * width, 1, width, 0, &square);
+    length = sqrt(square + (double)bias);
+    factor = room / (length < TINY ? TINY : length);
+    norms[i] = MOST / factor;
+    one = bias ? factor + MAGIC - MAGIC : 0;
+    one = one >= -MOST && one <= MOST ? one : 0;
+    squares = one * one;
+    round_at(rows + i * width, 1, width, &factor, to, padded, &squares);
+    if (!(squares <= (double)MOST * MOST))
+      memset(to, 0, sizeof(int16_t) * padded);
+    else if (bias)
+      to[width] = (int16_t)one;
+  }
+}
+
+/* e^x of x <= 0, as exp in _torch_products.py has it: numbers below -700 count as -700. */
+static inline __attribute__((always_inline)) double raised(double x) {
+  static const double taylor[14] = {1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0,
+                                    1 / 40320.0, 1 / 5040.0, 1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 1 / 2.0, 1.0, 1.0};
+  x = x < -700.0 ? -700.0 : x;
+  double power = x * 1.4426950408889634 + MAGIC - MAGIC;
+  double rest = (x - power * 0x1.62e42fee00000p-1) - power * 0x1.a39ef35793c76p-33;
+  double total = taylor[0], two;
+  for (int i = 1; i < 14; i++) total = total * rest + taylor[i];
+  int64_t bits = (int64_t)(int32_t)(power == power ? power : 0) + 1023;
+  bits <<= 52;
+  memcpy(&two, &bits, 8);
+  return total * two;
+}
+
+BODY selu_body(const double *x, int64_t count, double *out, double *slope) {
+  const double scale = 1.0507009873554804934193349852946, top = scale * 1.6732632423543772848170429916717;
+  for (int64_t i = 0; i < count; i++) {
+    double value = x[i], negative = (raised(value > 0 ? 0.0 : value) - 1.0) * top;
+    out[i] = value > 0 ? value * scale : negative;
+    slope[i] = value > 0 ? scale : negative + top;
+  }
+}
+FOR_EACH_LEVEL(selu, (const double *x, int64_t count, double *out, double *slope), (x, count, out, slope))
+void selu(const double *x, int64_t count, double *out, double *slope) { selu_at(x, count, out, slope); }
+
+/* Probabilities of each row less its class; a class below 0 is missing, and its row zero. */
+BODY class_slope_body(const double *scores, const int64_t *classes, int64_t count, int64_t width, double *out) {
+  for (int64_t i = 0; i < count; i++) {
+    const double *row = scores + i * width;
+    double *to = out + i * width, most = row[0], total = 0;
+    for (int64_t t = 1; t < width; t++) most = row[t] > most || row[t] != row[t] ? row[t] : most;
+    for (int64_t t = 0; t < width; t++) to[t] = raised(row[t] - most);
+    for (int64_t t = 0; t < width; t++) total += to[t];
+    for (int64_t t = 0; t < width; t++) to[t] = classes[i] < 0 ? 0.0 : to[t] / total - (t == classes[i]);
+  }
+}
+FOR_EACH_LEVEL(class_slope, (const double *scores, const int64_t *classes, int64_t count, int64_t width, double *out),
+               (scores, classes, count, width, out))
+void class_slope(const double *scores, const int64_t *classes, int64_t count, int64_t width, double *out) {
+  class_slope_at(scores, classes, count, width, out);
+}
