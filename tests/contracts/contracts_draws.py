@@ -19,6 +19,7 @@ from sfumato.bounded import _appr_release as appr_release
 from sfumato.bounded import _counting as counting
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded import _grouping as grouping
+from sfumato.bounded import _linked_sums as linked
 from sfumato.bounded import _pairs as pairs
 from sfumato.bounded import _promise as promise
 from sfumato.bounded import _topology as topology
@@ -52,6 +53,7 @@ MECHANISMS = (
     aggregation.noisy_neighborhood_sum,
     counting.noisy_counts,
     grouping.noisy_group_sums,
+    linked.noisy_linked_sums,
     promise.noisy,
     pairs.noisy_pair_sums,
     gradients.noisy_steps,

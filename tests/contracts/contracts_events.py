@@ -150,8 +150,9 @@ class Drawn:
             assert event.occurrences == self._occurrences(frame)
 
     def _most(self, frame, size):
-        """How far one term moves a sum, in whole steps; sums over examples are rounded to them."""
-        return STEPS * (1 + ROUNDS[frame.where] * 2.0**-24 * math.sqrt(size))
+        """How far one term moves a sum, in whole steps; sums by the norm trick are rounded to them, others are not."""
+        rounds = ROUNDS[frame.where] and getattr(self.method, "head", "linear") == "linear"
+        return STEPS * (1 + rounds * 2.0**-24 * math.sqrt(size))
 
     def _examples(self, frame, event):
         """How many coins a step tosses, by public numbers: one for each training node, group, root or cell."""
@@ -192,6 +193,10 @@ class Drawn:
                 moved = MESSAGE * self._hop(frame, name)
             case "noisy_group_sums":
                 moved = MESSAGE * self.twice
+            case "noisy_linked_sums":  # a group's row; what its projection may miss; the sums are rounded once
+                columns, classes = frame.args["rows"].shape[1], frame.args["num_classes"]
+                missed = 4 * self.graph.train_mask.sum() * math.sqrt(columns) / 2**36
+                moved = MESSAGE * self.twice * (1 + missed) + 1.01 * math.sqrt(columns * classes)
             case "noisy":
                 rows, classes = frame.args["sums"].shape
                 moved = COPY * self.twice * (math.sqrt(classes * (classes - 1)) if rows == self.graph.num_nodes else 1)

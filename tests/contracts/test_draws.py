@@ -43,7 +43,9 @@ FORMS = {
     + [{"mechanism": "exponential-laplace", "num_roots": 16, "column_clip": 0.5}, {"power_steps": 1}],
     "cnn": [{"network": "softmax"}, {"network": "softmax", "augment": 1}, {"learn_filters": True}],
     "class-dp": [{"network": "softmax"}],
-    "subclass-dp": [{"network": "softmax"}],
+    "subclass-dp": [{"network": "softmax"}, {"network": "softmax", "records_per_cell": None}],
+    "graph-split": [{}, {"groups": "even"}, {"checkpoints": 2}, {"groups": "linked"}, {"groups": "alone"}],
+    "scattering": [{}, {"head": "cnn"}],
     "dpgnn": [{"max_arcs": 2}, {"max_arcs": 2, "inference": "noised"}],
 }
 """Settings of a method whose releases differ; methods that are not named here have one form."""
