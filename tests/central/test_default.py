@@ -129,7 +129,7 @@ def test_a_graph_free_model_that_was_kept_is_saved_verified_and_loaded(tmp_path,
 def test_trees_take_the_place_of_messages_where_they_are_better(tmp_path, monkeypatch, fixed_key):
     """A network of one unit cannot see what two columns tell together."""
     graph = crossed()
-    monkeypatch.setattr(labels, "_PRIOR", GraphFree(width=1))
+    monkeypatch.setattr(labels, "PRIOR", GraphFree(width=1))
     fitted, accuracy = fit(LabelMessages(), EDGE, graph, 1.0)
     assert accuracy > 0.8
     assert {name.rpartition(".")[0] for name in fitted.weights} == {"prior.trees"}

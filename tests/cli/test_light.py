@@ -15,7 +15,7 @@ from sfumato.central import _labels as labels
 from sfumato.cli import invoke
 from sfumato.datasets import _loading as datasets
 datasets.campus = partial(datasets.campus, {nodes})
-labels._MOST_TREE_WORK = 0  # trees are those of scikit-learn; they are left out where columns are many
+labels.MOST_TREE_WORK = 0  # trees are those of scikit-learn; they are left out where columns are many
 found = {{}}
 for command in {commands!r}:
     assert invoke(command) == 0

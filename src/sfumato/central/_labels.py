@@ -99,7 +99,7 @@ MESSAGES_DROPPED = (
 )
 """What a run says that read messages and kept a model without them."""
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
-_PRIOR, _MOST_TREE_WORK = GraphFree(), 10_000_000
+PRIOR, MOST_TREE_WORK = GraphFree(), 10_000_000
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class LabelMessages(CuratorMethod):
     def _run_edge(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Prior, counts of known labels, head, what others are thought to be, and the choice."""
         public, (rows, known) = plan.public, one_hot(graph, plan.public.num_classes)
-        prior = _PRIOR.best(public, graph, _PRIOR.trained(public, graph, session))
+        prior = PRIOR.best(public, graph, PRIOR.trained(public, graph, session))
         own, rank = posterior(public, prior, graph), public_order(known, session.seed)
         arcs = incoming(graph)
         arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
@@ -215,9 +215,9 @@ class LabelMessages(CuratorMethod):
             seen = {w: softmax(head_scores(weights, rows)) for w, rows in inputs.items()}
             weights |= reading_arrays(shares, best_weight(seen, y[val]))
         told = head_scores(weights, _inputs(plan, counts, own, weights))
-        alone = _PRIOR.best(public, graph, [prior, *grown(public, graph, session, _MOST_TREE_WORK)])
+        alone = PRIOR.best(public, graph, [prior, *grown(public, graph, session, MOST_TREE_WORK)])
         kept = prior
-        if len(val) and log_loss(_PRIOR.apply(public, alone, graph)[val], y[val]) < log_loss(told[val], y[val]):
+        if len(val) and log_loss(PRIOR.apply(public, alone, graph)[val], y[val]) < log_loss(told[val], y[val]):
             kept, weights = alone, {}
         return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, {"aggregate/1": counts})
 
@@ -307,7 +307,7 @@ class LabelMessages(CuratorMethod):
             own = posterior(plan.public, stored_prior(weights), graph)
             inputs = _inputs(plan, released["aggregate/1"], own, weights)
         else:
-            return _PRIOR.apply(plan.public, stored_prior(weights), graph)
+            return PRIOR.apply(plan.public, stored_prior(weights), graph)
         return head_scores(weights, inputs)
 
 
@@ -317,7 +317,7 @@ def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], 
 
 def posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:
     """Class probabilities of every node by the graph-free model, kept away from 0."""
-    return np.maximum(softmax(_PRIOR.apply(public, prior, graph)), 1e-6)
+    return np.maximum(softmax(PRIOR.apply(public, prior, graph)), 1e-6)
 
 
 def stored_prior(weights: Arrays) -> Arrays:

@@ -33,8 +33,8 @@ from sfumato._validate import fail
 from sfumato.bounded._counting import to_count_steps, to_others, unrouted_sensitivity
 from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import NAME, Counter, class_shares, counts_release, laplace_scale, one_hot, smoothing
-from sfumato.central._graph_free import GraphFree, grown, unused_features
-from sfumato.central._labels import MESSAGES_DROPPED, posterior, stored_prior
+from sfumato.central._graph_free import grown, unused_features
+from sfumato.central._labels import MESSAGES_DROPPED, MOST_TREE_WORK, PRIOR, posterior, stored_prior
 from sfumato.central._rows import labeled_nodes
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._targets import softmax
@@ -51,7 +51,6 @@ AUDIENCE = Audience(("noisy aggregates", "weights"), never=("sums before noise",
 POWERS = (1.0, 0.0, 0.25, 0.5, 1.5, 2.0, 3.0), (1.0, 0.5), (0.25, 0.0, 0.125, 0.5, 1.0)
 """Candidates for w, t and u; the first ones are taken where there are no validation labels."""
 _READING, _SHARES = "steps.reading", "class.shares"
-_PRIOR, _MOST_TREE_WORK = GraphFree(), 10_000_000
 
 
 def at_edges(unit: Unit) -> bool:
@@ -76,8 +75,8 @@ def step_releases(settings: Any, unit: Unit, public: PublicFacts, noise_multipli
 def run_steps(plan: Planned, graph: Graph, session: Session, steps: int) -> Outcome:
     """Learn from features, take the steps, and choose how they are read."""
     public, (rows, known) = plan.public, one_hot(graph, plan.public.num_classes)
-    found = [*_PRIOR.trained(public, graph, session), *grown(public, graph, session, _MOST_TREE_WORK)]
-    prior = _PRIOR.best(public, graph, found)
+    found = [*PRIOR.trained(public, graph, session), *grown(public, graph, session, MOST_TREE_WORK)]
+    prior = PRIOR.best(public, graph, found)
     own, shares = posterior(public, prior, graph), class_shares(rows, known)
     counter = Counter(plan, session, to_others(Arcs(*graph.transpose()), known), known)
     counts = counter.of_known(rows)
