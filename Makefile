@@ -22,9 +22,10 @@ demo: .venv/all.stamp ## train a private model on the built-in graph
 	$(BIN)/sfumato train auto --dataset campus --unit edge --epsilon 1 --delta 1e-6 --seeds 1 --out $(DEMO_OUT)
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=15 --doctest-modules
-GUARDED := bounded noise privacy verify
+GUARDED := bounded loops noise privacy verify
 GUARDING := $(addprefix tests/,$(GUARDED) contracts randomizers soundness)
 bounded_floor := 99
+loops_floor := 99
 noise_floor := 98
 privacy_floor := 98
 verify_floor := 97
