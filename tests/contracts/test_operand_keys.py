@@ -10,9 +10,11 @@ from sfumato.bounded import _appr_release as appr_release
 from sfumato.bounded import _counting as counting
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded import _grouping as grouping
+from sfumato.bounded import _linked_sums as linked
 from sfumato.bounded import _pairs as pairs
 from sfumato.bounded import _promise as promise
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
+from sfumato.graph._graph import Graph
 from sfumato.nn._training import Adam
 from sfumato.pate._aggregation import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 
@@ -25,6 +27,10 @@ OTHERWISE = Arcs(RING.offsets, RING.sources, np.array([9, 7, 9], np.uint16))
 ROWS = np.eye(3, dtype=np.float32) / 2
 MATRIX = sp.csr_array([[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]])
 VOTES = np.array([[9, 1], [2, 8]])
+LINKED = [
+    Graph.from_edges([1, 1], [0, 2], 3, directed=True, x=np.eye(3), y=y, roles=[0, 2, 0])
+    for y in ([0, -1, 1], [0, -1, 0])
+]
 STUDENT = np.array([[0.5, 0.5], [0.25, 0.75]])
 
 
@@ -47,6 +53,11 @@ OPERANDS = {
     "noisy_group_sums": [
         lambda rows=rows, groups=groups: grouping.noisy_group_sums(rows, np.array(groups), 3, 2.0, KEY)
         for rows, groups in ((ROWS, [0, 1, 2]), (ROWS, [0, 2, 1]), (ROWS[::-1], [0, 1, 2]))
+    ],
+    "noisy_linked_sums": [
+        lambda graph=graph, rows=rows, join=join: linked.noisy_linked_sums(graph, rows, 2, 2.0, KEY, join=join)
+        for graph, rows, join in ((LINKED[0], ROWS, True), (LINKED[1], ROWS, True), (LINKED[0], ROWS[::-1], True),
+                                  (LINKED[0], ROWS, False))
     ],
     "noisy": [lambda sums=sums: promise.noisy(np.array(sums), 9.0, KEY) for sums in ([[1, 2]], [[2, 1]], [[1], [2]])],
     "noisy_pair_sums": [lambda one=one: pairs.noisy_pair_sums(np.full((2, 2), one), 2, KEY) for one in (0.5, 0.25)],
