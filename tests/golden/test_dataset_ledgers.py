@@ -57,6 +57,6 @@ def test_a_kept_mark_stands():
 
 def test_a_format_that_is_not_known_is_refused(kept):
     number, path = kept
-    path.write_text(path.read_text().replace(f'"format":{number}', '"format":3'))
+    path.write_text(path.read_text().replace(f'"format":{number}', '"format":4'))
     with pytest.raises(InputError, match="to be the ledger of a data set"):
         read_account(path)

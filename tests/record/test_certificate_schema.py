@@ -23,13 +23,14 @@ from sfumato.privacy.units import (
 )
 from sfumato.record import _arrivals as arrivals
 from sfumato.record import _collected as collected
+from sfumato.record import _population as population
 from sfumato.record._arrivals import Arrival, marks
 from sfumato.record._certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
 from sfumato.record._deployment import ASKED, FLAVORS, KNOWN, Deployment
 from sfumato.record.ledger import Ledger, Release
 from sfumato.verify import _collection as collection
 from sfumato.verify import _documents as documents
-from sfumato.verify._arrivals import ALONE, TOGETHER, caveats
+from sfumato.verify._arrivals import ALONE, POPULATION, TOGETHER, caveats
 from sfumato.verify._epsilon import SAMPLER_TAU
 from sfumato.verify._sentences import SENTENCES
 from sfumato.verify._units import UNITS, public_parts, unit_form_faults
@@ -76,7 +77,14 @@ def faults(value, form="certificate"):
 def test_the_writer_fills_exactly_the_fields_of_the_schema(unit):
     values = written(unit, EVENTS[0])
     assert faults(values) == []
-    assert values.keys() == FIELDS.keys() - {"candidates", "arrival", "collection", "deployment", "prices"}
+    assert values.keys() == FIELDS.keys() - {
+        "candidates",
+        "arrival",
+        "collection",
+        "deployment",
+        "population",
+        "prices",
+    }
     tuned = [{"method": "gap", "settings": {"num_hops": hops}} for hops in (1, 2)]
     assert faults(written(unit, EVENTS[0], tuned)) == []
     assert written(unit, EVENTS[0], tuned)["candidates"] == tuned
@@ -181,11 +189,17 @@ def test_the_schema_uses_only_what_the_verifier_reads():
         if "properties" in form:
             assert form["type"] == "object"
             assert form["additionalProperties"] is False
+            line = f"line {form['properties'].get('kind', {}).get('const')}"
             optional = {
-                "certificate": {"candidates", "arrival", "collection", "deployment", "prices"},
+                "certificate": {"candidates", "arrival", "collection", "deployment", "population", "prices"},
                 "deployment": {"curator_type", "sector", "region", "implementation"},
                 "release": {"arc_change"},
-                "plan": {"arrival"},
+                "plan": {"arrival", "population"},
+                "line run": {"at", "by", "folder", "snapshot"},
+                "line arrival": {"at", "by", "folder"},
+                "line population": {"at", "by"},
+                "snapshot": {"cells"},
+                "people": {"cells"},
                 "graph_facts": {
                     "num_arcs",
                     "untrained_classes",
@@ -202,7 +216,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                 "asked_features": {"names", "columns"},
                 "randomizers": {"features", "label", "links"},
             }
-            (name,) = [key for key, one in FORMS.items() if one is form] or [""]
+            (name,) = [key for key, one in FORMS.items() if one is form] or [line]
             assert form["properties"].keys() - set(form["required"]) == optional.get(name, set())
             assert set(form["required"]) <= form["properties"].keys()
         if "oneOf" in form:
@@ -221,8 +235,9 @@ def test_sentences_and_constants_are_the_same_everywhere():
     assert {field: form["const"] for field, form in FIELDS.items() if "const" in form} == {
         field: text for field, text in FIXED.items() if field not in LOCAL
     }
-    covers = [COVERS, collected.COVERS, arrivals.COVERS]
-    assert FIELDS["composition"]["properties"]["covers"]["enum"] == covers == [ALONE, collection.COVERS, TOGETHER]
+    covers = [COVERS, population.COVERS, collected.COVERS, arrivals.COVERS]
+    again = [ALONE, POPULATION, collection.COVERS, TOGETHER]
+    assert FIELDS["composition"]["properties"]["covers"]["enum"] == covers == again
     assert caveats({"arrival": {}}) == [arrivals.ASSUMED]
     assert (FIELDS["format"]["minimum"], FIELDS["format"]["maximum"]) == (2, FORMAT)
     tau = FIELDS["accounting"]["properties"]["sampler_tau"]

@@ -13,6 +13,7 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._threads import set_threads
 from sfumato._validate import check_choice, check_int, fail
+from sfumato.cli._budget_options import TOTALS
 from sfumato.cli._local import LINKS
 from sfumato.cli._output import plain_console, stage_bars, tell
 from sfumato.cli._scores import show_guarantee
@@ -37,7 +38,7 @@ _FIXED = "the schema of the collection fixes it, and devices answered by it alre
 _WHY = {
     **dict.fromkeys(("unit", "epsilon", "delta", "epsilon_x", "epsilon_y", "mechanism"), _FIXED),
     **dict.fromkeys(
-        ("ledger", "total_epsilon", "total_delta", "composition"),
+        ("ledger", *TOTALS),
         "devices keep the ledgers of their users, and training again costs them nothing more",
     ),
     "resumable": "the reports are kept in the collection, so a stopped run is simply started again",

@@ -43,6 +43,22 @@ def show(
     raise typer.Exit(1 if account.problem else 0)
 
 
+@app.command()
+def declare(
+    file: Path = typer.Argument(..., help="The ledger file of a data set, of the node ids of its first run."),
+    name: str = typer.Argument(..., help="The name of the population, such as 'customers'."),
+) -> None:
+    """Make a ledger of node ids one of a population, in which people join, leave and change.
+
+    What was charged stays charged. From then on a run may read any snapshot, and charges everybody who is or ever was in.
+    """
+    from sfumato.record._dataset_ledger import DatasetLedger, read_account
+
+    read_account(file)
+    DatasetLedger(file).declare(name)
+    typer.echo(f"{file} is the ledger of the population {name!r}.")
+
+
 def _values(account: Account) -> dict[str, Any]:
     return {
         "header": account.header,
@@ -65,8 +81,9 @@ def _print(account: Account, file: Path) -> None:
 
     header, console = account.header, plain_console()
     unit, dataset = header["unit"], header["dataset"]
+    kind = "Population" if "population" in dataset else "Data set"
     console.print(
-        f"Data set {dataset['name']}, unit {unit['name']} ({unit['relation']}), at most epsilon "
+        f"{kind} {dataset['name']}, unit {unit['name']} ({unit['relation']}), at most epsilon "
         f"{header['total_epsilon']:.12g} and delta {header['total_delta']:.12g} together; rule {header['composition']}.",
         highlight=False,
         soft_wrap=True,

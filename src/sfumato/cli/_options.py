@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.catalog import CARDS, WORDS, words_with
+from sfumato.cli._budget_options import BudgetOptions
 from sfumato.cli._methods import METHOD as METHODS
 from sfumato.cli._methods import complete_method, complete_setting
 from sfumato.cli._table import (
-    BUDGET,
     DATA,
     LOCAL,
     METHOD,
@@ -50,13 +50,12 @@ _shared = partial(option, panel=METHOD, commands=_TUNE)
 _tuning = partial(option, panel=METHOD, commands="tune")
 _local = partial(option, panel=LOCAL, commands=_TRAIN)
 _scores = partial(option, panel=SCORES, commands=_TRAIN)
-_budget = partial(option, panel=BUDGET, commands=_ALL)
 _running = partial(option, panel=RUNS, commands=_TUNE)
 _answers = partial(option, panel=RUNS, commands="predict")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(BudgetOptions):
     """The options of a command: each means what its help text says, and None stands for one that was not given.
 
     Those that ``given`` has looked at name a method, a unit and a folder ``out``.
@@ -299,22 +298,6 @@ class Options:
     )
     class_weight: str | None = _answers(
         "Predict as if all classes were equally many: balanced (default: as many as they are)."
-    )
-
-    ledger: Path | None = _budget(
-        "The ledger file of the data set, which all runs on it share. The whole claim is charged there first, and is marked "
-        "as spent before noise is drawn.",
-        again=True,
-        first=True,
-    )
-    total_epsilon: float | None = _budget(
-        "The most epsilon that all runs in the ledger may spend together. The first run fixes it.", first=True
-    )
-    total_delta: float | None = _budget(
-        "The most delta that all runs in the ledger may spend together (default: ten times the delta of the first run)."
-    )
-    composition: str | None = _budget(
-        "How the costs of the runs in the ledger add up: basic (default), or gdp, which takes Gaussian plans only."
     )
 
     resumable: bool = option(

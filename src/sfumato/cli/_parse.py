@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato._validate import check_choice, check_int
 from sfumato.catalog import PAIR_METHODS, WORDS, method_for, words_under, words_with
 from sfumato.cli import _local as local
+from sfumato.cli._budget_options import TOTALS
 from sfumato.cli._options import Options
 from sfumato.cli._stored import again, to_json
 from sfumato.cli._table import LOCAL, METHOD, RECORD, rows, spelled
@@ -287,7 +288,7 @@ def _ledger(options: Options) -> DatasetLedger | None:
 
 def shared_ledger(options: Any, *, private: bool = True) -> DatasetLedger | None:
     """Return the ledger that options name, or None if they name none; ``private`` says whether the run has a privacy unit."""
-    totals = {name: getattr(options, name) for name in ("total_epsilon", "total_delta", "composition")}
+    totals = {name: getattr(options, name) for name in TOTALS}
     if options.ledger is not None and not private:
         raise InputError("Expected --ledger with a privacy unit, got none: nothing bounds what it spends. Drop it.")
     if options.ledger is None:

@@ -78,18 +78,28 @@ def _of_group(column: str, row: dict[str, Any]) -> str:
 
 
 def verify(
-    run: Path = RUN,
+    run: Path = typer.Argument(..., help="The folder of a run, or the file of a ledger that runs share."),
     public_key: Path | None = typer.Option(
         None,
         "--public-key",
         help="The file of an Ed25519 public key (PEM or 64 hexadecimal digits). The run must be signed by this key.",
     ),
+    runs: list[Path] = typer.Option(
+        [],
+        "--runs",
+        help="Of a ledger: a folder below which more of its runs are, beside those that it names itself. Repeat it for several.",
+    ),
     as_json: bool = JSON,
 ) -> None:
-    """Check a run without trusting it.
+    """Check a run, or a ledger with all its runs, without trusting it.
 
-    It checks files, ledger and signature, and derives epsilon again. Exit code 1 if a check fails.
+    It checks files, ledger and signature, and derives epsilon again. Of the ledger of a data set or a population it checks
+    every run that is charged there, and that their claims add up to no more than its totals. Exit code 1 if a check fails.
     """
+    if run.is_file():
+        _verify_ledger(run, runs, public_key, as_json)
+    if runs:
+        raise InputError(f"Expected --runs with the file of a ledger, got the folder {str(run)!r}. Drop it.")
     from sfumato import verify as verifier
 
     try:
@@ -115,4 +125,24 @@ def verify(
         typer.echo(json.dumps(found))
     else:
         typer.echo(verifier.describe(run, result))
+    raise typer.Exit(0 if result.valid else 1)
+
+
+def _verify_ledger(file: Path, runs: list[Path], public_key: Path | None, as_json: bool) -> None:
+    """Print the verdict about a ledger and its runs, and end."""
+    from sfumato import verify as verifier
+
+    try:
+        result = verifier.verify_ledger(file, runs, public_key)
+    except verifier.VerifyInputError as error:
+        raise InputError(str(error)) from error
+    if as_json:
+        told = [
+            {"line": line.number, "state": line.state, "folder": line.folder, **line.claim} for line in result.lines
+        ]
+        found = {"valid": result.valid, "problems": list(result.problems), "header": result.header, "runs": told}
+        spent = {name: {"spent": spent, "total": total} for name, (spent, total) in result.spent.items()}
+        typer.echo(json.dumps({**found, "spent": spent, "aside": list(result.aside)}))
+    else:
+        typer.echo(verifier.describe_ledger(file, result))
     raise typer.Exit(0 if result.valid else 1)

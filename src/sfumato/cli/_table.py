@@ -101,9 +101,9 @@ def given_option(table: type, name: str, command: str | None = None) -> Any:
 
 
 def parameters(table: type, command: str) -> Iterator[inspect.Parameter]:
-    """Yield the options of a command as parameters of a function that Typer reads."""
+    """Yield the options of a command as parameters of a function that Typer reads, in the order of their panels."""
     hints = get_type_hints(table)
-    for name, row in rows(table).items():
+    for name, row in sorted(rows(table).items(), key=lambda item: PANELS.index(item[1].panel)):
         if command in row.help:
             one = given_option(table, name, command)
             kind = row.read or (

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato._validate import fail
 from sfumato.privacy.units import Unit, unit_to_dict
@@ -41,7 +41,7 @@ class PlanEntry:
     """A plan entry is what a run will charge, fixed before any data is read; it opens the run's ledger.
 
     The claim is None without privacy; its delta includes that of the noise sampler. ``arrival`` is of nodes that arrived after a
-    run whose claim covers this.
+    run whose claim covers this; ``population`` is what the ledger says of the population that is charged.
     """
 
     method: str
@@ -52,6 +52,13 @@ class PlanEntry:
     delta_sampler: float
     _: KW_ONLY
     arrival: Arrival | None = None
+    population: Mapping[str, Any] | None = None
+
+    def charged_to(self, dataset_ledger: DatasetLedger | None) -> Self:
+        """Return the entry of a run that is charged to a ledger: of a population it says which one."""
+        if dataset_ledger is None or self.delta is None:
+            return self
+        return replace(self, population=dataset_ledger.stated(self.delta, unit_to_dict(self.unit)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry without releases, which the ledger adds."""
@@ -61,6 +68,7 @@ class PlanEntry:
             "claim": {"epsilon": self.epsilon, "delta": self.delta},
             "delta_sampler": self.delta_sampler,
             **({} if self.arrival is None else {"arrival": self.arrival.to_dict()}),
+            **({} if self.population is None else {"population": dict(self.population)}),
         }
 
     @property
@@ -106,15 +114,21 @@ class Spending:
 
     def begin(self, path: Path | None, dataset: Mapping[str, Any]) -> Ledger:
         """Charge the whole claim to the ledger of the data set, and open the run's own ledger. A failure leaves no empty file."""
+        folder = None if path is None else path.parent.parent
         if path is None or self.computed or (self.resumed and path.exists()):
-            self.reserve(dataset)
+            self.reserve(dataset, folder)
             return self.open(path)
         with new_ledger_file(path):
-            self.reserve(dataset)
+            self.reserve(dataset, folder)
             return replace(self, resumed=True).open(path)
 
-    def reserve(self, dataset: Mapping[str, Any]) -> None:
-        """Charge the whole claim to the ledger of the data set, once a run. An arrival is covered by the claim of its run."""
+    def reserve(self, dataset: Mapping[str, Any], folder: Path | None = None) -> None:
+        """Charge the whole claim to the ledger of the data set, once a run. An arrival is covered by the claim of its run.
+
+        Args:
+            dataset: name, ids and cells of the graph.
+            folder: where the run is kept, which the ledger remembers.
+        """
         if self.dataset_ledger is None:
             return
         planned = self.planned
@@ -122,11 +136,12 @@ class Spending:
             path = str(self.dataset_ledger.path)
             raise fail("dataset_ledger", path, "to be None without privacy", "Nothing is claimed.")
         claim = Claim.of(self.run, planned.method, planned.epsilon, planned.delta, planned.releases, planned.head)
-        unit = unit_to_dict(planned.unit)
+        charged: dict[str, Any] = {"unit": unit_to_dict(planned.unit), "dataset": dataset, "folder": folder}
+        charged["stated"] = planned.population
         if planned.arrival is not None:
-            self.dataset_ledger.cover(claim, planned.arrival, unit=unit, dataset=dataset)
+            self.dataset_ledger.cover(claim, planned.arrival, **charged)
         else:
-            self.dataset_ledger.reserve(claim, unit=unit, dataset=dataset, mark=self.mark)
+            self.dataset_ledger.reserve(claim, mark=self.mark, **charged)
 
     def open(self, path: Path | None) -> Ledger:
         """Open the run's own ledger, in memory or in a file. Each charge there spends the claim first."""

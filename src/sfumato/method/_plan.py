@@ -175,7 +175,8 @@ class Plan(ShownPlan, Planned):
         watch = Watch(progress, accuracies={} if measure else None)
         with computing(threads):
             with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
-                session = open_session(self, self.entry, graph, seed, ledger, dataset_ledger, state, run, watch)
+                entry = self.entry.charged_to(dataset_ledger)
+                session = open_session(self, entry, graph, seed, ledger, dataset_ledger, state, run, watch)
             session = replace(session, reports=None if collected is None else collected.reports)
             with noting_charges(ledger, shared, run):
                 outcome = self.method.run(self, graph, session)

@@ -130,7 +130,7 @@ def reserve(
         spending = Spending(plan, dataset_ledger, read_sealed(path)["run"])
     ids = sha256("\n".join(map(str, range(len(images.train_y)))).encode()).hexdigest()
     try:
-        spending.reserve({"name": images.name, "ids_digest": ids})
+        spending.reserve({"name": images.name, "ids_digest": ids}, run)
     except SfumatoError:
         if new:
             forget(run)

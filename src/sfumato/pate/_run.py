@@ -90,6 +90,7 @@ def run(
     if dataset_ledger is not None and settings.accounting != "data-independent":
         remedy = "A cost that is told afterwards cannot be reserved."
         raise fail("dataset_ledger", str(dataset_ledger.path), f"to be None with {settings.accounting!r}", remedy)
+    plan = plan.charged_to(dataset_ledger)
     ensemble = make_ensemble(settings, images.name, images.num_classes)
     chosen = make_student(settings, images.name, images.num_classes)  # wrong settings are refused, and nothing charged
     spec = spec_of(settings, plan, chosen, images, POOL)

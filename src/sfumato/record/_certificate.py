@@ -19,6 +19,7 @@ from sfumato.privacy.units import Unit, class_named, unit_to_dict
 from sfumato.record import _arrivals as arrivals
 from sfumato.record import _collected as collected
 from sfumato.record import _deployment as deployment
+from sfumato.record import _population as population
 from sfumato.record._prices import MOST, prices
 from sfumato.record._shown import NO_PRIVACY, ShownCertificate, delta_up, factor_words, origin_words
 from sfumato.record._shown import round_up as round_up
@@ -162,6 +163,7 @@ class Certificate(ShownCertificate):
                 f"{run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta {run['delta']}): each edge pays once, there or here."
             )
         lines += map(origin_words, origins)
+        lines += [population.words(self.values["population"])] if "population" in self.values else []
         lines += [deployment.words(self.values["deployment"])] if "deployment" in self.values else []
         lines += [f"Chosen among: {canonical_json(one)}." for one in self.values.get("candidates", ())]
         return "\n".join([*lines, self.values["data_collection"], *self.values["notes"]])
@@ -218,6 +220,7 @@ def certify(stated: Statement) -> Certificate:
             **({"candidates": [dict(one) for one in stated.candidates]} if stated.candidates else {}),
             **({} if stated.arrival is None else {"arrival": stated.arrival.to_dict()}),
             **({} if stated.collection is None else {"collection": dict(stated.collection)}),
+            **({"population": dict(plan["population"])} if "population" in plan else {}),
             **({} if stated.deployment is None else {"deployment": dict(stated.deployment)}),
             "unit": unit_to_dict(unit),
             "protects": unit.describe() + unit.weighed * ("max_weight" in facts),
@@ -258,7 +261,9 @@ def certify(stated: Statement) -> Certificate:
 def _covers(stated: Statement) -> str:
     if stated.collection is not None:
         return collected.COVERS
-    return COVERS if stated.arrival is None else arrivals.COVERS
+    if stated.arrival is not None:
+        return arrivals.COVERS
+    return population.COVERS if "population" in stated.ledger.plan else COVERS
 
 
 def _shares(values: Mapping[str, Any]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -57,12 +59,45 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Made:
+    """When, by whom and where a line of a ledger was made: what an operator reads. Nothing is decided by it.
+
+    ``at`` is a time in UTC, ``by`` the name under which the process ran, ``folder`` that of the run, relative to the ledger's;
+    ``snapshot`` names the graph that a run on a population read. All are None in a line of an earlier version.
+    """
+
+    at: str | None = None
+    by: str | None = None
+    folder: str | None = None
+    snapshot: Mapping[str, Any] | None = None
+
+    @classmethod
+    def now(cls, folder: str | None = None, snapshot: Mapping[str, Any] | None = None) -> Made:
+        """Return what is said of a line that is written now."""
+        try:
+            by = getpass.getuser()
+        except (OSError, KeyError, ImportError):  # a user without a name
+            by = None
+        return cls(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), by, folder, snapshot)
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Made:
+        """Read back what a line says."""
+        return cls(*(entry.get(name) for name in ("at", "by", "folder", "snapshot")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a line holds: nothing for what is not known."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
 class Account:
     """The sound content of a ledger file: its header, its claims and their marks.
 
     ``header`` has unit, data set, totals and rule; ``problem`` says what is wrong with the rest of the file. ``marks`` are, by
     run, of what its noise was drawn from: one of its first noise, and one of each release it bound. ``arrivals`` are nodes that
-    arrived after a run, and what their release would cost by itself; its run's claim covers it.
+    arrived after a run, and what their release would cost by itself; its run's claim covers it. ``made`` says, by run, when and
+    by whom it was charged.
     """
 
     header: dict[str, Any]
@@ -70,6 +105,7 @@ class Account:
     problem: str | None = None
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     arrivals: tuple[tuple[Arrival, Claim], ...] = ()
+    made: Mapping[str, Made] = field(default_factory=dict)
 
     def state(self, claim: Claim) -> str:
         """Return ``spent`` if noise was, or may have been, drawn under a claim, else ``reserved``; ``unknown`` in format 1."""

@@ -28,6 +28,10 @@ If a process is killed after the mark and before anything is kept, the claim sta
 same bits again, and a run of the first kind is refused. Marks reveal nothing: they are random, or pseudo-random to everyone
 who lacks the key, which is removed with the run.
 
+**Populations.** The data set is a list of ids, or a name that the curator declares, where people join, leave and change
+(:mod:`sfumato.record._population`, with the proof). :meth:`DatasetLedger.declare` makes the first into the second: what was
+charged stays charged, and the ids of its first graph are those of a snapshot like any other.
+
 **Nodes that arrive later.** An arrival at edge level reads edges that no earlier release of its run read
 (:mod:`sfumato.central._arrivals`). So the run's claim covers it, and it adds a line and no cost: :meth:`DatasetLedger.cover`
 refuses it if it costs more than the claim, or if a node arrives twice after one run.
@@ -50,13 +54,14 @@ from typing import Any
 from sfumato._validate import check_choice, check_real, fail
 from sfumato.errors import InputError, LedgerError
 from sfumato.privacy.units import class_named
+from sfumato.record import _population as population
 from sfumato.record._arrivals import Arrival
-from sfumato.record._claims import FIRST_NOISE, Account, Claim
+from sfumato.record._claims import FIRST_NOISE, Account, Claim, Made
 from sfumato.record._ledger_file import append, begin, begun, head_problem, locked, read_chain
 from sfumato.record.ledger import canonical_json
 
 RULES = ("basic", "gdp")
-_FORMATS = (1, 2)  # 1: runs did not mark what they spent
+_FORMATS = (1, 2, 3)  # 1: runs did not mark what they spent; 2: no line said when it was written, and by whom
 _claim = lru_cache(1 << 14, typed=True)(Claim)  # to check a claim takes longer than to read its line
 _HEADER = {"format", "unit", "dataset", "total_epsilon", "total_delta", "composition"}
 
@@ -68,13 +73,15 @@ class DatasetLedger:
     Options may be left out once the file exists. If they are given, they must agree with the file.
 
     A symbolic link is followed first, so that all names of a file share one lock and one ``.head``. ``total_delta`` is ten
-    times the first run's by default, ``composition`` is ``basic``.
+    times the first run's by default, ``composition`` is ``basic``. With ``population`` a new ledger is of all who are ever in
+    it under this name; without, it is of the ids of the first run's graph.
     """
 
     path: Path
     total_epsilon: float | None = None
     total_delta: float | None = None
     composition: str | None = None
+    population: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", _followed(self.path))
@@ -86,6 +93,8 @@ class DatasetLedger:
             check_real(low=0, high=1, open_high=True, total_delta=self.total_delta)
         if self.composition is not None:
             check_choice(RULES, composition=self.composition)
+        if self.population is not None:
+            population.check_name(self.population)
         if not self.path.parent.is_dir():
             raise InputError(
                 f"Expected the folder of the ledger to exist, got {str(self.path.parent)!r}. Make it, or check the path."
@@ -96,14 +105,37 @@ class DatasetLedger:
                 "together may spend: --total-epsilon E (total_epsilon)."
             )
 
+    def stated(self, delta: float, unit: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what a run that claims ``delta`` states of the population it is charged to; None if that is a list of ids."""
+        if begun(self.path):
+            return population.stated(self._sound().header)
+        return population.stated(self._header(delta, unit, {"name": "", "ids_digest": ""}))
+
     def reserve(
-        self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any], mark: str | None = None
+        self,
+        claim: Claim,
+        *,
+        unit: Mapping[str, Any],
+        dataset: Mapping[str, Any],
+        mark: str | None = None,
+        folder: Path | None = None,
+        stated: Mapping[str, Any] | None = None,
     ) -> None:
-        """Charge the whole claim of a run, under an exclusive lock. It is on disk before this returns; a run is charged once."""
+        """Charge the whole claim of a run, under an exclusive lock. It is on disk before this returns; a run is charged once.
+
+        Args:
+            claim: what the run may spend.
+            unit: its unit, which must be that of the ledger.
+            dataset: name, ids and cells of the graph that it reads.
+            mark: what its first noise is drawn from, of a run that may have been charged before.
+            folder: the folder of the run, which the line names.
+            stated: what its plan says of the population (:meth:`stated`).
+        """
         with locked(self.path):
             exists = begun(self.path)
             account = self._sound() if exists else self._opened(claim, unit, dataset)
             self._agree(account.header, unit, dataset)
+            self._same_population(account.header, stated)
             known = next((old for old in account.claims if old.run == claim.run), None)
             if known == claim:
                 account.marked(claim.run, FIRST_NOISE, mark, self.path)
@@ -114,7 +146,7 @@ class DatasetLedger:
             if not exists:
                 begin(self.path)
                 append(self.path, {"kind": "header", "header": account.header})
-            append(self.path, {"kind": "run", "claim": asdict(claim)})
+            append(self.path, {"kind": "run", "claim": asdict(claim), **self._made(account.header, folder, dataset)})
 
     def look(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
         """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written."""
@@ -135,13 +167,49 @@ class DatasetLedger:
             if not account.marked(run, what, mark, self.path):
                 append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark})
 
-    def cover(self, claim: Claim, arrival: Arrival, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+    def cover(
+        self,
+        claim: Claim,
+        arrival: Arrival,
+        *,
+        unit: Mapping[str, Any],
+        dataset: Mapping[str, Any],
+        folder: Path | None = None,
+        stated: Mapping[str, Any] | None = None,
+    ) -> None:
         """Record that a run's claim covers nodes that arrive after it: 0 more is charged. It is on disk before this returns."""
         with locked(self.path):
             account = self._sound()
             self._agree(account.header, unit, dataset)
+            self._same_population(account.header, stated)
             account.check_arrival(claim, arrival, self.path)
-            append(self.path, {"kind": "arrival", "arrival": arrival.to_dict(), "claim": asdict(claim)})
+            made = self._made(account.header, folder, None)
+            append(self.path, {"kind": "arrival", "arrival": arrival.to_dict(), "claim": asdict(claim), **made})
+
+    def declare(self, name: str) -> None:
+        """Declare that the ids of this ledger were a snapshot of a population of this name. All charges stay."""
+        population.check_name(name)
+        with locked(self.path):
+            account = self._sound()
+            if population.is_population(account.header):
+                raise InputError(
+                    f"Expected a ledger of a list of ids, got {str(self.path)!r}, which is of the population "
+                    f"{account.header['dataset']['name']!r} already. Its runs may read any snapshot."
+                )
+            append(self.path, {"kind": "population", "name": name, **Made.now().to_dict()})
+
+    def _made(
+        self, header: Mapping[str, Any], folder: Path | None, dataset: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """When, by whom and in which folder a run is charged, and which snapshot of a population it reads."""
+        snapshot = dict(dataset) if dataset is not None and population.is_population(header) else None
+        where = None
+        if folder is not None:
+            try:
+                where = Path(os.path.relpath(folder.resolve(), self.path.parent.resolve())).as_posix()
+            except ValueError:  # on another drive
+                where = folder.name
+        return Made.now(where, snapshot).to_dict()
 
     def _sound(self) -> Account:
         account = read_account(self.path)
@@ -150,9 +218,13 @@ class DatasetLedger:
         return account
 
     def _opened(self, claim: Claim, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
+        return Account(self._header(claim.delta, unit, dataset), ())
+
+    def _header(self, first: float, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, Any]:
+        """The first line of a new ledger, whose ``first`` run claims this delta."""
         delta = self.total_delta
         if delta is None:
-            delta = float(min(10 * Fraction(repr(claim.delta)), Fraction(1, 2)))
+            delta = float(min(10 * Fraction(repr(first)), Fraction(1, 2)))
             pure = "delta" not in class_named(unit.get("name")).budget  # a whole ledger of delta 0
             if not delta and not pure:
                 raise fail(
@@ -161,15 +233,14 @@ class DatasetLedger:
                     "for a new ledger whose first run claims delta 0",
                     "The run claims no delta: pass --total-delta (total_delta in Python); 0 admits runs without delta alone.",
                 )
-        header = {
+        return {
             "format": _FORMATS[-1],
             "unit": dict(unit),
-            "dataset": dict(dataset),
+            "dataset": dict(dataset) if self.population is None else population.declared(self.population, dataset),
             "total_epsilon": self.total_epsilon,
             "total_delta": delta,
             "composition": self.composition or "basic",
         }
-        return Account(header, ())
 
     def _agree(self, header: dict[str, Any], unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
         for name in ("total_epsilon", "total_delta", "composition"):
@@ -185,12 +256,30 @@ class DatasetLedger:
                 f"{canonical_json(dict(unit))}: claims about different units do not add up. Use the same unit, or keep a "
                 "ledger for each; what one protects the other may still spend."
             )
-        if header["dataset"] != dict(dataset):
+        found, living = header["dataset"], population.is_population(header)
+        if self.population is not None and (not living or self.population != found["name"]):
+            other = f"which is of {'the population' if living else 'the ids of'} {found['name']!r}"
+            remedy = (
+                "Leave the option out, or name this population's own ledger."
+                if living
+                else "If these ids were the first of this population, say so once: sfumato ledger declare "
+                f"{self.path} {self.population!r}. What was spent stays spent."
+            )
+            raise InputError(f"Expected --population to be that of the ledger {self.path}, {other}. {remedy}")
+        if (population.declared(found["name"], dataset) if living else dict(dataset)) != found:
             raise InputError(
-                f"Expected the data set of the ledger {self.path}, {header['dataset'].get('name')!r}, got "
-                f"{dataset.get('name')!r}, other node ids, another order of them, or other cells. If these are the same nodes, "
-                "put the rows back in order and spend from this ledger. For another data set use that data set's own ledger; for "
-                "records in both, the two ledgers' epsilons add up."
+                f"Expected the data set of the ledger {self.path}, {found.get('name')!r}, got {dataset.get('name')!r}, other "
+                "node ids, another order of them, or other cells. If these are the same nodes, put the rows back in order and "
+                "spend from this ledger. If people joined, left or changed since, say once that this ledger is of a population: "
+                f"sfumato ledger declare {self.path} NAME. For another data set use that data set's own ledger; for records in "
+                "both, the two ledgers' epsilons add up."
+            )
+
+    def _same_population(self, header: Mapping[str, Any], stated: Mapping[str, Any] | None) -> None:
+        if population.stated(header) != (None if stated is None else dict(stated)):
+            raise LedgerError(
+                f"The plan of this run was made for another ledger than {self.path}: what it says of a population is not what "
+                "the ledger says. Nothing was charged. Start the run again."
             )
 
 
@@ -219,9 +308,12 @@ def read_account(path: Path) -> Account:
     claims: list[Claim] = []
     marks: dict[str, dict[str, str]] = {}
     arrivals: list[tuple[Arrival, Claim]] = []
+    made: dict[str, Made] = {}
     for number, entry in enumerate(chain.entries[1:], start=2):
         try:
-            if entry["kind"] == "spent":
+            if entry["kind"] == "population" and not population.is_population(header):
+                header = {**header, "dataset": population.declared(entry["name"], header["dataset"])}
+            elif entry["kind"] == "spent":
                 own, what = marks[entry["run"]], entry["what"]
                 if own.setdefault(what, entry["mark"]) != entry["mark"] or not isinstance(entry["mark"], str):
                     raise TypeError("a second mark")
@@ -230,10 +322,11 @@ def read_account(path: Path) -> Account:
             else:
                 claims.append(_claim(**entry["claim"]))
                 marks.setdefault(claims[-1].run, {})
+                made[claims[-1].run] = Made.of(entry)
         except (KeyError, TypeError, InputError):
             problem = f"line {number} is not the claim of a run, nor its mark, nor an arrival"
             break
-    return Account(header, tuple(claims), problem, marks, tuple(arrivals))
+    return Account(header, tuple(claims), problem, marks, tuple(arrivals), made)
 
 
 def _is_header(header: Any) -> bool:

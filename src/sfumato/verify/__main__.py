@@ -2,6 +2,6 @@
 
 import sys
 
-from ._verifier import main
+from ._main import main
 
 sys.exit(main())

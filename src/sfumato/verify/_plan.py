@@ -9,6 +9,7 @@ from ._arrivals import arrival_faults
 from ._copies import graph_faults, ledger_faults, spec_faults
 from ._documents import form_faults, forms, plain
 from ._facts import edge_weight_faults, fact_faults, origin_faults, target_faults
+from ._population import population_faults
 from ._releases import Tensors, output_faults, release_faults
 from ._selection import is_tuned, selection_faults
 from ._words import words_faults
@@ -52,6 +53,7 @@ def method_faults(
     yield from words_faults(certificate, rules)
     yield from origin_faults(certificate, rules)
     yield from arrival_faults(certificate, rules)
+    yield from population_faults(certificate)
     if rules.on_graph:
         yield from fact_faults(certificate)
         yield from target_faults(certificate, rules)

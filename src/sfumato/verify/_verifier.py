@@ -1,9 +1,7 @@
-"""Check a released run without trusting the library that wrote it: :func:`verify`, its verdict in words, the command line."""
+"""Check a released run without trusting the library that wrote it: :func:`verify`, and its verdict in words."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +11,10 @@ from ._arrivals import batches, family_faults, unchecked
 from ._claim import Bracket, change_faults, claim_faults, price_faults, price_words
 from ._collection import collection_faults, presence_faults
 from ._documents import one_line, parse
-from ._folder import VerifyInputError, id_faults, read_chain, read_files, release_folder
+from ._folder import id_faults, read_chain, read_files, release_folder
 from ._methods import rules_of
 from ._plan import copied_faults, method_faults, unfit
+from ._population import population_words
 from ._releases import own_faults
 from ._signature import fingerprint, read_key, read_signature
 from ._tensors import read_tensors, unreal_faults
@@ -46,6 +45,7 @@ class Verification:
         aside: what else stands in the folder of the run and was not checked, and arrivals without the signature of the run.
         collection: what the certificate says of the collection whose reports were read; None for other runs.
         deployment: the deployment record, of which nothing but its form and flavor was checked; None without one.
+        population: name and totals of the population that the run says it is charged to; None without one.
     """
 
     valid: bool
@@ -65,6 +65,7 @@ class Verification:
     aside: tuple[str, ...] = ()
     collection: dict[str, Any] | None = None
     deployment: dict[str, Any] | None = None
+    population: dict[str, Any] | None = None
 
     @property
     def signed(self) -> bool:
@@ -158,6 +159,7 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     return Verification(
         not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, priced, late,
         collection=certificate.get("collection"), deployment=certificate.get("deployment"),
+        population=certificate.get("population"),
     )  # fmt: skip
 
 
@@ -195,6 +197,8 @@ def describe(run: Path, result: Verification) -> str:
             f"schema: SHA-256 {one['schema']}; compare it with the one that devices were shown. That they drew by it, and that "
             "the model was learned from nothing else, is the word of the author"
         )
+    if result.population is not None:
+        lines.append(population_words(result.population))
     if result.deployment is not None:
         lines.append(deployment_words(result.deployment))
     if result.arrivals:
@@ -226,18 +230,3 @@ def _of_arrivals(result: Verification) -> str:
     if result.unit is None or "labels" not in UNITS[result.unit["name"]].public(result.unit):
         return counted + "each has a claim of its own, which adds up with that of the run"
     return counted + "an edge pays once, in the run or in one of them"
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Print a verdict; return 0 if the run is valid, 1 if it is not, 2 if there is nothing to check."""
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="Check a released run.")
-    parser.add_argument("run", type=Path, metavar="DIR", help="run folder, or the release folder inside it")
-    parser.add_argument("--public-key", type=Path, metavar="FILE", help="Ed25519 key that must have signed the run")
-    options = parser.parse_args(argv)
-    try:
-        result = verify(options.run, options.public_key)
-    except VerifyInputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(describe(options.run, result))
-    return 0 if result.valid else 1

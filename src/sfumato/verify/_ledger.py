@@ -1,0 +1,315 @@
+"""The ledger of a data set, checked against the releases that it was charged for: :func:`verify_ledger`.
+
+Every line is read again, and every claim is derived again from the certificate of its run. So the sum in the verdict rests
+on events, not on what the ledger says of itself. A claim whose run has released nothing counts in full.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ._charges import Sum, mu_of
+from ._documents import canonical, differences, loads, one_line, parse, plain
+from ._folder import VerifyInputError
+from ._population import STATED
+from ._verifier import Verification, verify
+
+Entry = dict[str, Any]
+_FIRST = "0" * 64
+
+
+@dataclass(frozen=True)
+class Run:
+    """A release that was found: its folder, what :func:`~sfumato.verify._verifier.verify` says of it, and its documents."""
+
+    folder: Path
+    verdict: Verification
+    certificate: Entry
+    spec: Entry
+    plan: str
+    release: str
+    """SHA-256 of its manifest: two copies of one release are one."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A run as its ledger has it: verified, stopped (it released nothing), reserved (no noise was drawn) or missing."""
+
+    number: int
+    claim: Entry
+    state: str
+    at: str | None = None
+    folder: str | None = None
+
+
+@dataclass(frozen=True)
+class LedgerVerification:
+    """The result of :func:`verify_ledger`; ``valid`` means that no problems were found.
+
+    Args:
+        valid: whether there are no problems.
+        problems: each problem, as text that names line or folder.
+        header: the first line: unit, data set, totals and rule; None if it cannot be read.
+        lines: the runs, in order.
+        spent: each sum over all runs, rounded up, and its total.
+        aside: releases that were found beside those of the ledger, and are in no sum.
+    """
+
+    valid: bool
+    problems: tuple[str, ...]
+    header: Entry | None = None
+    lines: tuple[Line, ...] = ()
+    spent: dict[str, tuple[str, str]] = field(default_factory=dict)
+    aside: tuple[str, ...] = ()
+
+
+def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None = None) -> LedgerVerification:
+    """Check the ledger of a data set, every run that it names, and that all of them together are within its totals.
+
+    A run is looked for in the folder that its line names, relative to the ledger, and under the folders ``runs``.
+
+    **Formal guarantee.** If the ledger is valid, the releases of its runs together satisfy (1.001 * total_epsilon,
+    total_delta)-DP under its unit, rule ``basic``, as far as each run does by :func:`~sfumato.verify._verifier.verify`; of a
+    population through all its snapshots. Releases that were never charged here, and are not among ``runs``, show nowhere.
+
+    >>> verify_ledger(Path("no-such-ledger"))
+    Traceback (most recent call last):
+    sfumato.verify._folder.VerifyInputError: Expected the file of a ledger, got 'no-such-ledger', which is none.
+    """
+    file = Path(file)
+    if not file.is_file():
+        raise VerifyInputError(f"Expected the file of a ledger, got {str(file)!r}, which is none.")
+    problems: list[str] = []
+    entries = _entries(file, problems)
+    problems.extend(_head_faults(file, entries))
+    if not entries or entries[0]["kind"] != "header":
+        problems.append("line 1: expected the header of a ledger of a data set")
+        return LedgerVerification(False, tuple(problems))
+    header, lines, taken = entries[0]["header"], [], set[str]()
+    found = {path.resolve(): _read(path, public_key) for path in _folders(file, entries, runs)}
+    known = [run for run in found.values() if isinstance(run, Run)]
+    problems.extend(text for text in found.values() if isinstance(text, str))
+    problems.extend(_kind_faults(entries))
+    marked = {entry["run"] for entry in entries if entry["kind"] == "spent"}
+    dataset = header["dataset"]
+    for number, entry in enumerate(entries[1:], start=2):
+        if entry["kind"] == "population":
+            dataset = {"name": entry["name"], "population": True, **_cells(dataset)}
+        if entry["kind"] != "run":
+            continue
+        claim, place = entry["claim"], file.parent / entry.get("folder", "")
+        run = _match(claim["plan"], place, known, taken)
+        state = "verified"
+        if run is None:
+            drawn = claim["run"] in marked or header["format"] == 1
+            state = "missing" if drawn else "reserved"
+            if "folder" in entry and _stopped(place, claim["plan"]):
+                state = "stopped"
+            elif drawn and not isinstance(found.get(place.resolve()), str):  # else its own problem is told
+                problems.append(
+                    f"line {number}: the release of this run was not found, so its claim cannot be derived again. Put its folder "
+                    "back, or name the folder that holds it with --runs"
+                )
+        else:
+            taken.add(run.release)
+            problems.extend(f"line {number}: {text}" for text in _run_faults(run, header, dataset, entry))
+        lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder")))
+    aside = list(_dates(entries))
+    for run in known:
+        if run.release not in taken:
+            same = _reads(run, header, dataset, entries)
+            text = f"{one_line(str(run.folder))}: this release is not charged in this ledger"
+            (problems if same else aside).append(text + (", whose data set it reads" if same else ": it is in no sum"))
+    total = Sum(header)
+    problems.extend(total.faults([line.claim for line in lines]))
+    return LedgerVerification(
+        not problems, tuple(problems), {**header, "dataset": dataset}, tuple(lines),
+        total.spent([line.claim for line in lines]), tuple(aside),
+    )  # fmt: skip
+
+
+def _cells(dataset: Entry) -> Entry:
+    return {"cells": dataset["cells"]} if "cells" in dataset else {}
+
+
+def _entries(file: Path, problems: list[str]) -> list[Entry]:
+    """Read the lines up to the first that is not of a known form, or does not continue the chain."""
+    entries: list[Entry] = []
+    previous = _FIRST
+    *whole, rest = file.read_bytes().split(b"\n")
+    for number, line in enumerate(whole, start=1):
+        where, faults = f"line {number}", list[str]()
+        entry = parse(where, {where: line + b"\n"}, "dataset_ledger_entry", faults)
+        if entry is not None:
+            body = canonical({key: value for key, value in entry.items() if key != "hash"})
+            stated = {key: entry[key] for key in ("index", "previous", "hash")}
+            wanted = {"index": number - 1, "previous": previous, "hash": hashlib.sha256(body).hexdigest()}
+            found = list(differences(stated, wanted, "its"))
+            if found:
+                faults = [
+                    f"{where}: does not continue the chain ({found[0]}): lines were changed, removed or put in another order"
+                ]
+        if faults:
+            problems.extend(faults)
+            return entries
+        entries.append(entry)
+        previous = entry["hash"]
+    if rest:
+        problems.append(f"line {len(whole) + 1}: has no end: its writer was stopped; nothing was drawn for it")
+    return entries
+
+
+def _head_faults(file: Path, entries: list[Entry]) -> Iterator[str]:
+    path = file.with_name(file.name + ".head")
+    try:
+        head = loads(path.read_bytes()) if path.is_file() else None
+        noted = None if head is None else (head["entries"], head["hash"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        noted = None
+    ends = [(entry["index"] + 1, entry["hash"]) for entry in entries[-2:]]
+    if noted is None:
+        yield f"{plain(path.name)}: is missing or damaged, so nothing says which line is the last"
+    elif noted not in ends:
+        yield f"{plain(path.name)}: names another last line: the ledger lost lines, or one of both files is an older copy"
+
+
+def _kind_faults(entries: list[Entry]) -> Iterator[str]:
+    """Yield a problem for a second header, a run or a node that is charged twice, and a mark or arrival that fits no run."""
+    runs, plans, marks = set[str](), dict[str, Entry](), dict[tuple[str, str], str]()
+    arrived: set[tuple[str, str]] = set()
+    for number, entry in enumerate(entries, start=1):
+        kind, where = entry["kind"], f"line {number}: "
+        if (kind == "header") != (number == 1):
+            yield f"{where}expected one header, in the first line"
+        elif kind == "run":
+            if entry["claim"]["run"] in runs:
+                yield f"{where}run {plain(entry['claim']['run'][:8])} is charged twice"
+            runs.add(entry["claim"]["run"])
+            plans[entry["claim"]["plan"]] = entry["claim"]
+        elif kind == "spent":
+            if entry["run"] not in runs:
+                yield f"{where}no run of this name was charged before"
+            if marks.setdefault((entry["run"], entry["what"]), entry["mark"]) != entry["mark"]:
+                yield f"{where}a second mark: noise was drawn twice under one claim"
+        elif kind == "arrival":
+            paid, late = plans.get(entry["arrival"]["plan"]), entry["claim"]
+            if paid is None or any(late[name] > paid[name] for name in ("epsilon", "delta")):
+                yield f"{where}these nodes extend no run that was charged as much before"
+            nodes = {(entry["arrival"]["extends"], node) for node in entry["arrival"]["nodes"]}
+            if nodes & arrived:
+                yield f"{where}a node arrives twice after one run"
+            arrived |= nodes
+
+
+def _dates(entries: list[Entry]) -> Iterator[str]:
+    """Yield a sentence for each line that says it is older than one before, as after a clock that was set back."""
+    last = ""
+    for number, entry in enumerate(entries, start=1):
+        if entry.get("at", last) < last:
+            yield f"line {number} is of {entry['at']}, earlier than a line before it"
+        last = max(last, entry.get("at", last))
+
+
+def _folders(file: Path, entries: list[Entry], runs: Sequence[Path]) -> list[Path]:
+    """The folders of runs with a release: those that lines name, and all below others, each once."""
+    named = [file.parent / entry["folder"] for entry in entries if entry["kind"] == "run" and "folder" in entry]
+    for folder in map(Path, runs):
+        if not folder.is_dir():
+            raise VerifyInputError(f"Expected a folder of runs, got {str(folder)!r}, which is none.")
+        below = (path.parents[1] for path in folder.rglob("release/manifest.json"))
+        named += sorted(path for path in below if path.parent.name != "arrivals")  # checked with their run
+    return list({path.resolve(): path for path in named if (path / "release" / "manifest.json").is_file()}.values())
+
+
+def _read(folder: Path, public_key: Path | None) -> Run | str:
+    name, verdict = one_line(str(folder)), verify(folder, public_key)
+    if not verdict.valid:
+        return f"{name}: {verdict.problems[0]}"
+    release, problems = folder / "release", list[str]()
+    certificate, spec = (
+        parse(f"{word}.json", {f"{word}.json": (release / f"{word}.json").read_bytes()}, word, problems)
+        for word in ("certificate", "spec")
+    )
+    first = loads((release / "ledger.jsonl").read_bytes().partition(b"\n")[0])
+    digest = hashlib.sha256((release / "manifest.json").read_bytes()).hexdigest()
+    return Run(folder, verdict, certificate, spec, first["hash"], digest)
+
+
+def _match(plan: str, place: Path, known: list[Run], taken: set[str]) -> Run | None:
+    """The release of a plan that no line before has: in the folder that the line names, or in another."""
+    free = [run for run in known if run.plan == plan and run.release not in taken]
+    return min(free, key=lambda run: run.folder.resolve() != place.resolve(), default=None)
+
+
+def _stopped(folder: Path, plan: str) -> bool:
+    """Whether a folder holds the beginning of a run of this plan, and no release."""
+    path = folder / "release" / "ledger.jsonl"
+    if not path.is_file() or path.with_name("manifest.json").exists():
+        return False
+    try:
+        return bool(loads(path.read_bytes().partition(b"\n")[0])["hash"] == plan)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _run_faults(run: Run, header: Entry, dataset: Entry, entry: Entry) -> Iterator[str]:
+    """Yield a problem if a line is not what the certificate of its run says."""
+    certificate, claim = run.certificate, entry["claim"]
+    stated = {
+        "method": claim["method"],
+        "claim": {name: claim[name] for name in ("epsilon", "delta")},
+        "unit": header["unit"],
+    }
+    living = dataset.get("population") is True
+    wanted = {name: certificate[name] for name in stated}
+    stated["population"] = {"name": dataset["name"], **{name: header[name] for name in STATED}} if living else None
+    wanted["population"] = certificate.get("population")
+    graph = run.spec.get("graph")
+    if graph is not None:
+        snapshot = entry.get("snapshot", {}) if living else dataset
+        stated["graph"] = {name: snapshot.get(name) for name in ("name", "ids_digest")}
+        wanted["graph"] = {name: graph[name] for name in ("name", "ids_digest")}
+    if header["composition"] == "gdp":
+        stated["mu"], wanted["mu"] = mu_of(claim["mu"], certificate["releases"])
+    for name, value in stated.items():
+        yield from (
+            f"{text} (compared with {one_line(str(run.folder))})" for text in differences(value, wanted[name], name)
+        )
+
+
+def _reads(run: Run, header: Entry, dataset: Entry, entries: list[Entry]) -> bool:
+    """Whether a release says that it reads the data set of a ledger."""
+    if dataset.get("population") is True and run.certificate.get("population") is not None:
+        return bool(run.certificate["population"]["name"] == dataset["name"])
+    digests = {entry.get("snapshot", {}).get("ids_digest") for entry in entries} | {header["dataset"].get("ids_digest")}
+    private = run.certificate["claim"]["epsilon"] is not None
+    return private and (run.spec.get("graph") or {}).get("ids_digest") in digests - {None}
+
+
+def describe_ledger(file: Path, result: LedgerVerification) -> str:
+    """Describe a verdict about a ledger in plain words, one line for each finding."""
+    lines = [f"{'VALID' if result.valid else 'NOT VALID'}: {one_line(str(file))}"]
+    if result.header is not None:
+        dataset, unit = result.header["dataset"], result.header["unit"]
+        kind = "population" if dataset.get("population") is True else "data set"
+        lines.append(
+            f"{kind} {one_line(dataset['name'])}; unit: " + ", ".join(f"{key} {value}" for key, value in unit.items())
+        )
+    for line in result.lines:
+        claim = line.claim
+        where = f"line {line.number}: {one_line(line.folder or claim['run'][:8])}"
+        lines.append(
+            f"{where}{f' of {line.at}' if line.at else ''}, {plain(claim['method'])}, epsilon {claim['epsilon']:.9g}, delta "
+            f"{claim['delta']:.9g}: {line.state}"
+        )
+    lines.extend(
+        f"{name}: {spent} of {total} by rule {result.header['composition']}"
+        for name, (spent, total) in result.spent.items()
+        if result.header
+    )
+    lines.extend(f"beside it: {text}" for text in result.aside)
+    return "\n".join([*lines, *(f"problem: {problem}" for problem in result.problems)])
