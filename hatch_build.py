@@ -18,7 +18,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = tuple(Path("src/sfumato/loops") / name for name in ("hop.c", "products.c", "rows.c", "levels.h"))
+NAMES = ("hop.c", "products.c", "rows.c", "sampler.c", "hash.c", "levels.h", "sampler.h")
+SOURCES = tuple(Path("src/sfumato/loops") / name for name in NAMES)
 LIBRARY = SOURCES[0].with_suffix(".native")
 MACOS = "11.0"
 
@@ -51,6 +52,7 @@ def compile_library(sources: Sequence[Path], library: Path) -> bool:
         *(str(source) for source in sources if source.suffix == ".c"),
         "-o",
         str(partial),
+        "-lm",
     ]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,7 +141,7 @@ def test_arrays_of_another_kind_are_refused(built):
 
 
 def test_a_library_of_another_source_is_not_loaded(built, tmp_path, monkeypatch):
-    older = tmp_path / "hop.c", *_native.SOURCES[1:]
+    older = tuple(Path(shutil.copy(source, tmp_path)) for source in _native.SOURCES)
     older[0].write_bytes(_native.SOURCES[0].read_bytes() + b"/* an older one */")
     build_hook().compile_library(older, tmp_path / "hop.native")
     assert _native.load(built) is not None
@@ -188,6 +189,6 @@ def test_without_numba_the_environment_or_the_processors_decide_on_threads(monke
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if wanted is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", wanted)
-    assert _native._threads() == threads
+    assert _native.threads() == threads
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert _native._threads() == (3 if wanted == "3" else os.cpu_count())
+    assert _native.threads() == (3 if wanted == "3" else os.cpu_count())

@@ -25,7 +25,7 @@ def compiled():
 
 @pytest.fixture(params=[1, 2])
 def threads(request, monkeypatch):
-    monkeypatch.setattr("sfumato.loops._c_products._threads", lambda: request.param)
+    monkeypatch.setattr("sfumato.loops._c_products.threads", lambda: request.param)
 
 
 def normal(*shape, scale=1.0, seed=0):

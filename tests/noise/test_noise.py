@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import InputError
+from sfumato.loops import _keyed
 from sfumato.noise import _rectangles as rectangles
 from sfumato.noise import coins as coins_module
 from sfumato.noise import keys
@@ -36,6 +37,12 @@ def threads():
     before = numba.get_num_threads()
     yield numba.set_num_threads
     numba.set_num_threads(before)
+
+
+@pytest.fixture
+def without_library(monkeypatch):
+    """Draw as where nothing was compiled, or the processor has no instructions for AES."""
+    monkeypatch.setattr(rectangles, "has_sampler", lambda: False)
 
 
 @pytest.fixture(scope="module", params=SAMPLERS)
@@ -76,7 +83,7 @@ def test_thread_count_does_not_matter(whole, threads, count):
 
 
 @pytest.mark.parametrize("chunk", [2, 64, 1000])
-def test_chunks_and_spans_do_not_matter(whole, monkeypatch, chunk):
+def test_chunks_and_spans_do_not_matter(whole, monkeypatch, chunk, without_library):
     monkeypatch.setattr(rectangles, "_CHUNK", chunk)
     monkeypatch.setattr(rectangles, "_SPAN", 777)
     draw, values = whole
@@ -84,7 +91,7 @@ def test_chunks_and_spans_do_not_matter(whole, monkeypatch, chunk):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_work_is_split_over_the_threads_allowed(monkeypatch, threads, count):
+def test_work_is_split_over_the_threads_allowed(monkeypatch, threads, count, without_library):
     if count > numba.config.NUMBA_NUM_THREADS:
         pytest.skip("one thread only on this machine")
     threads(count)
@@ -218,7 +225,7 @@ def test_probability_out_of_range(probability):
         coins(KEY, probability, np.arange(3))
 
 
-def test_no_block_of_bits_is_read_for_two_purposes(monkeypatch):
+def test_no_block_of_bits_is_read_for_two_purposes(monkeypatch, without_library):
     """With every candidate undecided by floats: its own bits, further bits of U and of Y, and the bits of each retry."""
     from sfumato.noise import _kernel
 
@@ -239,8 +246,7 @@ def test_no_block_of_bits_is_read_for_two_purposes(monkeypatch):
 
     def noted(law, scale, word, height, further_u, further_y):
         decided.append((further_u, further_y))
-        value, kept = reference(law, scale, word, height, further_u, further_y)
-        return value, _kernel.KEPT if kept else _kernel.OPEN
+        return reference(law, scale, word, height, further_u, further_y)
 
     monkeypatch.setattr(_kernel, "judge", unsure)
     monkeypatch.setattr(rectangles, "exact", noted)
@@ -276,3 +282,57 @@ def test_the_reference_keeps_the_bottom_and_not_the_top_of_every_right_edge(law,
     word = ((1 << 53) - (1 << 23)) << 10 | layer  # just left of the edge, where the graph passes just above the bottom
     kept = [rectangles.exact(law, 1000.0, word, height, 0, 0)[1] for height in (0, 2**64 - 1)]
     assert kept == [True, False]
+
+
+@pytest.fixture(params=[0, 1, 2])
+def level(request):
+    library = _keyed._compiled()
+    best = library.use_level(-1) if _keyed.has_sampler() else -1
+    if request.param > best:
+        pytest.skip("no such vector unit, no instructions for AES, or no library")
+    library.use_level(request.param)
+    yield
+    library.use_level(best)
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 0.4, 3.3, 216_815.3, 2.0**35])
+@pytest.mark.parametrize("draw", SAMPLERS)
+def test_compiled_sampler_draws_what_numba_draws(level, monkeypatch, draw, scale):
+    found = [
+        draw(KEY, scale, start, stop) for start, stop in ((0, 70_001), (3, 4), (7, 1031), (2**63 - 3001, 2**63 - 1))
+    ]
+    monkeypatch.setattr(rectangles, "has_sampler", lambda: False)
+    others = [
+        draw(KEY, scale, start, stop) for start, stop in ((0, 70_001), (3, 4), (7, 1031), (2**63 - 3001, 2**63 - 1))
+    ]
+    assert all(np.array_equal(one, other) for one, other in zip(found, others, strict=True))
+
+
+def test_noise_is_added_to_sums_in_place(level):
+    sums = np.arange(1200).reshape(40, 30)
+
+    def onto(noise):
+        noise.add(sums[:13], 5)
+        noise.add(sums[13:], 5 + 13 * 30)
+        return sums
+
+    released = rounded_gaussian(KEY, 3e10, 5, 1205, onto)
+    assert released is sums
+    assert np.array_equal(sums.ravel() - np.arange(1200), rounded_gaussian(KEY, 3e10, 5, 1205))
+
+
+def test_more_open_values_than_room_are_an_error(monkeypatch):
+    monkeypatch.setattr(rectangles, "_ROOM", 10)
+    monkeypatch.setattr(rectangles, "_MARGIN", 1e300)
+    if rectangles.has_sampler():
+        with pytest.raises(RuntimeError, match="at most 10 open values, got 100"):
+            rounded_gaussian(KEY, 3.3, 0, 100)
+
+
+def test_compiled_sampler_takes_whole_arrays_of_int64_alone():
+    if not rectangles.has_sampler():
+        pytest.skip("no library, or no instructions for AES")
+    noise = rectangles.Rounded(rectangles.GAUSSIAN, 3.3, Stream(KEY), 100)
+    for sums in (np.zeros(10), np.zeros(20, np.int64)[::2]):
+        with pytest.raises(TypeError, match="int64 in C order"):
+            noise.add(sums, 0)

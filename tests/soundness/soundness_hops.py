@@ -33,13 +33,26 @@ class Trace:
         self.draws.append([])
 
 
+class Given:
+    """Noise from position 0 on that is given as values."""
+
+    compiled = None
+
+    def __init__(self, values):
+        self.values = values
+
+    def add(self, sums, start):
+        sums += self.values[start : start + sums.size].reshape(sums.shape)
+
+
 @contextmanager
 def observed(trace: Trace, sampler: Callable) -> Iterator[None]:
     """Record every draw of noise, and let ``sampler`` answer it."""
 
-    def draw(key, stddev, start, stop):
+    def draw(key, stddev, start, stop, onto=None):
         trace.draws[-1].append((key, stddev, start, stop))
-        return sampler(key, stddev, start, stop)
+        values = sampler(key, stddev, start, stop)
+        return values if onto is None else onto(Given(values))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aggregation, "rounded_gaussian", draw)

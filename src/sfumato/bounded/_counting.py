@@ -142,5 +142,6 @@ def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fra
     if not noise_scale:
         return sum_in_blocks(arcs, steps)
     release_key = derive_key(key, operand_mac(key, steps, *arcs.arrays))
-    scale = Fraction(noise_scale) * INT16_ONE
-    return sum_in_blocks(arcs, steps, lambda start, stop: keyed_discrete_laplace(release_key, scale, start, stop))
+    sums = sum_in_blocks(arcs, steps)
+    sums += keyed_discrete_laplace(release_key, Fraction(noise_scale) * INT16_ONE, 0, sums.size).reshape(sums.shape)
+    return sums

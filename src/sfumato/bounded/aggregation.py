@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
-from sfumato.bounded._engine import cut, engine
+from sfumato.bounded._engine import LOCAL, cut, engine
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._weights import check_steps
 from sfumato.loops._native import aligned
@@ -31,6 +32,7 @@ from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
     from sfumato.graph._packed import PackedRows
+    from sfumato.loops._native import Noise
     from sfumato.privacy.units import NodeLevel, Unit
 
 _BLOCK = 1 << 16
@@ -270,18 +272,14 @@ def noisy_neighborhood_sum(
     if not noise_stddev:
         return sum_in_blocks(arcs, steps, block=block)
     release_key = derive_key(key, operand_mac(key, steps, *arcs.arrays))
-    return sum_in_blocks(
-        arcs,
-        steps,
-        lambda start, stop: rounded_gaussian(release_key, noise_stddev * INT16_ONE, start, stop),
-        block=block,
-    )
+    onto = partial(sum_in_blocks, arcs, steps, block=block)
+    return rounded_gaussian(release_key, noise_stddev * INT16_ONE, 0, steps.size, onto)
 
 
 def sum_in_blocks(
     arcs: Arcs,
     steps: NDArray[np.int16],
-    noise: Callable[[int, int], NDArray[np.int64]] | None = None,
+    noise: Noise | None = None,
     *,
     block: int = _BLOCK,
 ) -> NDArray[np.int64]:
@@ -290,7 +288,7 @@ def sum_in_blocks(
     Args:
         arcs: arcs by destination.
         steps: messages in steps of 1 / 32767, int16 [num_nodes, width].
-        noise: gives the noise of the entries from one position to another, counted row by row; None adds none.
+        noise: adds the noise of the entries from a position on, counted row by row; None adds none.
         block: number of rows handled at a time; it never changes the result.
 
     Shapes: int64 [num_nodes, width].
@@ -299,14 +297,18 @@ def sum_in_blocks(
     >>> sum_in_blocks(both, np.array([[5, 0], [0, 7]], np.int16)).tolist()
     [[0, 7], [5, 0]]
     """
-    width, blocks = steps.shape[1], cut(arcs.num_nodes, block)
+    width, blocks, packed = steps.shape[1], cut(arcs.num_nodes, block), loops().pack(steps)
     released = np.empty((arcs.num_nodes, width), np.int64)
+    if engine() is LOCAL:
+        for first, last in blocks:
+            loops().sum_rows(arcs.offsets, arcs.sources, packed, first, released[first:last], arcs.weights, noise)
+        return released
     parts = (_incoming(arcs, *rows) for rows in blocks)
-    for number, sums in engine().run(_block_sums, (loops().pack(steps), width, loops().NAME), parts):
+    for number, sums in engine().run(_block_sums, (packed, width, loops().NAME), parts):
         first, last = blocks[number]
         released[first:last] = sums
         if noise is not None:
-            released[first:last] += noise(first * width, last * width).reshape(-1, width)
+            noise.add(released[first:last], first * width)
     return released
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sfumato.loops._native import _threads
+from sfumato.loops._native import threads
 from sfumato.loops._torch_products import BITS, factors, padded
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Compiled:
         out = torch.empty(count, width, dtype=torch.float64)
         sizes = width, pairs.shape[1]
         self._call(
-            "multiply", rows.view(torch.int32), norms, count, len(pairs), pairs, scales, bias, *sizes, out, _threads()
+            "multiply", rows.view(torch.int32), norms, count, len(pairs), pairs, scales, bias, *sizes, out, threads()
         )
         return out
 
@@ -73,7 +73,7 @@ class Compiled:
         by_column = _wide(weights.T)
         out = torch.empty(count, width, dtype=torch.float64)
         sizes = width, by_column.shape[1]
-        self._call("multiply_sparse", *rows, norms, count, by_column, scales, bias, *sizes, out, _threads())
+        self._call("multiply_sparse", *rows, norms, count, by_column, scales, bias, *sizes, out, threads())
         return out
 
     def outer_sums(self, slopes: Tensor, rows: Tensor, width: int) -> Tensor:
@@ -81,13 +81,13 @@ class Compiled:
         out, ends = torch.zeros(units, width, dtype=torch.int64), torch.empty((count + 1) // 2, dtype=torch.int64)
         runs = self._call("find_runs", self._peaks(slopes), self._peaks(rows), count, ends)
         sizes = units, width, rows.shape[1]
-        self._call("outer_sums", self._paired(slopes), self._paired(rows), ends, runs, *sizes, out, _threads())
+        self._call("outer_sums", self._paired(slopes), self._paired(rows), ends, runs, *sizes, out, threads())
         return out
 
     def outer_sums_sparse(self, columns: Parts, slopes: Tensor) -> Tensor:
         count, units, wide = len(columns[0]) - 1, slopes.shape[1], _wide(slopes)
         out, most = torch.zeros(count, units, dtype=torch.int64), self._peaks(slopes)
-        self._call("outer_sums_sparse", *columns, count, wide, most, units, wide.shape[1], out, _threads())
+        self._call("outer_sums_sparse", *columns, count, wide, most, units, wide.shape[1], out, threads())
         return out.T
 
     def clip(self, grads: Sequence[Tensor], norms: Sequence[Tensor], room: float, most: float) -> list[Tensor]:

@@ -10,16 +10,29 @@ import hashlib
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._threads import default_threads, numba_threads
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("hop.c", "products.c", "rows.c", "levels.h"))
+_NAMES = ("hop.c", "products.c", "rows.c", "sampler.c", "hash.c", "levels.h", "sampler.h")
+SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
 LIBRARY = SOURCES[0].with_suffix(".native")
 _LINE = 64
+
+
+class Noise(Protocol):
+    """Noise of a release: ``add`` adds the values of positions ``start`` and on to sums, in place.
+
+    ``compiled`` does so in C where that can; what it leaves open is added by whoever made the noise.
+    """
+
+    @property
+    def compiled(self) -> Any: ...
+
+    def add(self, sums: NDArray[np.int64], start: int) -> None: ...
 
 
 class Compiled:
@@ -35,7 +48,7 @@ class Compiled:
     def __init__(self, library: ctypes.CDLL) -> None:
         pointer, number = ctypes.c_void_p, ctypes.c_int64
         self._sum_rows, self._quantize = library.sum_rows, library.quantize
-        self._sum_rows.argtypes = [pointer] * 3 + [number] * 4 + [pointer, pointer, number]
+        self._sum_rows.argtypes = [pointer] * 3 + [number] * 4 + [pointer] * 3 + [number]
         self._quantize.argtypes = [pointer, number, number, pointer, pointer, number]
         self._sum_rows.restype = self._quantize.restype = None
 
@@ -60,17 +73,25 @@ class Compiled:
         first: int,
         out: NDArray[np.int64],
         weights: NDArray[np.uint16] | None = None,
+        noise: Noise | None = None,
     ) -> None:
-        """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name, each times its weight."""
+        """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name, each times its weight.
+
+        Noise is added while the sums are in the cache.
+        """
         rows, width = out.shape
         arcs, padded = (_at(offsets, np.int64), _at(sources, np.int32)), packed.shape[1]
         written, each = _at(out, np.int64), None if weights is None else _at(weights, np.uint16)
-        self._sum_rows(*arcs, _at(packed, np.int16), padded, width, first, first + rows, written, each, _threads())
+        sampler = None if noise is None else noise.compiled
+        ends = first, first + rows, written, each, None if sampler is None else sampler.address
+        self._sum_rows(*arcs, _at(packed, np.int16), padded, width, *ends, threads())
+        if noise is not None and sampler is None:
+            noise.add(out, first * width)
 
     def quantize(self, rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None:
         """Write rows to ``out`` in whole steps and their squared norms to ``squares``; rows that are not finite stay out."""
         written = _at(out, np.int16), _at(squares, np.float64)
-        self._quantize(_at(rows, np.float32), *rows.shape, *written, _threads())
+        self._quantize(_at(rows, np.float32), *rows.shape, *written, threads())
 
 
 def aligned(rows: int, width: int) -> NDArray[np.int16]:
@@ -119,6 +140,6 @@ def _at(array: NDArray[Any], kind: type[np.generic]) -> int:
     return array.ctypes.data
 
 
-def _threads() -> int:
+def threads() -> int:
     """Return how many threads Numba would use if it is loaded; else OMP_NUM_THREADS, or one a processor."""
     return numba_threads() if "numba" in sys.modules else default_threads()

@@ -7,9 +7,14 @@ added to int64 sums, and the shifts are subtracted.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from sfumato.loops._native import Noise
 
 NAME = "Numba"
 _UNIT = 32767
@@ -39,6 +44,7 @@ def sum_rows(
     first: int,
     out: NDArray[np.int64],
     weights: NDArray[np.uint16] | None = None,
+    noise: Noise | None = None,
 ) -> None:
     """Set ``out[i]`` [rows, width] to the sum of the rows that the arcs of row ``first + i`` name, each times its weight.
 
@@ -49,12 +55,14 @@ def sum_rows(
     """
     if weights is not None:
         _sum_weighted(offsets, sources, weights, packed, first, out)
-        return
-    width = packed.shape[1] * _LANES
-    sums = out if out.shape[1] == width else np.empty((len(out), width), np.int64)
-    _sum_padded(offsets, sources, packed, first, sums)
-    if sums is not out:
-        out[:] = sums[:, : out.shape[1]]
+    else:
+        width = packed.shape[1] * _LANES
+        sums = out if out.shape[1] == width else np.empty((len(out), width), np.int64)
+        _sum_padded(offsets, sources, packed, first, sums)
+        if sums is not out:
+            out[:] = sums[:, : out.shape[1]]
+    if noise is not None:
+        noise.add(out, first * out.shape[1])
 
 
 @njit(cache=True, parallel=True, nogil=True)

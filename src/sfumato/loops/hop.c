@@ -3,10 +3,10 @@
    _native.py loads this file compiled, and _numba.py computes the same bits without it. Threads take rows of the result
    in pieces, as they become free; a row of the result is summed by one thread. */
 
+#include "sampler.h"
+
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "Pairs are parted as little-endian processors hold them."
@@ -18,6 +18,7 @@ enum {
   FLUSH = 1 << 16, /* 2^16 terms of at least -2^15 and below 2^15 stay within an int32 */
   AHEAD = 32,      /* the row of so many arcs later is fetched into the cache */
   PIECE = 128,     /* so many rows of the result are handed to a thread at a time */
+  TOGETHER = 128,  /* so many values of noise are drawn at a time, at least */
   MOST_THREADS = 256
 };
 
@@ -30,6 +31,7 @@ typedef struct {
   int64_t padded, width, first, last;
   int64_t *out;            /* [last - first, width] */
   const uint16_t *weights; /* of each arc in steps of 2^-15, at most 2^15; not read where there are none */
+  Sampler *noise;          /* added to the sums while they are in the cache, if there is one */
 } Sums;
 
 /* Eight int16 as four int32: shifts part the even from the odd ones, on every processor that has 16-byte vectors. */
@@ -67,20 +69,29 @@ static inline Pairs weigh(Pairs values, int32_t weight) {
     for (int64_t lane = 0; lane < 8 * BLOCKS && lane < left; lane++) out[lane] = sums[lane];        \
   }
 
-#define DEFINE_SUM(NAME, TAKE)                                                          \
-  DEFINE_SUM_ROW(NAME##_row, 1, TAKE)                                                   \
-  DEFINE_SUM_ROW(NAME##_row, 2, TAKE)                                                   \
-  DEFINE_SUM_ROW(NAME##_row, 4, TAKE)                                                   \
-  static void NAME##_piece(const void *argument, int64_t low, int64_t high) {           \
-    const Sums *job = argument;                                                         \
-    for (int64_t row = job->first + low; row < job->first + high; row++) {              \
-      if (job->padded == 8)                                                             \
-        NAME##_row_1(job, row, 0);                                                      \
-      else if (job->padded == 16)                                                       \
-        NAME##_row_2(job, row, 0);                                                      \
-      else                                                                              \
-        for (int64_t column = 0; column < job->width; column += 32) NAME##_row_4(job, row, column); \
-    }                                                                                   \
+/* Sums of rows low to high, and noise every few rows, while the next rows are on their way to the cache. */
+#define DEFINE_SUM(NAME, TAKE)                                                                        \
+  DEFINE_SUM_ROW(NAME##_row, 1, TAKE)                                                                 \
+  DEFINE_SUM_ROW(NAME##_row, 2, TAKE)                                                                 \
+  DEFINE_SUM_ROW(NAME##_row, 4, TAKE)                                                                 \
+  static void NAME##_piece(const void *argument, int64_t low, int64_t high) {                         \
+    const Sums *job = argument;                                                                       \
+    Listed listed;                                                                                    \
+    listed.count = 0;                                                                                 \
+    for (int64_t row = job->first + low, start = row; row < job->first + high; row++) {               \
+      if (job->padded == 8)                                                                           \
+        NAME##_row_1(job, row, 0);                                                                    \
+      else if (job->padded == 16)                                                                     \
+        NAME##_row_2(job, row, 0);                                                                    \
+      else                                                                                            \
+        for (int64_t column = 0; column < job->width; column += 32) NAME##_row_4(job, row, column);   \
+      if (job->noise && ((row + 1 - start) * job->width >= TOGETHER || row + 1 == job->first + high)) { \
+        add_values(job->noise, job->out + (start - job->first) * job->width, (row + 1 - start) * job->width, \
+                   (uint64_t)(start * job->width), &listed);                                          \
+        start = row + 1;                                                                              \
+      }                                                                                               \
+    }                                                                                                 \
+    if (job->noise) settle(job->noise, &listed);                                                      \
   }
 
 #define WHOLE(value, arc) (value)
@@ -152,8 +163,8 @@ __attribute__((visibility("hidden"))) void share_work(void (*piece)(const void *
 }
 
 void sum_rows(const int64_t *offsets, const int32_t *sources, const int16_t *rows, int64_t padded, int64_t width,
-              int64_t first, int64_t last, int64_t *out, const uint16_t *weights, int64_t threads) {
-  Sums job = {offsets, sources, rows, padded, width, first, last, out, weights};
+              int64_t first, int64_t last, int64_t *out, const uint16_t *weights, Sampler *noise, int64_t threads) {
+  Sums job = {offsets, sources, rows, padded, width, first, last, out, weights, noise};
   share_work(weights ? weighted_sum_piece : sum_piece, &job, last - first, PIECE, threads);
 }
 

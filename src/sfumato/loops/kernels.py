@@ -17,6 +17,8 @@ from sfumato.loops import _native
 if TYPE_CHECKING:
     import numpy as np
 
+    from sfumato.loops._native import Noise
+
 INT16_ONE = 32767
 
 
@@ -35,11 +37,13 @@ class _Loops(Protocol):
         first: int,
         out: NDArray[np.int64],
         weights: NDArray[np.uint16] | None = None,
+        noise: Noise | None = None,
     ) -> None:
         """Set ``out[i]`` [rows, width] to the sum of the packed rows that the arcs of row ``first + i`` name.
 
         The arcs of row i are ``sources[offsets[i]:offsets[i + 1]]``. With ``weights``, one for each arc in steps of 2^-15 and at
-        most 2^15, every entry is multiplied and rounded toward zero first.
+        most 2^15, every entry is multiplied and rounded toward zero first. The noise of entry (row, column) is that of position
+        row * width + column.
         """
 
     def quantize(self, rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray[np.float64]) -> None:

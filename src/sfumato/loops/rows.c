@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define MAGIC 6755399441055744.0 /* added and taken away, it rounds to an integer, halves to even */
 #define TINY 1e-200              /* stands in for a norm of 0, where every number is 0 */
 
 /* Integers of rows times their factors; a row becomes zero unless its squares, with those already in `squares`, end at
@@ -84,21 +83,6 @@ void whole_rows(const double *rows, int64_t count, int64_t width, int64_t bias, 
     else if (bias)
       to[width] = (int16_t)one;
   }
-}
-
-/* e^x of x <= 0, as exp in _torch_products.py has it: numbers below -700 count as -700. */
-static inline __attribute__((always_inline)) double raised(double x) {
-  static const double taylor[14] = {1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0,
-                                    1 / 40320.0, 1 / 5040.0, 1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 1 / 2.0, 1.0, 1.0};
-  x = x < -700.0 ? -700.0 : x;
-  double power = x * 1.4426950408889634 + MAGIC - MAGIC;
-  double rest = (x - power * 0x1.62e42fee00000p-1) - power * 0x1.a39ef35793c76p-33;
-  double total = taylor[0], two;
-  for (int i = 1; i < 14; i++) total = total * rest + taylor[i];
-  int64_t bits = (int64_t)(int32_t)(power == power ? power : 0) + 1023;
-  bits <<= 52;
-  memcpy(&two, &bits, 8);
-  return total * two;
 }
 
 BODY selu_body(const double *x, int64_t count, double *out, double *slope) {

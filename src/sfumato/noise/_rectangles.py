@@ -29,6 +29,7 @@ Source: rejection and the decomposition into rectangles of equal area, Devroye (
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,8 +41,10 @@ from numpy.typing import NDArray
 
 from sfumato._optional import require
 from sfumato._threads import numba_threads
+from sfumato.loops._keyed import Sampler, has_sampler
 
 if TYPE_CHECKING:
+    from sfumato.loops._native import Noise
     from sfumato.noise.keys import Stream
 
 SAMPLER_TAU = 2.0**-100
@@ -54,6 +57,7 @@ _CHUNK = 1 << 15
 _SPAN = 1 << 17
 _ZEROS = memoryview(bytes(8 * _CHUNK))
 _FURTHER_U, _FURTHER_Y = 1 << 63, 1 << 62
+_ROOM, _SHARE = 1 << 12, 1 << 8  # most values that stay open: a 256th, where less than 2^-10 are, by 3, and some more
 
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -145,8 +149,15 @@ def exact(law: Law, scale: float, word: int, height: int, further_u: int, furthe
         return value, bool(y < law.graph(mpf(u * a) / (b << 182)))
 
 
-def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntArray:
-    """Draw values ``start`` to ``stop`` of a release.
+def draw(
+    law: Law,
+    scale: float,
+    stream: Stream,
+    start: int,
+    stop: int,
+    onto: Callable[[Noise], IntArray] | None = None,
+) -> IntArray:
+    """Draw values ``start`` to ``stop`` of a release. ``onto`` makes sums, adds the noise that it is given, and returns them.
 
     Candidate i is word i mod 2 of block (0, i // 2); its retries read blocks (t, i).
 
@@ -154,6 +165,44 @@ def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntAr
     >>> draw(GAUSSIAN, 2.0, Stream(bytes(32)), 0, 5).tolist()
     [0, 0, -1, 0, 1]
     """
+    noise = Rounded(law, scale, stream, stop - start)
+    if onto is None:
+        sums = np.zeros(stop - start, np.int64)
+        noise.add(sums, start)
+    else:
+        sums = onto(noise)
+    noise.settle(sums, start)
+    return sums
+
+
+class Rounded:
+    """The values of a release, which are added to sums in place; :meth:`settle` adds those that were left open."""
+
+    def __init__(self, law: Law, scale: float, stream: Stream, count: int) -> None:
+        self._release = law, scale, stream
+        self.compiled: Sampler | None = None
+        if has_sampler():
+            stack, margins = layers(law), (_MARGIN, _ORDER)
+            tables = scale * stack.half_width * 2.0**-53, stack.half_width, *stack.levels
+            self.compiled = Sampler(stream.key, tables, stack.limit, margins, law.square, _ROOM + count // _SHARE)
+
+    def add(self, sums: IntArray, start: int) -> None:
+        """Add the values of positions ``start`` and on to sums, an array in C order."""
+        if self.compiled is not None:
+            self.compiled.add(sums, start)
+        else:
+            flat = _drawn(*self._release, start, start + sums.size)
+            sums += flat.reshape(sums.shape)
+
+    def settle(self, sums: IntArray, start: int) -> None:
+        """Add what was left open to the sums of positions ``start`` and on."""
+        if self.compiled is not None:
+            for places, values in _settled(*self._release, *self.compiled.taken(), judged=False):
+                sums.reshape(-1)[places - start] += values
+
+
+def _drawn(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntArray:
+    """The same values without the compiled sampler."""
     require("numba")
     out = np.empty(stop - start, np.int64)
     step = scale * layers(law).half_width * 2.0**-53
@@ -165,12 +214,20 @@ def draw(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntAr
 
     pending = [fill(0)] if spans == 1 else list(_pool(spans, os.getpid()).map(fill, range(spans)))
     positions, words = (np.concatenate(parts) for parts in zip(*pending, strict=True))
+    for places, values in _settled(law, scale, stream, positions, words, judged=True):
+        out[places - start] = values
+    return out
+
+
+def _settled(
+    law: Law, scale: float, stream: Stream, positions: IntArray, words: Words, *, judged: bool
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Positions and values of candidates that are open; if they are ``judged``, doubles decide first."""
     attempt = 1
     while positions.size:
-        values, kept, words = _settle(law, scale, stream, positions, words, attempt)
-        out[positions[kept] - start] = values[kept]
+        values, kept, words = _settle(law, scale, stream, positions, words, attempt, judged)
+        yield positions[kept], values[kept]
         positions, attempt = positions[~kept], attempt + 1
-    return out
 
 
 @lru_cache(maxsize=2)
@@ -200,25 +257,24 @@ def _fill(law: Law, step: NDArray[np.float64], stream: Stream, start: int, out: 
 
 
 def _settle(
-    law: Law, scale: float, stream: Stream, positions: IntArray, words: Words, attempt: int
+    law: Law, scale: float, stream: Stream, positions: IntArray, words: Words, attempt: int, judged: bool
 ) -> tuple[IntArray, NDArray[np.bool_], Words]:
     """Decide open candidates with the bits of their Y.
 
     Return their values, whether each is kept, and new candidates for those rejected.
     """
-    from sfumato.noise._kernel import KEPT, OPEN, judge
-
     stack, index = layers(law), positions.astype(np.uint64)
-    step = scale * stack.half_width * 2.0**-53
     fresh = stream.at(index, attempt)
-    values, status = judge(
-        words, fresh[:, 0], step, stack.limit, _MARGIN, stack.half_width, stack.levels, _ORDER, law.square
-    )
-    unsure = np.flatnonzero(status == OPEN)
+    values, kept, unsure = np.empty(len(words), np.int64), np.zeros(len(words), np.bool_), np.arange(len(words))
+    if judged:
+        from sfumato.noise._kernel import KEPT, OPEN, judge
+
+        tables = scale * stack.half_width * 2.0**-53, stack.limit, _MARGIN, stack.half_width, stack.levels, _ORDER
+        values, status = judge(words, fresh[:, 0], *tables, law.square)
+        kept, unsure = status == KEPT, np.flatnonzero(status == OPEN)
     if unsure.size:
         further = (stream.at(index[unsure], attempt | flag).tolist() for flag in (_FURTHER_U, _FURTHER_Y))
         for i, *pairs in zip(unsure, *further, strict=True):
             u, y = (first << 64 | second for first, second in pairs)
-            values[i], status[i] = exact(law, scale, int(words[i]), int(fresh[i, 0]), u, y)
-    kept = status == KEPT
+            values[i], kept[i] = exact(law, scale, int(words[i]), int(fresh[i, 0]), u, y)
     return values, kept, fresh[~kept, 1]

@@ -9,6 +9,7 @@ Source: rounding of the Gaussian mechanism as post-processing, Dwork and Roth (2
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from numpy.typing import NDArray
@@ -23,8 +24,16 @@ LEAST_STDDEV, MOST_STDDEV = 2.0**-20, 2.0**36
 if TYPE_CHECKING:
     import numpy as np
 
+    from sfumato.loops._native import Noise
 
-def rounded_gaussian(key: Key, stddev: float, start: int, stop: int) -> NDArray[np.int64]:
+
+def rounded_gaussian(
+    key: Key,
+    stddev: float,
+    start: int,
+    stop: int,
+    onto: Callable[[Noise], NDArray[np.int64]] | None = None,
+) -> NDArray[np.int64]:
     r"""Draw values ``start`` to ``stop`` of the release keyed by ``key``: integers :math:`\mathrm{round}(\sigma Z)`.
 
     Args:
@@ -32,11 +41,12 @@ def rounded_gaussian(key: Key, stddev: float, start: int, stop: int) -> NDArray[
         stddev: standard deviation :math:`\sigma` in grid steps, in [2^-20, 2^36).
         start: absolute position of the first value.
         stop: one past the last position.
+        onto: makes sums, adds the noise that it is given, and returns them; None draws the noise alone.
 
     **Formal guarantee.** Added to integers of L2 sensitivity :math:`\Delta`: a Gaussian event of noise multiplier
     :math:`\sigma / \Delta`, plus ``SAMPLER_TAU`` for each affected coordinate.
 
-    Shapes: the result is int64 [stop - start].
+    Shapes: the result is int64 [stop - start], or what ``onto`` returned.
 
     Raises:
         InputError: ``stddev`` or the positions are out of range.
@@ -47,4 +57,4 @@ def rounded_gaussian(key: Key, stddev: float, start: int, stop: int) -> NDArray[
     True
     """
     stddev = check_real(low=LEAST_STDDEV, high=MOST_STDDEV, open_high=True, stddev=stddev)
-    return draw(GAUSSIAN, stddev, law_stream(key, start, stop, GAUSSIAN.name, stddev.hex()), start, stop)
+    return draw(GAUSSIAN, stddev, law_stream(key, start, stop, GAUSSIAN.name, stddev.hex()), start, stop, onto)
