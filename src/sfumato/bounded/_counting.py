@@ -21,14 +21,18 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import let_go, spans
 from sfumato._validate import check_real, fail
 from sfumato.bounded._routing import kept
 from sfumato.bounded.aggregation import Arcs, sum_in_blocks
 from sfumato.errors import UnsupportedUnitError
+from sfumato.loops._native import aligned
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import EdgeLevel, Unit
+
+_BLOCK = 1 << 16
 
 
 def count_sensitivity(unit: Unit) -> float:
@@ -82,7 +86,7 @@ def from_senders(arcs: Arcs, sends: NDArray[np.bool_]) -> Arcs:
     >>> from_senders(both, np.array([True, False])).sources.tolist()
     [0]
     """
-    return kept(arcs, sends[arcs.sources])
+    return kept(arcs, lambda sources, _: sends[sources])
 
 
 def to_others(arcs: Arcs, known: NDArray[np.bool_]) -> Arcs:
@@ -98,8 +102,7 @@ def to_others(arcs: Arcs, known: NDArray[np.bool_]) -> Arcs:
     >>> to_others(both, np.array([True, False, False])).sources.tolist()
     [0, 2, 1]
     """
-    ends = np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
-    return kept(arcs, ~known[ends] & (arcs.sources != ends))
+    return kept(arcs, lambda sources, ends: ~known[ends] & (sources != ends))
 
 
 def to_count_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
@@ -110,14 +113,21 @@ def to_count_steps(rows: NDArray[np.float32]) -> NDArray[np.int16]:
     >>> to_count_steps(np.array([[0.5, 0.5], [0.0, 1.0]], np.float32)).tolist()
     [[16383, 16383], [0, 32767]]
     """
-    if rows.ndim != 2 or not np.isfinite(rows).all():
+    if rows.ndim != 2:
         raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
-    steps = np.trunc(rows.astype(np.float64) * INT16_ONE)
-    if np.abs(steps).sum(axis=1).max(initial=0) > INT16_ONE:
-        raise fail(
-            "rows", "a longer row", "to have L1 norm at most 1", "Divide rows by their sums before sending them."
-        )
-    return steps.astype(np.int16)
+    steps = aligned(*rows.shape)
+    for first, last in spans(len(rows), _BLOCK):
+        part = np.trunc(rows[first:last].astype(np.float64) * INT16_ONE)
+        longest = np.abs(part).sum(axis=1).max(initial=0)
+        if not np.isfinite(longest):
+            raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
+        if longest > INT16_ONE:
+            raise fail(
+                "rows", "a longer row", "to have L1 norm at most 1", "Divide rows by their sums before sending them."
+            )
+        steps[first:last] = part
+        let_go(rows)
+    return steps
 
 
 def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fraction, key: Key) -> NDArray[np.int64]:

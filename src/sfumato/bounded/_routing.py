@@ -14,16 +14,20 @@ The order is a fixed function of roles and of a public seed (:func:`public_order
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import let_go, room
 from sfumato._validate import fail
 from sfumato.bounded.aggregation import Arcs
 from sfumato.errors import UnsupportedUnitError
+from sfumato.graph._arcs import row_blocks
 from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
 
 _MARGIN = 1 - 2.0**-20
+Keeps = Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.bool_]]
 
 
 def public_order(train: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
@@ -33,9 +37,9 @@ def public_order(train: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
     [2, 1, 0]
     """
     shuffled = np.random.default_rng(seed).permutation(len(train))
-    order = shuffled[np.argsort(~train[shuffled], kind="stable")]
-    rank = np.empty(len(train), np.int64)
-    rank[order] = np.arange(len(train))
+    first, rank, count = train[shuffled], np.empty(len(train), np.int64), np.count_nonzero(train)
+    rank[shuffled[first]] = np.arange(count)
+    rank[shuffled[~first]] = np.arange(count, len(train))
     return rank
 
 
@@ -49,7 +53,7 @@ def one_way(arcs: Arcs, rank: NDArray[np.int64]) -> Arcs:
     >>> one_way(both, np.array([0, 1])).sources.tolist()
     [0]
     """
-    return kept(arcs, rank[arcs.sources] < np.repeat(rank, np.diff(arcs.offsets)))
+    return kept(arcs, lambda sources, targets: rank[sources] < rank[targets])
 
 
 def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:
@@ -61,8 +65,7 @@ def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:
     >>> outward(both, np.array([True, False])).sources.tolist()
     [0]
     """
-    targets = _heads(arcs)
-    return kept(arcs, (train[arcs.sources] | ~train[targets]) & (arcs.sources != targets))
+    return kept(arcs, lambda sources, targets: (train[sources] | ~train[targets]) & (sources != targets))
 
 
 def receiving(lists: Arcs, sends: NDArray[np.bool_], receives: NDArray[np.bool_]) -> Arcs:
@@ -74,24 +77,37 @@ def receiving(lists: Arcs, sends: NDArray[np.bool_], receives: NDArray[np.bool_]
     >>> receiving(Arcs(np.array([0, 2, 3, 3]), np.array([1, 2, 0], np.int32)), both, ~both).sources.tolist()
     [2]
     """
-    owners = _heads(lists)
-    return kept(lists, receives[lists.sources] & sends[owners] & (lists.sources != owners))
+    return kept(lists, lambda targets, owners: receives[targets] & sends[owners] & (targets != owners))
 
 
-def _heads(arcs: Arcs) -> NDArray[np.int64]:
-    """Return the node whose group each arc is in."""
-    return np.repeat(np.arange(arcs.num_nodes), np.diff(arcs.offsets))
-
-
-def kept(arcs: Arcs, keep: NDArray[np.bool_]) -> Arcs:
+def kept(arcs: Arcs, keep: NDArray[np.bool_] | Keeps) -> Arcs:
     """Return the arcs that a mask keeps, in their groups and with their weights.
+
+    ``keep`` is the mask, or a function that gives it for some arcs, from the node that each lists and the node in whose group it
+    is. It must decide about each arc alone: how many are asked for at a time changes nothing.
 
     >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
     >>> kept(both, np.array([False, True])).offsets.tolist()
     [0, 0, 1]
+    >>> kept(both, lambda listed, groups: listed < groups).offsets.tolist()
+    [0, 0, 1]
     """
-    before = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
-    return Arcs(before[arcs.offsets], *(array[keep] for array in arcs.arrays[1:]))
+    offsets, parts = np.zeros(arcs.num_nodes + 1, np.int64), arcs.arrays[1:]
+    found = [room(len(part), part.dtype) for part in parts]
+    for first, last in row_blocks(arcs.offsets):
+        ends = arcs.offsets[first : last + 1]
+        low, high, stop = ends[0], ends[-1], offsets[first]
+        if isinstance(keep, np.ndarray):
+            mask = keep[low:high]
+        else:
+            mask = keep(arcs.sources[low:high], np.repeat(np.arange(first, last, dtype=np.int32), np.diff(ends)))
+        before = np.concatenate(([0], np.cumsum(mask, dtype=np.int64)))
+        offsets[first : last + 1] = stop + before[ends - low]
+        for part, own in zip(parts, found, strict=True):
+            own[stop : offsets[last]] = part[low:high][mask]
+            let_go(part)
+            let_go(own)
+    return Arcs(offsets, *(own[: offsets[-1]] for own in found))
 
 
 def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import ROWS_AT_ONCE, let_go, room, spans
 from sfumato._validate import check_real, fail
 from sfumato.bounded._engine import LOCAL, cut, engine
 from sfumato.errors import UnsupportedUnitError
@@ -214,9 +215,13 @@ def _on_grid(rows: NDArray[np.float32]) -> tuple[NDArray[np.int16], float]:
     rows = np.ascontiguousarray(rows, np.float32)
     longest = math.inf
     if rows.ndim == 2:
-        steps, squares = aligned(*rows.shape), np.empty(len(rows))
-        loops().quantize(rows, steps, squares)
-        longest = math.sqrt(squares.max(initial=0.0))
+        steps, square = aligned(*rows.shape), 0.0
+        for first, last in spans(len(rows), ROWS_AT_ONCE):
+            squares = np.empty(last - first)
+            loops().quantize(rows[first:last], steps[first:last], squares)
+            square = np.maximum(square, squares.max())  # not a number if one is not
+            let_go(rows)
+        longest = math.sqrt(square)
     if not math.isfinite(longest):
         raise fail("rows", f"an array of shape {rows.shape}", "to be a finite matrix, one row a node")
     return steps, longest
@@ -298,10 +303,12 @@ def sum_in_blocks(
     [[0, 7], [5, 0]]
     """
     width, blocks, packed = steps.shape[1], cut(arcs.num_nodes, block), loops().pack(steps)
-    released = np.empty((arcs.num_nodes, width), np.int64)
+    released = room((arcs.num_nodes, width), np.int64)
     if engine() is LOCAL:
         for first, last in blocks:
             loops().sum_rows(arcs.offsets, arcs.sources, packed, first, released[first:last], arcs.weights, noise)
+            for array in (released, *arcs.arrays):
+                let_go(array)
         return released
     parts = (_incoming(arcs, *rows) for rows in blocks)
     for number, sums in engine().run(_block_sums, (packed, width, loops().NAME), parts):
@@ -309,6 +316,7 @@ def sum_in_blocks(
         released[first:last] = sums
         if noise is not None:
             noise.add(released[first:last], first * width)
+        let_go(released)
     return released
 
 
@@ -344,11 +352,13 @@ def normalize_rows(rows: NDArray[np.floating] | NDArray[np.int64] | PackedRows) 
     >>> normalize_rows(np.array([[3, 4], [0, 0]])).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    scaled = np.empty(rows.shape, np.float32)
+    scaled = room(rows.shape, np.float32)
     in_order = not isinstance(rows, np.ndarray) or rows.flags.c_contiguous
     block = _BLOCK if in_order else len(rows) or 1  # the layout decides the order of NumPy's sums
     for first in range(0, len(rows), block):
         part = rows[first : first + block].astype(np.float64)
         norms = np.linalg.norm(part, axis=1, keepdims=True)
         scaled[first : first + block] = np.divide(part, norms, out=np.zeros_like(part), where=norms > 0)
+        let_go(rows)
+        let_go(scaled)
     return scaled

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import ROWS_AT_ONCE, in_blocks, let_go, spans
 from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key, new_key
@@ -80,10 +81,15 @@ class Counter:
 def one_hot(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Return the rows that known nodes send, zero for all others, and which nodes these are: labeled training nodes."""
     known = np.zeros(graph.num_nodes, np.bool_) if graph.y is None else graph.train_mask & (graph.y >= 0)
-    rows = np.zeros((graph.num_nodes, num_classes), np.float32)
-    if graph.y is not None:
-        rows[known, graph.y[known]] = 1
-    return rows, known
+    y = np.zeros(graph.num_nodes, np.int64) if graph.y is None else graph.y
+
+    def block(first: int, last: int) -> NDArray[np.float32]:
+        rows = np.zeros((last - first, num_classes), np.float32)
+        there = np.flatnonzero(known[first:last])
+        rows[there, y[first:last][there]] = 1
+        return rows
+
+    return in_blocks(block, graph.num_nodes), known
 
 
 def count_inputs(
@@ -125,7 +131,11 @@ def smoothing(noise_stddev: float) -> float:
 
 def class_shares(rows: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return the share of each class among the known nodes, each class counted once more, so that none is 0."""
-    return ((rows[known].sum(axis=0) + 1) / (np.count_nonzero(known) + rows.shape[1])).astype(np.float32)
+    counts = np.zeros(rows.shape[1])
+    for first, last in spans(len(rows), ROWS_AT_ONCE):
+        counts += rows[first:last][known[first:last]].sum(axis=0, dtype=np.float64)
+        let_go(rows)
+    return (((counts + 1).astype(np.float32)) / (np.count_nonzero(known) + rows.shape[1])).astype(np.float32)
 
 
 def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:

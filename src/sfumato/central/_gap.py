@@ -32,6 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sfumato._blocks import let_go, rows_of
 from sfumato._validate import check_fields, fail, flag, integer, one_of, optional
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central._learning import Features, NetworkMethod, of_all, sgd_event, train
@@ -162,16 +163,16 @@ class GAP(NetworkMethod):
             train(self, plan, session, "encoder", encoder, graph, features.rows)
         encoded = encode(encoder, features)
         released = aggregate(plan, graph, session, encoded, self.hops(plan.unit))
-        hops = stack_hops(encoded, released)
-        train(self, plan, session, "classifier", classifier, graph, lambda ids: hops[ids])
+        hops = Hops(encoded, released)
+        train(self, plan, session, "classifier", classifier, graph, hops.rows)
         weights = {} if encoder is None else network_arrays("encoder", encoder)
         return Outcome({**weights, **network_arrays("classifier", classifier)}, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Run algorithm 7, the classifier on stored aggregates and the nodes' own features."""
         encoder, classifier = self.trained(weights, plan.public)
-        hops = stack_hops(encode(encoder, Features(graph)), released)
-        return of_all(classifier, lambda ids: hops[ids], len(hops))
+        hops = Hops(encode(encoder, Features(graph)), released)
+        return of_all(classifier, hops.rows, len(hops.encoded))
 
     def inductive(self, origin: Origin) -> GAPInference:
         """Return algorithm 8 for a trained encoder and classifier; ``origin`` is the trained model."""
@@ -224,13 +225,21 @@ def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
     return normalize_rows(of_all(encoder.encode, features.rows, features.x.shape[0]))
 
 
-def stack_hops(encoded: NDArray[np.float32], released: Arrays) -> Tensor:
-    """Stack hops 0 to K side by side, [num_nodes, K + 1, width]."""
-    hops = np.empty((len(encoded), 1 + len(released), encoded.shape[1]), np.float32)
-    hops[:, 0] = encoded
-    for hop, name in enumerate(sorted(released, key=_hop_number), start=1):
-        hops[:, hop] = normalize_rows(released[name])
-    return torch.from_numpy(hops)
+class Hops:
+    """Hops 0 to K side by side: of the nodes that are asked for, since of all nodes they are too many numbers to hold."""
+
+    def __init__(self, encoded: NDArray[np.float32], released: Arrays) -> None:
+        self.encoded, self.sums = encoded, [released[name] for name in sorted(released, key=_hop_number)]
+
+    def rows(self, ids: NDArray[np.integer]) -> Tensor:
+        """Return the hops of these nodes, [len(ids), K + 1, width]."""
+        hops = np.empty((len(ids), 1 + len(self.sums), self.encoded.shape[1]), np.float32)
+        hops[:, 0] = rows_of(self.encoded, ids)
+        for hop, sums in enumerate(self.sums, start=1):
+            hops[:, hop] = normalize_rows(rows_of(sums, ids))
+        for array in (self.encoded, *self.sums):
+            let_go(array)
+        return torch.from_numpy(hops)
 
 
 def _hop_number(name: str) -> int:

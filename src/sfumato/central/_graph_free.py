@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sfumato._blocks import MOST_HELD, in_blocks, rows_of
 from sfumato._optional import require
 from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields
-from sfumato.central._rows import Matrix, features_of, labeled_nodes
+from sfumato.central._rows import MOST_READ, Matrix, drawn, features_of, labeled_nodes
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _PATIENCE = 6
 _BATCH, _LEAST_BATCH, _LEAST_STEPS = 512, 32, 8
 _ROWS_AT_ONCE = 1 << 16
-_MOST_SCORED = 1 << 18  # rows at once
 _MOST_COLUMNS = 1000  # of trees
 _ROUNDS, _AT_ONCE, _LEAVES = 100, 20, 31
 _NODES = 2 * _LEAVES - 1
@@ -133,7 +133,9 @@ class GraphFree(CuratorMethod):
         y, _, val = labeled_nodes(graph)
         if not len(val):
             return found[0]
-        losses = [log_loss(self.apply(public, one, graph)[val], y[val]) for one in found]
+        val = drawn(val)
+        rows = rows_of(features_of(graph), val)
+        losses = [log_loss(self.scorer(public, one)(rows), y[val]) for one in found]
         return found[int(np.argmin(losses))]
 
     def apply(self, public: PublicFacts, weights: Arrays, graph: Graph) -> NDArray[np.float32]:
@@ -144,15 +146,23 @@ class GraphFree(CuratorMethod):
             weights: one of those of :meth:`trained` and :func:`grown`.
             graph: its features are read.
         """
+        return of_all_rows(self.scorer(public, weights), features_of(graph))
+
+    def scorer(self, public: PublicFacts, weights: Arrays) -> Callable[[Matrix], NDArray[np.float32]]:
+        """Return what computes the scores of some rows of features; ``public`` and ``weights`` are those of :meth:`apply`."""
         if "trees.value" in weights:
             trees = {name.removeprefix("trees."): part for name, part in weights.items()}
-            return _in_parts(lambda rows: tree_scores(trees, _dense(rows)), features_of(graph))
+            return lambda rows: tree_scores(trees, _dense(rows))
         (name,) = {key.partition(".")[0] for key in weights}
         model = self._model(name, public)
         model.state = {part: weights[f"{name}.{part}"] for part in model.state}
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = np.nan_to_num(_in_parts(model.scores, features_of(graph)))
-        return np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
+
+        def scores(rows: Matrix) -> NDArray[np.float32]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = np.nan_to_num(model.scores(rows))
+            return np.clip(found, -_MOST_SCORE, _MOST_SCORE)
+
+        return scores
 
     def _model(self, name: str, public: PublicFacts, coins: np.random.Generator | None = None) -> Logistic | Hidden:
         if name == "linear":
@@ -161,10 +171,12 @@ class GraphFree(CuratorMethod):
 
     def _trained(self, name: str, public: PublicFacts, graph: Graph, session: Session) -> Arrays:
         (y, ids, val), coins = labeled_nodes(graph), np.random.default_rng(session.seed)
-        x = features_of(graph)
+        ids, val, x = drawn(ids, session.seed), drawn(val), features_of(graph)
         scale = _scales(x, ids)
         scaled = bool((scale > 1).any())
         rows, taken = (_scaled(x[ids], scale), None) if scaled else (x, ids)
+        if not scaled and len(x) > MOST_READ and len(ids) * x.shape[1] * 4 <= MOST_HELD:
+            rows, taken = rows_of(x, ids), None  # read in order once, and not at random in every pass
         model = self._model(name, public, coins)
         session.watch.curves[name] = train(
             model,
@@ -173,7 +185,7 @@ class GraphFree(CuratorMethod):
             ids=taken,
             epochs=self.epochs,
             learning_rate=self.learning_rate,
-            held_out=(_scaled(x[val], scale) if scaled else x[val], y[val]),
+            held_out=(_scaled(x[val], scale) if scaled else rows_of(x, val), y[val]),
             coins=coins,
             batch_size=min(_BATCH, max(_LEAST_BATCH, len(ids) // _LEAST_STEPS)),
             weight_decay=0.0 if name == "linear" else 5e-4,
@@ -309,11 +321,11 @@ def tree_scores(arrays: Arrays, x: NDArray[np.float32]) -> NDArray[np.float32]:
     return scores.astype(np.float32)
 
 
-def _in_parts(scores: Callable[[Matrix], NDArray[np.float32]], x: Matrix) -> NDArray[np.float32]:
-    """The scores of all rows; of very many dense ones a part after the other, so that packed ones are never unpacked at once."""
-    if sp.issparse(x) or len(x) <= _MOST_SCORED:
-        return scores(x[:])
-    return np.concatenate([scores(x[start : start + _MOST_SCORED]) for start in range(0, len(x), _MOST_SCORED)])
+def of_all_rows(function: Callable[[Matrix], NDArray[Any]], x: Matrix) -> NDArray[Any]:
+    """What a function of rows gives for all of them, of very many dense ones a part after the other."""
+    if sp.issparse(x):
+        return function(x)
+    return in_blocks(lambda first, last: function(x[first:last]), len(x), read=(x,))
 
 
 def _dense(x: Any) -> NDArray[np.float32]:

@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import in_blocks, rows_of
 from sfumato._validate import (
     ABOVE_0,
     AT_LEAST_1,
@@ -77,8 +78,8 @@ from sfumato.central._counts import (
     stored_shares,
     stored_weight,
 )
-from sfumato.central._graph_free import GraphFree, grown, unused_features
-from sfumato.central._rows import centered_rows, head_scores, labeled_nodes
+from sfumato.central._graph_free import GraphFree, grown, of_all_rows, unused_features
+from sfumato.central._rows import centered_rows, drawn, features_of, head_scores, labeled_nodes
 from sfumato.central._shares import Routed, release_hop, share_inputs, shared_labels
 from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
@@ -100,6 +101,8 @@ MESSAGES_DROPPED = (
 """What a run says that read messages and kept a model without them."""
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
 PRIOR, MOST_TREE_WORK = GraphFree(), 10_000_000
+Rows = NDArray[np.int64] | slice
+Labeled = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -204,37 +207,50 @@ class LabelMessages(CuratorMethod):
         arcs = incoming(graph)
         arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
         counter = Counter(plan, session, arcs, known)
+        del arcs
         counts, shares = counter.of_known(rows), class_shares(rows, known)
-        learners = self.learners(plan.unit, known, rank)
-        first = count_inputs(plan, counts, own, 0, shares)
-        weights = self._learned(graph, session, learners, first) | reading_arrays(shares)
-        y, _, val = labeled_nodes(graph)
+        y, ids, val = labeled_nodes(graph)
+        ids, val = drawn(ids[self.learners(plan.unit, known, rank)[ids]], session.seed), drawn(val)
+        del rows, rank
+
+        def first(at: Rows) -> NDArray[np.float32]:
+            return count_inputs(plan, rows_of(counts, at), rows_of(own, at), 0, shares)
+
+        examples = (first(ids), y[ids]), (first(val), y[val])
+        weights = self._learned(graph.num_classes, session, *examples) | reading_arrays(shares)
+        del examples
         if self.hops(plan.unit) == 2:
-            counts = np.hstack([counts, counter.of_others(softmax(head_scores(weights, first)))])
-            inputs = {w: count_inputs(plan, counts[val], own[val], w, shares) for w in WEIGHTS}
+            thought = in_blocks(
+                lambda start, stop: softmax(head_scores(weights, first(slice(start, stop)))),
+                len(own),
+                read=(counts, own),
+            )
+            counts = _side_by_side(counts, counter.of_others(thought))
+            del thought
+            inputs = {w: count_inputs(plan, rows_of(counts, val), rows_of(own, val), w, shares) for w in WEIGHTS}
             seen = {w: softmax(head_scores(weights, rows)) for w, rows in inputs.items()}
             weights |= reading_arrays(shares, best_weight(seen, y[val]))
-        told = head_scores(weights, _inputs(plan, counts, own, weights))
-        alone = PRIOR.best(public, graph, [prior, *grown(public, graph, session, MOST_TREE_WORK)])
         kept = prior
-        if len(val) and log_loss(PRIOR.apply(public, alone, graph)[val], y[val]) < log_loss(told[val], y[val]):
-            kept, weights = alone, {}
+        if len(val):
+            told = head_scores(weights, _inputs(plan, rows_of(counts, val), rows_of(own, val), weights))
+            alone = PRIOR.best(public, graph, [prior, *grown(public, graph, session, MOST_TREE_WORK)])
+            without = PRIOR.scorer(public, alone)(rows_of(features_of(graph), val))
+            if log_loss(without, y[val]) < log_loss(told, y[val]):
+                kept, weights = alone, {}
         return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, {"aggregate/1": counts})
 
-    def _learned(
-        self, graph: Graph, session: Session, learner: NDArray[np.bool_], inputs: NDArray[np.float32]
-    ) -> Arrays:
+    def _learned(self, num_classes: int, session: Session, learners: Labeled, held_out: Labeled) -> Arrays:
         """Train a head on the rows of learners, standardized, by public labels. Return it for rows as they are."""
-        (y, ids, val), (mean, scale) = labeled_nodes(graph), _moments(inputs[learner])
-        rows, ids = ((inputs - mean) / scale).astype(np.float32), ids[learner[ids]]
-        head = Logistic(rows.shape[1], graph.num_classes)
+        mean, scale = _moments(learners[0])
+        rows, held = (((inputs - mean) / scale).astype(np.float32) for inputs, _ in (learners, held_out))
+        head = Logistic(rows.shape[1], num_classes)
         session.watch.curves["head"] = train(
             head,
-            rows[ids],
-            y[ids],
+            rows,
+            learners[1],
             epochs=self.epochs,
             learning_rate=self.learning_rate,
-            held_out=(rows[val], y[val]),
+            held_out=(held, held_out[1]),
             coins=np.random.default_rng(session.seed),
             progress=session.watch.stage("head"),
         )
@@ -304,8 +320,12 @@ class LabelMessages(CuratorMethod):
         if "labels" not in plan.unit.public:
             inputs = share_inputs(plan, released, centered_rows(graph, {}))
         elif not self.drops_messages(plan, weights):
-            own = posterior(plan.public, stored_prior(weights), graph)
-            inputs = _inputs(plan, released["aggregate/1"], own, weights)
+            counts, own = released["aggregate/1"], posterior(plan.public, stored_prior(weights), graph)
+            return in_blocks(
+                lambda first, last: head_scores(weights, _inputs(plan, counts[first:last], own[first:last], weights)),
+                len(own),
+                read=(counts, own),
+            )
         else:
             return PRIOR.apply(plan.public, stored_prior(weights), graph)
         return head_scores(weights, inputs)
@@ -317,7 +337,12 @@ def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], 
 
 def posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:
     """Class probabilities of every node by the graph-free model, kept away from 0."""
-    return np.maximum(softmax(PRIOR.apply(public, prior, graph)), 1e-6)
+    scores = PRIOR.scorer(public, prior)
+    return of_all_rows(lambda rows: np.maximum(softmax(scores(rows)), 1e-6), features_of(graph))
+
+
+def _side_by_side(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    return in_blocks(lambda low, high: np.hstack([first[low:high], second[low:high]]), len(first), read=(first, second))
 
 
 def stored_prior(weights: Arrays) -> Arrays:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sfumato._blocks import let_go, room, rows_of
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, optional, setting
 from sfumato.bounded._exact import MOST_ROWS, WholeRows
 from sfumato.bounded._gradients import PrivateSGD, check_examples, private_steps
@@ -131,11 +133,12 @@ def train(
         told = _measuring(session.watch.accuracies.setdefault(stage, {}), network, graph, rows, told)
     if "labels" in plan.unit.public:
         _, ids, val = labeled(graph)
-        parts, held_out = _drawn(ids, session.seed), _drawn(val, session.seed)[0]
+        epochs = settings.epochs or _PUBLIC_EPOCHS
+        parts, held_out = _drawn(ids, session.seed, epochs), _drawn(val, session.seed, 1)[0]
         session.watch.curves[stage] = train_on(
             network, graph, np.concatenate(parts), _scorers(network, rows, parts), held_out,
             _scorers(network, rows, [held_out])[0] if len(held_out) else None,
-            epochs=settings.epochs or _PUBLIC_EPOCHS, learning_rate=settings.learning_rate, progress=told,
+            epochs=epochs, learning_rate=settings.learning_rate, progress=told,
         )  # fmt: skip
     else:
         event, key = plan.event_of(SampledEvent, stage), session.charge(stage)
@@ -186,29 +189,64 @@ def train_on(
     return train_full_batch(network, scores, y[ids], validate=validate if len(val) else None, **how)
 
 
-def _drawn(ids: NDArray[np.integer], seed: int) -> list[NDArray[np.integer]]:
-    """Divide nodes at random into equal parts of at most :data:`MOST_IN_STEP`."""
+def _drawn(ids: NDArray[np.integer], seed: int, most: int) -> list[NDArray[np.integer]]:
+    """Divide nodes at random into equal parts of at most :data:`MOST_IN_STEP`, and return the first ``most`` of them."""
     num_parts = -(-len(ids) // MOST_IN_STEP)
     if num_parts < 2:
         return [ids]
-    return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(ids), num_parts)]
+    return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(ids), num_parts)[:most]]
 
 
 def _scorers(
     network: Callable[..., Tensor], rows: Rows, parts: list[NDArray[np.integer]]
 ) -> list[Callable[[], Tensor]]:
-    """What gives the scores of each part of the nodes. The inputs of a single part are kept; of many they are made anew."""
+    """What gives the scores of each part of the nodes.
+
+    The inputs of a single part are kept. Those of many are read in order once, where they fit a bound, and else made anew.
+    """
     if len(parts) > 1:
-        return [partial(lambda part: network(*_inputs(rows(part))), part) for part in parts]
+        read = _read_once(rows, parts)
+        return [partial(lambda number: network(*_inputs(read(number))), number) for number in range(len(parts))]
     inputs = _inputs(rows(parts[0]))
     return [lambda: network(*inputs)]
+
+
+def _read_once(rows: Rows, parts: list[NDArray[np.integer]]) -> Callable[[int], Input | tuple[Input, ...]]:
+    """What gives the rows of each part. Dense ones are read in ascending order, however parts lie among each other."""
+    first = rows(parts[0][:1])
+    stored = isinstance(first, StoredRows)
+    if not isinstance(first, StoredRows | Tensor) or math.prod(first.shape[1:]) * sum(map(len, parts)) > _MOST_KEPT:
+        return lambda number: rows(parts[number])
+    ids, ends = np.concatenate(parts), np.cumsum([0, *map(len, parts)])
+    order, kept = np.argsort(ids, kind="stable"), room((len(ids), *first.shape[1:]), np.float32)
+    for start in range(0, len(ids), MOST_IN_STEP):
+        at = order[start : start + MOST_IN_STEP]
+        found: Any = rows(ids[at])
+        kept[at] = rows_of(found.matrix, ids[at]) if stored else found.numpy()
+        let_go(kept)
+
+    def read(number: int) -> Input:
+        let_go(kept)
+        own = kept[ends[number] : ends[number + 1]]
+        return StoredRows(own) if stored else torch.from_numpy(own)
+
+    return read
 
 
 def of_all(network: Callable[..., Tensor], rows: Rows, num_nodes: int) -> NDArray[np.float32]:
     """Compute what a network gives for all nodes, float32 [num_nodes, columns], in parts of :data:`MOST_AT_ONCE`."""
     parts: list[NDArray[np.integer]] = [*np.array_split(np.arange(num_nodes), max(1, -(-num_nodes // MOST_AT_ONCE)))]
     with torch.no_grad():
-        return torch.cat([part() for part in _scorers(network, rows, parts)]).numpy()
+        if len(parts) == 1:
+            return network(*_inputs(rows(parts[0]))).numpy()
+        found: NDArray[np.float32] | None = None
+        for part in parts:
+            scores = network(*_inputs(rows(part))).numpy()
+            found = room((num_nodes, scores.shape[1]), np.float32) if found is None else found
+            found[part[0] : part[-1] + 1] = scores
+            let_go(found)
+        assert found is not None
+        return found
 
 
 def train_charged(

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from sfumato.bounded.aggregation import normalize_rows
 
+MOST_READ = 1 << 18
+"""Most labeled nodes that a small model of public labels learns from, and most that it is chosen by."""
+
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
     from sfumato.method.contract import Arrays
@@ -32,6 +35,17 @@ def labeled_nodes(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64], N
     assert graph.y is not None
     train_ids, val = (np.flatnonzero(mask & (graph.y >= 0)) for mask in (graph.train_mask, graph.val_mask))
     return graph.y, train_ids, val
+
+
+def drawn(ids: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
+    """Return so many of some nodes as a small model learns from or is chosen by: all, or of very many a random sample, ascending.
+
+    The ``seed`` is public; a sample is drawn where nothing but public facts tells of the nodes.
+    """
+    if len(ids) <= MOST_READ:
+        return ids
+    chosen = np.random.default_rng(seed).choice(len(ids), MOST_READ, replace=False, shuffle=False)
+    return np.sort(ids[chosen])
 
 
 def centered_rows(graph: Graph, weights: Arrays) -> Matrix:

@@ -57,7 +57,7 @@ def _fixed(value: Any) -> bool:
 
 
 def _small(numbers: np.ndarray) -> bool:
-    return first_beyond(np.array([numbers.min(initial=0), numbers.max(initial=0)], np.float32)) is None
+    return first_beyond(numbers.reshape(-1)) is None
 
 
 def _check_sparse(x: sp.csr_matrix) -> None:

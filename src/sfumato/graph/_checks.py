@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sfumato._blocks import let_go, spans
 from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import DataError, InputError
 from sfumato.graph._packed import PackedRows
 
 ROLES = ("train", "val", "test", "none")
+_BLOCK = 1 << 22
 _MOST_UNDECLARED = 1000
 """Classes that nobody declared are numbered below this, or below the number of nodes: any number makes all classes below it."""
 MOST_FEATURE = 1e13
@@ -101,9 +103,13 @@ def _check_size(x: np.ndarray | sp.csr_matrix) -> None:
 
 def first_beyond(values: np.ndarray) -> int | None:
     """Return the place of the first value that no feature may have; None if there is none."""
-    if not len(values) or (values.min() >= -MOST_FEATURE and values.max() <= MOST_FEATURE):
-        return None
-    return int(np.argmin(np.abs(values) <= MOST_FEATURE))
+    for first, last in spans(len(values), _BLOCK):
+        part = values[first:last]
+        let_go(values)
+        low, high = np.float32(part.min()), np.float32(part.max())  # not a number if one is not
+        if not -MOST_FEATURE <= low <= high <= MOST_FEATURE:
+            return first + int(np.argmin(np.abs(part) <= MOST_FEATURE))
+    return None
 
 
 def check_labels(y: Any, num_nodes: int, num_classes: int) -> np.ndarray | None:
@@ -183,7 +189,8 @@ def check_node_ids(node_ids: Any, num_nodes: int) -> np.ndarray | None:
             f"Expected node_ids to be {num_nodes} integers or strings, got shape {ids.shape} of {ids.dtype}. "
             "Give one id a node."
         )
-    values, counts = np.unique(ids, return_counts=True)
+    ascends = ids.dtype.kind != "U" and bool((ids[1:] > ids[:-1]).all())  # so that each is there once
+    values, counts = (ids, np.ones(1)) if ascends else np.unique(ids, return_counts=True)
     if len(values) < num_nodes:
         raise DataError(
             f"Expected every node id once, but {values[np.argmax(counts)].item()!r} appears {counts.max()} times. "

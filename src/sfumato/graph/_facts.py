@@ -169,4 +169,4 @@ def _told(fact: str, unit: Any) -> bool:
 def _untrained_classes(graph: Any) -> int | None:
     if graph.y is None or graph.roles is None:
         return None
-    return graph.num_classes - np.unique(graph.y[graph.train_mask & (graph.y >= 0)]).size
+    return graph.num_classes - int(np.count_nonzero(np.bincount(graph.y[graph.train_mask & (graph.y >= 0)])))

@@ -18,6 +18,7 @@ from sfumato.graph._arcs import (
     check_node_ids_in_range,
     check_pointers,
     check_symmetric,
+    count_loops,
     nothing_merged,
     owners,
     pack_arcs,
@@ -263,7 +264,7 @@ class Graph(ShownGraph, FeaturesHeld):
         """Count the arcs if directed, and the undirected pairs (and kept self-loops) otherwise."""
         if self.directed:
             return self.num_arcs
-        loops = int(np.count_nonzero(owners(self.indptr) == self.indices))
+        loops = count_loops(self.indptr, self.indices)
         return (self.num_arcs + loops) // 2
 
     @property

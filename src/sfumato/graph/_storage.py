@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from sfumato._blocks import MOST_HELD
 from sfumato._files import whole_folder
 from sfumato.errors import DataError
 from sfumato.graph._packed import PackedRows
@@ -156,9 +157,15 @@ def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any], *, str
     return facts
 
 
+def _mode(path: Path) -> Literal["r", "c"]:
+    """How a file is mapped: large ones for reading alone, since a map that can be written to counts as memory of the process."""
+    private = path.stem in ("indptr", "y", "node_ids", "roles", "degree_bounds", "cells") or not path.exists()
+    return "c" if private or path.stat().st_size <= MOST_HELD else "r"
+
+
 def _array(path: Path, mmap: bool, about: Mapping[str, Any] | None) -> np.ndarray:
     try:
-        array = np.asarray(np.load(path, mmap_mode="c" if mmap else None, allow_pickle=False))
+        array = np.asarray(np.load(path, mmap_mode=_mode(path) if mmap else None, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"Expected {path} to be a whole .npy file, got: {reason}. Save the graph again.") from None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import in_blocks
 from sfumato._validate import check_choice, check_real, fail
 from sfumato.errors import DataError, InputError
 from sfumato.graph._checks import as_array
@@ -149,6 +150,16 @@ def answers(kind: str | None, limits: Sequence[float] | None, scores: NDArray[np
         return np.clip((low + high) / 2 + (high - low) / 2 * scores[:, 0].astype(np.float64), low, high)
     found = probabilities(kind, scores)
     return (found > 0.5).astype(np.int64) if kind == MULTILABEL else found.argmax(axis=1)
+
+
+def answers_among(
+    kind: str | None, limits: Sequence[float] | None, scores: NDArray[np.float32], nodes: NDArray[np.integer]
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Return what is predicted for some nodes by the scores of all, and with which probabilities; a number has none."""
+    told = in_blocks(lambda low, high: answers(kind, limits, scores[nodes[low:high]]), len(nodes))
+    if kind == NUMBER:
+        return told, np.empty((len(nodes), 0), np.float32)
+    return told, in_blocks(lambda low, high: probabilities(kind, scores[nodes[low:high]]), len(nodes))
 
 
 def _columns(values: Any, kind: str) -> NDArray[np.float64]:

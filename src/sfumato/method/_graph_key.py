@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from sfumato._blocks import spans
 from sfumato.errors import InputError
 from sfumato.method._identity import Identity, in_classes, in_columns
 
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
 
 _RANGE = ("name", "min", "max")
+_AT_ONCE = 1 << 18
 
 
 def id_lines(graph: Graph) -> str:
     r"""Return the node ids of a graph in the order of its rows, one a line."""
-    return _lines(graph.node_ids, graph.num_nodes)
+    return "".join(_parts(graph.node_ids, graph.num_nodes))
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class GraphKey:
     @classmethod
     def of(cls, graph: Graph) -> GraphKey:
         """Compute the key of a graph from its ids and names alone."""
-        digest = _digest(id_lines(graph))
+        digest = _digest(graph.node_ids, graph.num_nodes)
         return cls(graph.name, graph.num_nodes, digest, graph.classes, graph.feature_names, graph.ranges)
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class GraphKey:
         }
         values["ranges"] = tuple(tuple(one[end] for end in _RANGE) for one in stored.get("ranges", ()))
         known = None if identity is None else Identity.from_dict(identity)
-        if known is not None and _digest(_lines(known.ids, stored["num_nodes"])) != stored["ids_digest"]:
+        if known is not None and _digest(known.ids, stored["num_nodes"]) != stored["ids_digest"]:
             raise ValueError("identity.json has other node ids than the release")
         return cls(**values, identity=known)
 
@@ -85,9 +87,15 @@ class GraphKey:
                 )
 
 
-def _lines(ids: NDArray[Any] | None, num_nodes: int) -> str:
-    return "\n".join(map(str, range(num_nodes) if ids is None else ids.tolist()))
+def _parts(ids: NDArray[Any] | None, num_nodes: int) -> Iterator[str]:
+    """The lines of ids, many at a time; each part but the last ends with a newline."""
+    for first, last in spans(num_nodes, _AT_ONCE):
+        some = range(first, last) if ids is None else ids[first:last].tolist()
+        yield "\n".join(map(str, some)) + "\n" * (last < num_nodes)
 
 
-def _digest(lines: str) -> str:
-    return hashlib.sha256(lines.encode()).hexdigest()
+def _digest(ids: NDArray[Any] | None, num_nodes: int) -> str:
+    found = hashlib.sha256()
+    for part in _parts(ids, num_nodes):
+        found.update(part.encode())
+    return found.hexdigest()

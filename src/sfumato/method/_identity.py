@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sfumato._blocks import let_go
 from sfumato.graph._subgraph import induced
 
 if TYPE_CHECKING:
@@ -51,14 +52,13 @@ class Identity:
         return cls(graph.num_nodes, graph.node_ids, key, _digests(graph, public, key), roles)
 
     def to_dict(self) -> dict[str, Any]:
-        ids = None if self.ids is None else self.ids.tolist()
         return {
             "format": 1,
             "num_nodes": self.num_nodes,
             "key": self.key.hex(),
             "digests": self.digests,
             "roles": self.roles,
-            "ids": ids,
+            "ids": self.ids,
         }
 
     @classmethod
@@ -155,6 +155,7 @@ def _features(graph: Graph) -> Iterator[NDArray[Any]]:
     step = max(1, _ENTRIES // max(1, width))
     for start in range(0, num_rows, step):
         block = x[start : start + step]
+        let_go(x)
         if width <= _NARROW:
             yield (block.toarray() if sp.issparse(block) else np.asarray(block)) + np.float32(0)  # no -0
             continue
@@ -171,7 +172,7 @@ def _labels(graph: Graph) -> Iterator[NDArray[Any]]:
         yield graph.targets.values
     if graph.y is None:
         return
-    used = np.unique(graph.y[graph.y >= 0])
+    used = np.flatnonzero(np.bincount(graph.y[graph.y >= 0]))
     names = sorted(graph.classes[label] for label in used)
     place = {name: at for at, name in enumerate(names)}
     numbers = np.full(len(graph.classes) + 1, -1, np.int64)  # the last one is for missing labels, -1

@@ -20,7 +20,7 @@ from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.graph._splits import DEFAULT_FRACTIONS
-from sfumato.graph._targets import answers, probabilities
+from sfumato.graph._targets import answers, answers_among, probabilities
 from sfumato.method import _checks as checks
 from sfumato.method._answers import Answers
 from sfumato.method._derived import check_derived
@@ -260,6 +260,13 @@ class Fitted(Answers, ShownFit):
     def predict(self, graph: Graph) -> NDArray[Any]:
         """Return the class of every node, its labels (0 or 1) [num_nodes, num_labels], or its number; this spends nothing."""
         return answers(self.plan.public.target, self.plan.public.target_range, self._scores(graph))
+
+    def told(self, graph: Graph, nodes: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return what is predicted for some nodes, and with which probabilities: rows of ``predict`` and ``predict_proba``.
+
+        Scores are computed once, and nothing else of all nodes. ``nodes`` are row numbers; a number has no probabilities.
+        """
+        return answers_among(self.plan.public.target, self.plan.public.target_range, self._scores(graph), nodes)
 
     def _scores(self, graph: Graph) -> NDArray[np.float32]:
         asked = self.as_fitted(graph)

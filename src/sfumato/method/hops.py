@@ -102,5 +102,6 @@ def aggregate(plan: Planned, graph: Graph, session: Session, rows: NDArray[np.fl
     released, aggregation = {}, Aggregation(plan, graph, session)
     for hop in range(1, num_hops + 1):
         released[f"aggregate/{hop}"] = aggregation(hop, rows)
-        rows = normalize_rows(released[f"aggregate/{hop}"])
+        if hop < num_hops:
+            rows = normalize_rows(released[f"aggregate/{hop}"])
     return released

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sfumato._blocks import let_go, rows_of
+
 _BLOCK = 1 << 22
 """Most numbers of one copied block. A much larger one is new memory of the system each time: slower than the copy itself."""
 _KEPT = 1 << 16
@@ -42,7 +44,7 @@ class StoredRows:
 
     def dense(self) -> Tensor:
         """Copy the chosen rows into a tensor."""
-        return torch.from_numpy(self.matrix[:]) if self.ids is None else _chosen(self.matrix, self.ids)
+        return _tensor(self.matrix[:]) if self.ids is None else _chosen(self.matrix, self.ids)
 
     def blocks(self) -> Iterable[Block]:
         """Give the places among the chosen rows, rows that hold theirs, and where these lie among them (None: all, in order)."""
@@ -57,20 +59,29 @@ class StoredRows:
         for start in range(0, len(self), step):
             at = slice(start, min(start + step, len(self)))
             if self.ids is None:
-                yield at, torch.from_numpy(self.matrix[at]), None
+                yield at, _tensor(self.matrix[at]), None
                 continue
             ids = self.ids[at]
             first, last = int(ids.min()), int(ids.max()) + 1
             if last - first > 2 * len(ids):
                 yield at, _chosen(self.matrix, ids), None
             else:
-                yield at, torch.from_numpy(self.matrix[first:last]), torch.from_numpy(ids - first)
+                yield at, _tensor(self.matrix[first:last]), torch.from_numpy(ids - first)
 
 
 def _chosen(matrix: Any, ids: NDArray[np.integer]) -> Tensor:
-    if not isinstance(matrix, np.ndarray):
-        return torch.from_numpy(matrix[ids])
+    if not isinstance(matrix, np.ndarray) or not matrix.flags.writeable:
+        return torch.from_numpy(rows_of(matrix, ids))
     return torch.from_numpy(matrix).index_select(0, torch.from_numpy(ids))
+
+
+def _tensor(rows: NDArray[np.float32]) -> Tensor:
+    """Rows as a tensor; those of a file that is mapped for reading alone are copied, and their pages let go."""
+    if rows.flags.writeable:
+        return torch.from_numpy(rows)
+    copied = torch.from_numpy(rows.copy())
+    let_go(rows)
+    return copied
 
 
 class _Product(torch.autograd.Function):

@@ -27,6 +27,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from sfumato._blocks import let_go, spans
 from sfumato._files import left_behind, make_folders, read_secret, remove_empty, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 LEDGER = "ledger.jsonl"
 IDS = "ids.txt"
-Parts = tuple[bytes | memoryview, ...]
+Parts = tuple[bytes | NDArray[np.uint8], ...]
 """What a file holds, one part after the other: arrays are written and digested where they lie, without a copy."""
 OWN_ROWS = "own/rows.safetensors"
 """The file of rows that are for their own node alone, in the run folder."""
 IDENTITY = "identity.json"
 """The file, in the run folder, by which the run knows its graph again, in any order of rows."""
 _SALT = "salt"
+_PIECE, _IDS = 1 << 26, 1 << 18
 LOCK = ".sfumato.lock"
 """Held, in the run folder, by the process that makes the run (:func:`owned`)."""
 _BEGUN = {LOCK, "private", "private/lock", "release", f"release/{LEDGER}"}
@@ -136,7 +138,7 @@ def write_release(
         if identity is not None:
             run.mkdir(parents=True, exist_ok=True)
             with whole_file(run / IDENTITY, 0o600) as file:
-                file.write((canonical_json(identity) + "\n").encode())
+                file.writelines(_identity_parts(identity))
         _write_all(release, {**files, "manifest.json": (manifest,)}, ledger.path)
     except BaseException:
         with suppress(OSError):
@@ -156,7 +158,7 @@ def _write_all(release: Path, files: dict[str, Parts], ledger: Path | None) -> N
         release.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             with whole_file(release / name) as file:
-                file.writelines(content)
+                file.writelines(_pieces(content))
     except BaseException:
         with suppress(OSError):
             for path in {release / name for name in files} - {ledger}:
@@ -223,16 +225,37 @@ def released_digest(released: Arrays) -> str:
 
 def _digest(content: Parts) -> str:
     found = hashlib.sha256()
-    for part in content:
-        found.update(part)
+    for piece in _pieces(content):
+        found.update(piece)
     return found.hexdigest()
+
+
+def _pieces(content: Parts) -> Iterator[Any]:
+    """What a file holds, in pieces of a bounded size; what was read of an array that lies in a file is let go again."""
+    for part in content:
+        for first, last in spans(len(part), _PIECE):
+            yield part[first:last]
+            let_go(part)
+
+
+def _identity_parts(identity: Mapping[str, Any]) -> Iterator[bytes]:
+    """The canonical JSON of an identity, whose ids are written some at a time."""
+    ids = identity["ids"]
+    if ids is None:
+        yield (canonical_json(identity) + "\n").encode()
+        return
+    before, _, after = canonical_json({**identity, "ids": []}).partition('"ids":[]')
+    yield f'{before}"ids":['.encode()
+    for first, last in spans(len(ids), _IDS):
+        yield ("," * (first > 0) + canonical_json(ids[first:last].tolist())[1:-1]).encode()
+    yield f"]{after}\n".encode()
 
 
 def _tensor_file(arrays: Arrays) -> Parts:
     """Return the safetensors file of these arrays. Its bytes say nothing but their names, types, shapes and numbers."""
     plain = {name: np.ascontiguousarray(value, value.dtype.newbyteorder("<")) for name, value in arrays.items()}
     order = _file_order(plain)
-    return _tensor_header(order), *(value.reshape(-1).view(np.uint8).data for value in order.values())
+    return _tensor_header(order), *(value.reshape(-1).view(np.uint8) for value in order.values())
 
 
 def _tensors(content: bytes) -> Arrays:

@@ -96,8 +96,11 @@ def answers_of(fitted: Predictor, graph: Graph, among: NDArray[np.bool_] | None 
     kind = CLASS if graph.targets is None else graph.targets.kind
     truth = graph.y if graph.targets is None else graph.targets.values
     assert truth is not None
-    told = fitted.predict(graph)[nodes]
-    chances = np.empty((len(nodes), 0), np.float32) if kind == NUMBER else fitted.predict_proba(graph)[nodes]
+    if hasattr(fitted, "told"):  # a model of this package, which computes both from the same scores
+        told, chances = fitted.told(graph, nodes)
+    else:
+        told = fitted.predict(graph)[nodes]
+        chances = np.empty((len(nodes), 0), np.float32) if kind == NUMBER else fitted.predict_proba(graph)[nodes]
     return Answers(kind, nodes, truth[nodes], told, chances)
 
 
