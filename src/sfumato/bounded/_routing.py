@@ -53,7 +53,8 @@ def one_way(arcs: Arcs, rank: NDArray[np.int64]) -> Arcs:
     >>> one_way(both, np.array([0, 1])).sources.tolist()
     [0]
     """
-    return kept(arcs, lambda sources, targets: rank[sources] < rank[targets])
+    ranks = rank.astype(np.int32)  # which nodes are fewer than, and half as much memory to look them up in
+    return kept(arcs, lambda sources, targets: ranks[sources] < ranks[targets])
 
 
 def outward(arcs: Arcs, train: NDArray[np.bool_]) -> Arcs:

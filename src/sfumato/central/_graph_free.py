@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato._blocks import MOST_HELD, in_blocks, rows_of
 from sfumato._optional import require
 from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields
-from sfumato.central._rows import MOST_READ, Matrix, drawn, features_of, labeled_nodes
+from sfumato.central._rows import MOST_HELD_OUT, MOST_LEARNED, Matrix, drawn, features_of, labeled_nodes
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -133,7 +133,7 @@ class GraphFree(CuratorMethod):
         y, _, val = labeled_nodes(graph)
         if not len(val):
             return found[0]
-        val = drawn(val)
+        val = drawn(val, MOST_HELD_OUT)
         rows = rows_of(features_of(graph), val)
         losses = [log_loss(self.scorer(public, one)(rows), y[val]) for one in found]
         return found[int(np.argmin(losses))]
@@ -171,11 +171,11 @@ class GraphFree(CuratorMethod):
 
     def _trained(self, name: str, public: PublicFacts, graph: Graph, session: Session) -> Arrays:
         (y, ids, val), coins = labeled_nodes(graph), np.random.default_rng(session.seed)
-        ids, val, x = drawn(ids, session.seed), drawn(val), features_of(graph)
+        ids, val, x = drawn(ids, MOST_LEARNED, session.seed), drawn(val, MOST_HELD_OUT), features_of(graph)
         scale = _scales(x, ids)
         scaled = bool((scale > 1).any())
         rows, taken = (_scaled(x[ids], scale), None) if scaled else (x, ids)
-        if not scaled and len(x) > MOST_READ and len(ids) * x.shape[1] * 4 <= MOST_HELD:
+        if not scaled and len(x) > MOST_LEARNED and len(ids) * x.shape[1] * 4 <= MOST_HELD:
             rows, taken = rows_of(x, ids), None  # read in order once, and not at random in every pass
         model = self._model(name, public, coins)
         session.watch.curves[name] = train(

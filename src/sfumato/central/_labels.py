@@ -79,7 +79,7 @@ from sfumato.central._counts import (
     stored_weight,
 )
 from sfumato.central._graph_free import GraphFree, grown, of_all_rows, unused_features
-from sfumato.central._rows import centered_rows, drawn, features_of, head_scores, labeled_nodes
+from sfumato.central._rows import MOST_HELD_OUT, MOST_LEARNED, centered_rows, drawn, features_of, head_scores, labeled_nodes
 from sfumato.central._shares import Routed, release_hop, share_inputs, shared_labels
 from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
@@ -210,7 +210,8 @@ class LabelMessages(CuratorMethod):
         del arcs
         counts, shares = counter.of_known(rows), class_shares(rows, known)
         y, ids, val = labeled_nodes(graph)
-        ids, val = drawn(ids[self.learners(plan.unit, known, rank)[ids]], session.seed), drawn(val)
+        learners, val = ids[self.learners(plan.unit, known, rank)[ids]], drawn(val, MOST_HELD_OUT)
+        ids = drawn(learners, MOST_LEARNED, session.seed)
         del rows, rank
 
         def first(at: Rows) -> NDArray[np.float32]:

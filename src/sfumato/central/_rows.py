@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sfumato.bounded.aggregation import normalize_rows
 
-MOST_READ = 1 << 18
+MOST_LEARNED, MOST_HELD_OUT = 1 << 17, 1 << 16
 """Most labeled nodes that a small model of public labels learns from, and most that it is chosen by."""
 
 if TYPE_CHECKING:
@@ -37,15 +37,11 @@ def labeled_nodes(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64], N
     return graph.y, train_ids, val
 
 
-def drawn(ids: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
-    """Return so many of some nodes as a small model learns from or is chosen by: all, or of very many a random sample, ascending.
-
-    The ``seed`` is public; a sample is drawn where nothing but public facts tells of the nodes.
-    """
-    if len(ids) <= MOST_READ:
+def drawn(ids: NDArray[np.int64], most: int, seed: int = 0) -> NDArray[np.int64]:
+    """Return at most so many of some nodes: all, or a random sample, ascending. The ``seed`` is public, and so are the nodes."""
+    if len(ids) <= most:
         return ids
-    chosen = np.random.default_rng(seed).choice(len(ids), MOST_READ, replace=False, shuffle=False)
-    return np.sort(ids[chosen])
+    return np.sort(ids[np.random.default_rng(seed).choice(len(ids), most, replace=False, shuffle=False)])
 
 
 def centered_rows(graph: Graph, weights: Arrays) -> Matrix:

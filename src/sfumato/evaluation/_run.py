@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sfumato._blocks import scratch_in
 from sfumato._files import write_json
 from sfumato._threads import set_threads
 from sfumato.catalog import CARDS, PAIR_METHODS, method_named
@@ -76,7 +77,7 @@ def run(job: Job, planned: Callable[[Planned], None], bars: Bars, state: FitStat
     """
     moment, owner = time.time_ns(), False
     try:
-        with job.kept.held(resumed=state is not None):
+        with job.kept.held(resumed=state is not None), scratch_in(job.kept.out):
             owner = True
             return _made(job, planned, bars, state, moment)
     finally:

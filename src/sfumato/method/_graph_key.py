@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._blocks import spans
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
 
 _RANGE = ("name", "min", "max")
-_AT_ONCE = 1 << 18
+_AT_ONCE, _LEAST = 1 << 18, 1 << 10
 
 
 def id_lines(graph: Graph) -> str:
@@ -90,8 +91,21 @@ class GraphKey:
 def _parts(ids: NDArray[Any] | None, num_nodes: int) -> Iterator[str]:
     """The lines of ids, many at a time; each part but the last ends with a newline."""
     for first, last in spans(num_nodes, _AT_ONCE):
-        some = range(first, last) if ids is None else ids[first:last].tolist()
-        yield "\n".join(map(str, some)) + "\n" * (last < num_nodes)
+        some = np.arange(first, last) if ids is None else ids[first:last]
+        yield _text(some) + "\n" * (last < num_nodes)
+
+
+def _text(ids: NDArray[Any]) -> str:
+    """The lines of some ids. Many numbers of equal length, as rows that are counted have, are written digit by digit."""
+    low, high = (0, 0) if ids.dtype.kind == "U" or len(ids) < _LEAST else (int(ids.min()), int(ids.max()))
+    if not 0 < low <= high < 2**32 or len(str(low)) < len(str(high)):
+        return "\n".join(map(str, ids.tolist()))
+    rest, lines = ids.astype(np.uint32), np.full((len(ids), len(str(low)) + 1), ord("\n"), np.uint8)
+    for column in range(len(str(low)) - 1, -1, -1):
+        tens = rest // np.uint32(10)
+        lines[:, column] = rest - tens * np.uint32(10) + np.uint32(ord("0"))
+        rest = tens
+    return lines.tobytes()[:-1].decode("ascii")
 
 
 def _digest(ids: NDArray[Any] | None, num_nodes: int) -> str:
