@@ -54,7 +54,7 @@ def main() -> None:
 
         def row(*words: str) -> tuple[str, ...]:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            _, seconds, memory = study.process("-m", "sfumato", "collect", *words)
+            _, seconds, memory, _ = study.process("-m", "sfumato", "collect", *words)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             return words[0], f"{seconds:.1f}", f"{processor:.1f}", f"{memory:.0f}"

@@ -1,7 +1,6 @@
 """Write an R-MAT graph of any size as two Parquet files, nodes.parquet and edges.parquet, in bounded memory.
 
-python benchmarks/rmat.py FOLDER [--nodes 5000000] [--rows 50000000] [--features 64] [--classes 8] [--seed 0]
-                             [--exact | --codes]
+python benchmarks/rmat.py FOLDER [--nodes 5000000] [--rows 50000000] [--features 64] [--classes 8] [--seed 0] [--exact | --codes]
 python benchmarks/rmat.py FOLDER --like-46m
 
 Each row is one undirected edge; `sfumato data import --directed` reads the same rows as arcs. Labels are uniform and features
@@ -45,8 +44,7 @@ def _write_nodes(path: Path, options: argparse.Namespace, generator: np.random.G
     rows = max(1 << 16, BLOCK // max(1, options.features))
     width = options.features // 4 if options.codes else options.features
     names = ["id", "label", *(f"f{column}" for column in range(width))]
-    of_feature = pa.string() if options.codes else pa.float32()
-    kinds = [pa.int64(), pa.int16(), *[of_feature] * width]
+    kinds = [pa.int64(), pa.int16(), *[pa.string() if options.codes else pa.float32()] * width]
     schema = pa.schema(list(zip(names, kinds, strict=True)))
     with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=False) as file:
         for start in range(0, options.nodes, rows):

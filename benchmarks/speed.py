@@ -167,7 +167,7 @@ def once(method: str, data_dir: str) -> dict[str, float]:
         command = "-m sfumato train --dataset facebook100/Berkeley13 --unit edge --epsilon 1 --delta 1e-7 --no-controls --json"
         before = os.times()
         out = ("--data-dir", data_dir, "--out", f"{folder}/run")
-        printed, wall, peak = study.process(*command.split(), method, *out)
+        printed, wall, peak, _ = study.process(*command.split(), method, *out)
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return {"process": wall, "cpu": cpu, "peak_mb": peak, **json.loads(printed)["seconds"]}

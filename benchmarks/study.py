@@ -10,8 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -159,19 +162,25 @@ def compared(calls: dict[str, Call], rounds: int, clock: Callable[[], float] = t
         print("; ".join([f"  {name}: {np.median(times[:, i]):.4g} s", *ratios]), flush=True)
 
 
-def process(*words: object, threads: int = 2) -> tuple[str, float, float]:
-    """Run a Python command; return what it printed, its seconds, and its peak memory in MiB."""
+def process(*words: object, threads: int = 2, limit: int = 0, on: Path = Path()) -> tuple[str, float, float, float]:
+    """Run a Python command; return what it printed, its seconds, its peak memory and the most disk it took ``on`` a path, in MiB.
+
+    ``limit`` bounds the bytes that are private to it, if it is not 0.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    start = time.perf_counter()
-    with subprocess.Popen(
-        [sys.executable, *map(str, words)], stdout=subprocess.PIPE, text=True, env=environment
-    ) as running:
-        printed = running.stdout.read() if running.stdout else ""
-        _, status, used = os.wait4(running.pid, 0)
-        running.returncode = os.waitstatus_to_exitcode(status)
-    if running.returncode:
-        sys.exit(f"{words} ended with exit code {running.returncode}")
-    return printed, time.perf_counter() - start, used.ru_maxrss / 1024
+    start, free, command = time.perf_counter(), [shutil.disk_usage(on).free], [sys.executable, *map(str, words)]
+    with tempfile.TemporaryFile("w+") as printed, subprocess.Popen(command, stdout=printed, env=environment) as running:
+        if limit:
+            resource.prlimit(running.pid, resource.RLIMIT_DATA, (limit, limit))
+        while not (ended := os.wait4(running.pid, os.WNOHANG))[0]:
+            free.append(shutil.disk_usage(on).free)
+            time.sleep(0.01)
+        running.returncode = os.waitstatus_to_exitcode(ended[1])
+        if running.returncode:
+            sys.exit(f"{words} ended with exit code {running.returncode}")
+        printed.seek(0)
+        taken = time.perf_counter() - start, ended[2].ru_maxrss / 1024, (free[0] - min(free)) / 2**20
+        return printed.read(), *taken
 
 
 def machine() -> dict[str, str]:

@@ -79,7 +79,15 @@ from sfumato.central._counts import (
     stored_weight,
 )
 from sfumato.central._graph_free import GraphFree, grown, of_all_rows, unused_features
-from sfumato.central._rows import MOST_HELD_OUT, MOST_LEARNED, centered_rows, drawn, features_of, head_scores, labeled_nodes
+from sfumato.central._rows import (
+    MOST_HELD_OUT,
+    MOST_LEARNED,
+    centered_rows,
+    drawn,
+    features_of,
+    head_scores,
+    labeled_nodes,
+)
 from sfumato.central._shares import Routed, release_hop, share_inputs, shared_labels
 from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
