@@ -40,7 +40,7 @@ Report = Callable[[str, int, int], None]
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _LEAST = 5 * 10**8
 _BYTES_A_KEY = 48
-_KEYS, _ROWS = 1 << 28, 1 << 22
+_KEYS, _ROWS, _MERGED = 1 << 28, 1 << 22, 1 << 23
 
 
 def import_tables(
@@ -259,7 +259,7 @@ class _Import:
         runs = [self.work / f"run-{number}" for number in range(state["runs"])]
         packing, file = Packing(num_nodes, directed=directed), ArrayFile(self.graph / "indices.npy", np.int32)
         total, done = sum(run.stat().st_size // 8 for run in runs), 0
-        for keys in merge_runs(runs, self._most):
+        for keys in merge_runs(runs, min(self._most, _MERGED)):
             file.append(packing.targets(keys))
             done += len(keys)
             self.report("merge arcs", done, total)
