@@ -18,6 +18,7 @@ from sfumato.graph import _arcs as arcs
 from sfumato.graph._storage import _mode
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.method import _opening as opening
+from sfumato.record._release_folder import where_saved
 
 EDGE, BUDGET = sf.EdgeLevel(directed=False), sf.Budget(2.0, 1e-6)
 
@@ -134,6 +135,19 @@ def test_falling_targets_are_seen_at_every_place_of_a_block(monkeypatch):
         bad[at] = bad[at - 1]
         with pytest.raises(sf.errors.DataError, match="sorted and unique"):
             arcs.check_arcs(offsets, bad)
+
+
+def test_a_saved_run_reads_large_arrays_where_they_were_written(monkeypatch, tmp_path):
+    graph = stochastic_block_model(60, 3, mean_degree=6, num_features=4, seed=1).with_split(seed=0)
+    run = method_named("gap").calibrate(BUDGET, EDGE, graph.public_facts(EDGE)).fit(graph)
+    run.save(tmp_path / "run")
+    assert where_saved(tmp_path / "run", run.released) == {}
+    monkeypatch.setattr("sfumato.record._release_folder.MOST_HELD", 10)
+    found = where_saved(tmp_path / "run", run.released)
+    assert found.keys() == run.released.keys()
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, run.released[name])
+        assert isinstance(array.base, np.memmap)
 
 
 def test_large_arcs_and_features_of_a_store_are_mapped_for_reading_alone(monkeypatch, tmp_path):

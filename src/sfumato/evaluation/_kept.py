@@ -141,7 +141,7 @@ class Kept:
 
         The private ``state`` of a run is deleted once it is saved.
         """
-        from sfumato.record._release_folder import LEDGER
+        from sfumato.record._release_folder import LEDGER, where_saved
 
         how = {"dataset_ledger": self.ledger, "deployment": self.deployment, "progress": progress, "state": state}
         more = {"sign_key": self.sign_key, "ids_of": graph if self.public_ids else None}
@@ -150,6 +150,8 @@ class Kept:
             if source is not None:
                 source.write(self.out)
             fitted.save(self.out, **_given(more))
+            if graph is not None:
+                fitted.released.update(where_saved(self.out, fitted.released))
             if state is not None:
                 state.remove()
         finally:

@@ -27,7 +27,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from sfumato._blocks import let_go, spans
+from sfumato._blocks import MOST_HELD, let_go, spans
 from sfumato._files import left_behind, make_folders, read_secret, remove_empty, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 LEDGER = "ledger.jsonl"
 IDS = "ids.txt"
+RELEASES = "releases.safetensors"
 Parts = tuple[bytes | NDArray[np.uint8], ...]
 """What a file holds, one part after the other: arrays are written and digested where they lie, without a copy."""
 OWN_ROWS = "own/rows.safetensors"
@@ -126,7 +127,7 @@ def write_release(
         LEDGER: (ledger.text().encode(),),
         "spec.json": ((canonical_json(spec) + "\n").encode(),),
         "model.safetensors": _tensor_file(weights),
-        "releases.safetensors": _tensor_file(released),
+        RELEASES: _tensor_file(released),
         **({} if collection is None else {FILE: (collection,)}),
         **({} if ids is None else {IDS: (ids.encode(),)}),
     }
@@ -195,7 +196,7 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
             json.loads(certificate),
             spec,
             _tensors(contents["model.safetensors"]),
-            {**_tensors(contents["releases.safetensors"]), **_own_rows(release.parent / OWN_ROWS, spec.get("own"))},
+            {**_tensors(contents[RELEASES]), **_own_rows(release.parent / OWN_ROWS, spec.get("own"))},
             contents[LEDGER].decode(),
             contents.get(FILE),
             tuple(contents[IDS].decode().split("\n")) if IDS in contents else None,
@@ -206,6 +207,22 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
             f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
         ) from error
     return stored
+
+
+def where_saved(run: Path, released: Arrays) -> Arrays:
+    """Return those of the released arrays of a run that are too large to be held, as maps of the file that was written.
+
+    Whoever takes them in place of what was saved lets go of a second copy on disk.
+    """
+    path = run / "release" / RELEASES
+    with path.open("rb") as file:
+        start = int.from_bytes(file.read(8), "little")
+        entries = json.loads(file.read(start))
+    return {
+        name: np.asarray(np.memmap(path, value.dtype, "r", 8 + start + entries[name]["data_offsets"][0], value.shape))
+        for name, value in released.items()
+        if name in entries and value.nbytes > MOST_HELD
+    }
 
 
 def _own_rows(path: Path, digest: str | None) -> Arrays:
