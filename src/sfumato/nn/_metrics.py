@@ -68,7 +68,24 @@ def one_against_rest(there: NDArray[np.bool_], chances: NDArray[np.floating]) ->
     """
     if there.all() or not there.any():
         return 0.5, float(there.mean())
-    return _area(there, chances), _precision(there, chances)
+    right, rows = _above(there, chances)
+    return _ordered(right, rows), float((np.diff(right, prepend=0) * right / rows).sum() / right[-1])
+
+
+def _above(there: NDArray[np.bool_], chances: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """From the highest probability on: how many rows of a class, and how many at all, have this one or a higher one."""
+    order = np.argsort(-chances, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(chances[order]) != 0, True))
+    return np.cumsum(there[order])[ends], ends + 1
+
+
+def _ordered(right: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
+    """The share of pairs of a row of the class and another whose order is right; ties count half."""
+    wrong, own = rows - right, np.diff(right, prepend=0)
+    later = (
+        wrong[-1] - wrong + np.diff(wrong, prepend=0) / 2
+    )  # others with a lower probability, and half of those with this one
+    return float((own * later).sum() / (right[-1] * wrong[-1]))
 
 
 def shared(chances: NDArray[np.floating], true: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -144,12 +161,8 @@ def average_precision(present: NDArray[np.floating], absent: NDArray[np.floating
 
 def _area(y: NDArray[np.floating] | NDArray[np.bool_], chances: NDArray[np.floating]) -> float:
     """The share of pairs of a node with the label and one without whose order is right; ties count half."""
-    positive = int((y == 1).sum())
-    pairs = positive * (len(y) - positive)
-    if not pairs:
-        return float("nan")
-    ranks = _ranks(chances)
-    return float((ranks[y == 1].sum() - positive * (positive + 1) / 2) / pairs)
+    there = y == 1
+    return _ordered(*_above(there, chances)) if there.any() and not there.all() else float("nan")
 
 
 def _ranks(values: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -157,14 +170,6 @@ def _ranks(values: NDArray[np.floating]) -> NDArray[np.float64]:
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     ranks: NDArray[np.float64] = (np.cumsum(count) - (count - 1) / 2)[place]
     return ranks
-
-
-def _precision(there: NDArray[np.bool_], chances: NDArray[np.floating]) -> float:
-    """The mean precision at the probability of each row of the class; rows of equal probability come together."""
-    order = np.argsort(-chances, kind="stable")
-    found, ends = np.cumsum(there[order]), np.flatnonzero(np.append(np.diff(chances[order]) != 0, True))
-    right = found[ends]
-    return float((np.diff(right, prepend=0) * right / (ends + 1)).sum() / right[-1])
 
 
 def _there(y: NDArray[np.floating]) -> NDArray[np.bool_]:
