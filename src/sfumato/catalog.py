@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _METHODS = (
     "central._labels:LabelMessages",
+    "central._daily:DailyMessages",
     "central._piloted:PilotedMessages",
     "central._promised:PromisedMessages",
     "central._progap:ProGAP",

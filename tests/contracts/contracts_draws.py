@@ -19,6 +19,7 @@ from sfumato.bounded import _appr_release as appr_release
 from sfumato.bounded import _counting as counting
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded import _grouping as grouping
+from sfumato.bounded import _history as history
 from sfumato.bounded import _linked_sums as linked
 from sfumato.bounded import _pairs as pairs
 from sfumato.bounded import _promise as promise
@@ -52,6 +53,7 @@ SAMPLERS = (
 MECHANISMS = (
     aggregation.noisy_neighborhood_sum,
     counting.noisy_counts,
+    history.noisy_day,
     grouping.noisy_group_sums,
     linked.noisy_linked_sums,
     promise.noisy,

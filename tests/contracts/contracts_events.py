@@ -82,6 +82,8 @@ class Drawn:
             frames = self.frames[id(session.ledger), name]
         else:
             frames = self.frames.pop((id(session.ledger), name))
+        if frames and frames[0].kind == "noisy_day":
+            return self._history(frames, event)
         match event:
             case PoissonGaussianEvent() | RepeatedGaussianEvent():
                 (frame,) = frames
@@ -110,6 +112,23 @@ class Drawn:
             case _:
                 raise AssertionError(f"say what a release of {type(event).__name__} draws")
         return None
+
+    def _history(self, frames, event):
+        """All days together: a row is drawn once a refresh, with one noise; an edge moves a column of what it tells, or two."""
+        drawn, form = [draw for frame in frames for draw in frame.draws], frames[0].args["form"]
+        size = len(frames[0].args["phases"]) * frames[0].args["num_classes"]
+        most, left = divmod(sum(draw.args["stop"] for draw in drawn), size)
+        assert (most, left) == (frames[0].args["schedule"].refreshes, 0)
+        assert len({frame.args["day"] for frame in frames}) == len(frames)
+        told = [np.concatenate([np.zeros(first), form.weights(np.arange(most - first))]) for first in range(most)]
+        moved = [*told, *(one - told[j] for i, one in enumerate(told) for j in range(i + 1, most) if form.deletions)]
+        if isinstance(event, PureEvent):
+            (scale,) = {draw.args["scale"] for draw in drawn}
+            assert event.epsilon == pytest.approx(float(max(abs(one).sum() for one in moved) / scale), rel=1e-9)
+        else:
+            (stddev,) = {draw.args["stddev"] for draw in drawn}
+            largest = max(np.linalg.norm(one) for one in moved)
+            assert event.noise_multiplier == pytest.approx(stddev / largest, rel=1e-9)
 
     def _selection(self, session, name, event):
         """Every trial is one of the candidates, and their number has the law of the event."""

@@ -46,6 +46,12 @@ FORMS = {
     "subclass-dp": [{"network": "softmax"}, {"network": "softmax", "records_per_cell": None}],
     "graph-split": [{}, {"groups": "even"}, {"checkpoints": 2}, {"groups": "linked"}, {"groups": "alone"}],
     "scattering": [{}, {"head": "cnn"}],
+    "daily-messages": [
+        {},
+        {"noise": "sums"},
+        {"deletions": True},
+        {"noise": "sums", "deletions": True, "refreshes": 30},
+    ],
     "dpgnn": [{"max_arcs": 2}, {"max_arcs": 2, "inference": "noised"}],
 }
 """Settings of a method whose releases differ; methods that are not named here have one form."""

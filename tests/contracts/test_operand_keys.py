@@ -1,5 +1,7 @@
 """Under one key, another operand draws from other keys: equal noise on two operands would cancel in their difference."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,6 +13,7 @@ from sfumato.bounded import _counting as counting
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded import _grouping as grouping
 from sfumato.bounded import _linked_sums as linked
+from sfumato.bounded import _history as history
 from sfumato.bounded import _pairs as pairs
 from sfumato.bounded import _promise as promise
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
@@ -49,6 +52,12 @@ OPERANDS = {
     "noisy_counts": [
         lambda one=one, rows=rows: counting.noisy_counts(one, rows, 2.0, KEY)
         for one, rows in ((RING, ROWS), (BACK, ROWS), (MOVED, ROWS), (WEIGHED, ROWS), (OTHERWISE, ROWS), (RING, ROWS[::-1]))
+    ],
+    "noisy_day": [  # nothing comes on the second and the third day: equal rows, and other noise all the same
+        lambda day=day, rows=rows: history.noisy_day(
+            history.History(*np.array([rows, [0, 1], [1, 1], [history.NEVER] * 2])), history.Schedule(3, 3), np.zeros(3, int), 2,
+            day, history.Increments(Fraction(1)), KEY)
+        for day, rows in ((1, [0, 1]), (1, [1, 0]), (2, [0, 1]), (3, [0, 1]))
     ],
     "noisy_group_sums": [
         lambda rows=rows, groups=groups: grouping.noisy_group_sums(rows, np.array(groups), 3, 2.0, KEY)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 NAME = "aggregate/1"
+Noise = float | NDArray[np.float64]
+"""A standard deviation of all rows, or one of each, [num_nodes, 1]."""
 WEIGHTS = (0.25, 0.0, 0.125, 0.5, 1.0)
 """Candidates for w; the first is taken where there are no validation labels."""
 _WEIGHT, _SHARES = "later.weight", "class.shares"
@@ -113,10 +115,24 @@ def count_inputs(
     messages = counts[:, :classes] / INT16_ONE
     if counts.shape[1] > classes:
         messages += weight * (counts[:, classes:] / INT16_ONE)
-    total, stddev = messages.sum(axis=1, keepdims=True), noise * np.sqrt(1 + weight**2)
-    center = np.full(classes, 1 / classes) if shares is None else shares.astype(np.float64)
+    return message_inputs(messages, own, noise or 1.0, noise * np.sqrt(1 + weight**2), shares)
+
+
+def message_inputs(
+    messages: NDArray[np.float64],
+    own: NDArray[np.float32],
+    step: float,
+    stddev: Noise,
+    shares: NDArray[np.float32] | None,
+) -> NDArray[np.float32]:
+    """Return what :func:`count_inputs` says of noisy counts M, [num_nodes, num_classes], and of probabilities ``own``.
+
+    Surpluses are told in units of ``step``; ``stddev`` is that of the noise.
+    """
+    total = messages.sum(axis=1, keepdims=True)
+    center = np.full(own.shape[1], 1 / own.shape[1]) if shares is None else shares.astype(np.float64)
     surplus = messages - total * center
-    parts = [surplus / (noise or 1.0), directions(surplus, stddev)]
+    parts = [surplus / step, directions(surplus, stddev)]
     if shares is not None:
         prior, there = smoothing(stddev), np.maximum(total, 0)
         rates = (np.maximum(messages, 0) + prior * center) / (there + prior)
@@ -124,7 +140,7 @@ def count_inputs(
     return np.hstack([*parts, np.log(own)]).astype(np.float32)
 
 
-def smoothing(noise_stddev: float) -> float:
+def smoothing(noise_stddev: Noise) -> Noise:
     """Return a, the number of messages in proportion to the shares that smooth a rate; more where noise is larger."""
     return 2.0 + 2.0 * noise_stddev**2
 
@@ -138,7 +154,7 @@ def class_shares(rows: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray
     return (((counts + 1).astype(np.float32)) / (np.count_nonzero(known) + rows.shape[1])).astype(np.float32)
 
 
-def directions(sums: NDArray[np.float64], noise_stddev: float) -> NDArray[np.float64]:
+def directions(sums: NDArray[np.float64], noise_stddev: Noise) -> NDArray[np.float64]:
     """Return rows of mean 0 divided by their length, which counts the noise twice so that faint rows stay short."""
     length = np.sqrt(np.square(sums).sum(axis=1, keepdims=True) + (sums.shape[1] - 1) * noise_stddev**2)
     return np.divide(sums, length, out=np.zeros_like(sums), where=length > 0)

@@ -226,7 +226,7 @@ class LabelMessages(CuratorMethod):
             return count_inputs(plan, rows_of(counts, at), rows_of(own, at), 0, shares)
 
         examples = (first(ids), y[ids]), (first(val), y[val])
-        weights = self._learned(graph.num_classes, session, *examples) | reading_arrays(shares)
+        weights = learn_head(self, graph.num_classes, session, *examples) | reading_arrays(shares)
         del examples
         if self.hops(plan.unit) == 2:
             thought = in_blocks(
@@ -239,31 +239,8 @@ class LabelMessages(CuratorMethod):
             inputs = {w: count_inputs(plan, rows_of(counts, val), rows_of(own, val), w, shares) for w in WEIGHTS}
             seen = {w: softmax(head_scores(weights, rows)) for w, rows in inputs.items()}
             weights |= reading_arrays(shares, best_weight(seen, y[val]))
-        kept = prior
-        if len(val):
-            told = head_scores(weights, _inputs(plan, rows_of(counts, val), rows_of(own, val), weights))
-            alone = PRIOR.best(public, graph, [prior, *grown(public, graph, session, MOST_TREE_WORK)])
-            without = PRIOR.scorer(public, alone)(rows_of(features_of(graph), val))
-            if log_loss(without, y[val]) < log_loss(told, y[val]):
-                kept, weights = alone, {}
-        return Outcome({**{f"prior.{name}": part for name, part in kept.items()}, **weights}, {"aggregate/1": counts})
-
-    def _learned(self, num_classes: int, session: Session, learners: Labeled, held_out: Labeled) -> Arrays:
-        """Train a head on the rows of learners, standardized, by public labels. Return it for rows as they are."""
-        mean, scale = _moments(learners[0])
-        rows, held = (((inputs - mean) / scale).astype(np.float32) for inputs, _ in (learners, held_out))
-        head = Logistic(rows.shape[1], num_classes)
-        session.watch.curves["head"] = train(
-            head,
-            rows,
-            learners[1],
-            epochs=self.epochs,
-            learning_rate=self.learning_rate,
-            held_out=(held, held_out[1]),
-            coins=np.random.default_rng(session.seed),
-            progress=session.watch.stage("head"),
-        )
-        return _unscaled(head.state, mean, scale)
+        told = head_scores(weights, _inputs(plan, rows_of(counts, val), rows_of(own, val), weights))
+        return Outcome(kept_model(public, graph, session, prior, weights, (told, val)), {"aggregate/1": counts})
 
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
@@ -342,6 +319,45 @@ class LabelMessages(CuratorMethod):
 
 def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], weights: Arrays) -> NDArray[np.float32]:
     return count_inputs(plan, counts, own, stored_weight(weights), stored_shares(weights))
+
+
+def learn_head(method: Any, num_classes: int, session: Session, learners: Labeled, held_out: Labeled) -> Arrays:
+    """Train a head on the rows of learners, standardized, by public labels, in the epochs and at the rate of a ``method``.
+
+    The head is for rows as they are.
+    """
+    mean, scale = _moments(learners[0])
+    rows, held = (((inputs - mean) / scale).astype(np.float32) for inputs, _ in (learners, held_out))
+    head = Logistic(rows.shape[1], num_classes)
+    session.watch.curves["head"] = train(
+        head,
+        rows,
+        learners[1],
+        epochs=method.epochs,
+        learning_rate=method.learning_rate,
+        held_out=(held, held_out[1]),
+        coins=np.random.default_rng(session.seed),
+        progress=session.watch.stage("head"),
+    )
+    return _unscaled(head.state, mean, scale)
+
+
+def kept_model(
+    public: PublicFacts, graph: Graph, session: Session, prior: Arrays, head: Arrays, told: Labeled
+) -> Arrays:
+    """Return the prior with the head, or a graph-free model alone if it has the smaller log-loss on some validation nodes.
+
+    ``told`` are the scores of the head for these nodes, and their numbers.
+    """
+    scores, val = told
+    kept = prior
+    if len(val):
+        y, _, _ = labeled_nodes(graph)
+        alone = PRIOR.best(public, graph, [prior, *grown(public, graph, session, MOST_TREE_WORK)])
+        without = PRIOR.scorer(public, alone)(rows_of(features_of(graph), val))
+        if log_loss(without, y[val]) < log_loss(scores, y[val]):
+            kept, head = alone, {}
+    return {**{f"prior.{name}": part for name, part in kept.items()}, **head}
 
 
 def posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.float32]:

@@ -100,6 +100,7 @@ METHODS: dict[str, str | Rules] = {
     "edgerand": Rules(settings={**perturbed.SETTINGS, "asymmetric": "flag"}, **perturbed.RULES),
     "lapgraph": Rules(settings=perturbed.SETTINGS, **perturbed.RULES),
     "label-messages": "labels:LabelMessages",
+    "daily-messages": "daily:DailyMessages",
     "piloted-messages": "piloted:PilotedMessages",
     "promised-messages": "promised:PromisedMessages",
     "link-messages": Rules(

@@ -1,0 +1,278 @@
+r"""Counts of neighbors by class over a whole history of edges that come and go, released day by day under one budget.
+
+**Stream.** Every row v (a node that receives) is *refreshed* on public days (:class:`Schedule`). Its j-th refresh is told the
+change of its counts since the one before, :math:`x_{v,j}`, one number a class: arcs that came, less arcs that went if deletions
+are counted. An arc that came and went between two refreshes is in none.
+
+**Neighbors** differ in one edge and all of its history: the day on which it came and the day on which it went. By
+:func:`~sfumato.bounded._routing.one_way` an edge is one arc, or a unit is one arc, so one row and one class differ: :math:`x`
+by :math:`e_i` if deletions are not counted, by :math:`e_i` or :math:`e_i - e_k` with :math:`i < k` if they are, or not at all.
+
+**Two forms** of noise release the rows, under one budget for all days.
+
+* *Increments* (:class:`Increments`): :math:`y_j = x_j + N_j` with discrete Laplace noise of scale b. *Guarantee:* pure
+  :math:`\epsilon = \Delta_1 / b`, with :math:`\Delta_1 = 1`, or 2 if deletions are counted, whatever the number of refreshes.
+  *Proof:* along any course of events the releases of the two histories differ, refresh by refresh, by numbers
+  :math:`\delta_j` with :math:`\sum_j |\delta_j| \le \Delta_1`, and given the past the ratio of the probabilities of
+  :math:`y_j` is at most :math:`e^{|\delta_j| / b}`. (Edges may be chosen by looking at earlier releases: the bound holds along
+  each course.) The noise of a count after j refreshes is the sum of j draws. There is no horizon: refreshes may go on for ever.
+* *Sums* (:class:`Sums`): :math:`y_j = \sum_{i \le j} q_{j-i} x_i + \mathrm{round}(\sigma Z_j)`, where q are whole numbers that
+  fall with age (:mod:`~sfumato.bounded._encoder`). *Guarantee:* a Gaussian event of noise multiplier
+  :math:`\sigma / \Delta_2`. With Q the lower triangular matrix of q, for m refreshes, :math:`\Delta_2` is
+  :math:`\max_i \|Q e_i\|`, and :math:`\max(\max_i \|Q e_i\|, \max_{i < k} \|Q e_i - Q e_k\|)` if deletions are counted.
+  All of it is computed in integers. *Proof:* the releases are :math:`\mathrm{round}(Q x + \sigma Z)`, since Q x is whole; Q x
+  moves by :math:`Q e_i` or :math:`Q (e_i - e_k)`. If edges are chosen by looking at earlier releases, the shifts
+  :math:`\delta_j` along any course have :math:`\sum_j \delta_j^2 \le \Delta_2^2`, and a sequence of Gaussian releases whose
+  squared shifts have a sum bounded along each course is as private as one (Denisov et al. 2022, theorem 2.1; Smith and
+  Thakurta 2022, theorem 1).
+
+**Keys.** The noise of a day follows from the key, the day, a MAC of the exact rows of that day, and (row, column). A row is
+refreshed at most once a day. So a day that is computed again, after a crash, has the same noise on the same rows, and nothing
+else ever has the same noise.
+
+**Reading** (:class:`Reader`) is post-processing, and keeps one number for each row and class.
+
+Sources: Dwork, Naor, Pitassi and Rothblum (2010), Differential privacy under continual observation; McSherry (2009), theorem
+4; Denisov, McMahan, Rush, Smith and Thakurta (2022), Improved differential privacy for SGD via optimal private linear operators
+on adaptive streams; Smith and Thakurta (2022), Fully adaptive composition for Gaussian differential privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_int, fail
+from sfumato.loops.kernels import INT16_ONE
+from sfumato.noise._geometric import keyed_discrete_laplace
+from sfumato.noise.gaussian import rounded_gaussian
+from sfumato.noise.keys import Key, derive_key, operand_mac
+
+if TYPE_CHECKING:
+    from sfumato.bounded._encoder import Encoder
+
+PHASES = 1 << 32
+MOST_DAYS = 100_000
+NEVER = MOST_DAYS + 1
+"""The day on which an edge goes that is still there."""
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    r"""A public schedule: every row is refreshed ``refreshes`` times in ``days`` days, evenly, from a phase of its own on.
+
+    Refresh j = 1, 2, ... of a row of phase :math:`\phi \in [0, 1)` is on day
+    :math:`1 + \lfloor (j - 1 + \phi) \, \mathrm{days} / \mathrm{refreshes} \rfloor`: at most one a day.
+
+    Raises:
+        InputError: a number is out of range.
+
+    >>> Schedule(365, 12).done(np.array([0, PHASES // 2]), 365).tolist(), Schedule(365, 12).done(np.array([0]), 30).tolist()
+    ([12, 12], [1])
+    """
+
+    days: int
+    refreshes: int
+
+    def __post_init__(self) -> None:
+        check_int(low=1, high=MOST_DAYS, days=self.days)
+        check_int("A row is refreshed once a day at most.", low=1, high=self.days, refreshes=self.refreshes)
+
+    def done(self, phases: Ints, day: int | Ints) -> Ints:
+        """Return how many refreshes rows of these phases have had by the end of a day, or of each its own."""
+        ends = -((-np.asarray(day, np.int64) * (self.refreshes * PHASES)) // self.days)
+        return np.asarray((ends - 1 - phases) // PHASES + 1)
+
+    def due(self, phases: Ints, day: int) -> Ints:
+        """Return the rows that are refreshed on a day."""
+        return np.flatnonzero(self.done(phases, day) > self.done(phases, day - 1))
+
+
+def row_phases(names: Sequence[str], seed: int) -> Ints:
+    """Return the phase of each row, in steps of 2^-32, from the public seed and the name of its node.
+
+    >>> row_phases(["a", "b"], 0).tolist() == row_phases(["b", "a"], 0)[::-1].tolist()
+    True
+    """
+    heads = [sha256(f"{seed} {name}".encode()).digest()[:4] for name in names]
+    return np.array([int.from_bytes(head, "big") for head in heads], np.int64)
+
+
+@dataclass(frozen=True)
+class History:
+    """Arcs that carry a message, each with the row and the class that it counts in and the days on which it came and went.
+
+    ``gone`` is :data:`NEVER` for an arc that is still there. All arrays are int64 [num_arcs].
+    """
+
+    rows: Ints
+    classes: Ints
+    came: Ints
+    gone: Ints
+
+    def of(self, read: NDArray[np.bool_]) -> History:
+        """Return some of the arcs."""
+        return History(self.rows[read], self.classes[read], self.came[read], self.gone[read])
+
+
+@dataclass(frozen=True)
+class Increments:
+    """Changes since the last refresh, with discrete Laplace noise of ``scale`` b on every number; 0 protects nothing.
+
+    >>> Increments(Fraction(1, 2)).weights(np.arange(3)).tolist()
+    [1, 0, 0]
+    """
+
+    scale: Fraction
+    deletions: bool = False
+
+    def weights(self, ages: Ints) -> Ints:
+        """Return how often a change is told that was so many refreshes ago."""
+        return np.asarray(ages == 0, np.int64)
+
+    def noise(self, key: Key, size: int) -> Ints:
+        """Draw the noise of so many numbers."""
+        return keyed_discrete_laplace(key, self.scale, 0, size) if self.scale else np.zeros(size, np.int64)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Weighed sums of all changes, with rounded Gaussian noise of ``stddev`` on every number; 0 protects nothing."""
+
+    encoder: Encoder
+    stddev: float
+    deletions: bool = False
+
+    def weights(self, ages: Ints) -> Ints:
+        """Return the weight of a change that was so many refreshes ago.
+
+        Raises:
+            InputError: there are more refreshes than the encoder has coefficients, for which nothing is proved.
+        """
+        most = len(self.encoder.steps)
+        if ages.max(initial=0) >= most:
+            remedy = "The noise was found for this horizon. A new history costs again."
+            raise fail("refreshes", int(ages.max()) + 1, f"to be at most {most}", remedy)
+        return np.asarray(self.encoder.steps[ages])
+
+    def noise(self, key: Key, size: int) -> Ints:
+        """Draw the noise of so many numbers."""
+        return rounded_gaussian(key, self.stddev, 0, size) if self.stddev else np.zeros(size, np.int64)
+
+
+Form = Increments | Sums
+"""How the changes of rows become what is released."""
+
+
+def increment_sensitivity(deletions: bool) -> int:
+    """Return by how much one edge moves all increments together, in L1 norm: 1, or 2 if its deletion is counted.
+
+    >>> increment_sensitivity(False), increment_sensitivity(True)
+    (1, 2)
+    """
+    return 2 if deletions else 1
+
+
+def noisy_day(
+    history: History, schedule: Schedule, phases: Ints, num_classes: int, day: int, form: Form, key: Key
+) -> tuple[Ints, Ints]:
+    r"""Release the rows that are due on a day: their numbers, and one row of whole numbers each.
+
+    **Formal guarantee.** All days of one history together are one event (module). It reads nothing of the history that came
+    after the day. ``key`` is that of the whole history.
+
+    Shapes: ``phases`` [num_nodes]; the result is int64 [num_due] and [num_due, num_classes].
+
+    >>> one = History(*np.array([[1], [0], [1], [NEVER]]))
+    >>> [part.tolist() for part in noisy_day(one, Schedule(2, 2), np.zeros(2), 2, 1, Increments(Fraction(0)), bytes(32))]
+    [[0, 1], [[0, 0], [1, 0]]]
+    """
+    due = schedule.due(phases, day)
+    sums = exact_sums(history, schedule, phases, num_classes, day, form)
+    key = derive_key(key, "day", day, operand_mac(key, due, sums))
+    return due, sums + form.noise(key, sums.size).reshape(sums.shape)
+
+
+def exact_sums(history: History, schedule: Schedule, phases: Ints, num_classes: int, day: int, form: Form) -> Ints:
+    """Return what the rows that are due on a day tell before noise, int64 [num_due, num_classes].
+
+    A change is told first by the first refresh on its day or later. Days after ``day`` are not read.
+    """
+    due = schedule.due(phases, day)
+    place = np.full(len(phases), -1)
+    place[due] = np.arange(len(due))
+    history = history.of((place[history.rows] >= 0) & (history.came <= day))
+    rows, classes, own = place[history.rows], history.classes, phases[history.rows]
+    last = schedule.done(own, day) - 1
+    came = schedule.done(own, history.came - 1)
+    gone = schedule.done(own, np.where(history.gone <= day, history.gone, NEVER) - 1)
+    sums = np.zeros((len(due), num_classes), np.int64)
+    told = (came <= last) & (came < gone)  # what came and went between two refreshes is told by none
+    np.add.at(sums, (rows[told], classes[told]), form.weights(last[told] - came[told]))
+    if form.deletions:
+        told &= gone <= last
+        np.subtract.at(sums, (rows[told], classes[told]), form.weights(last[told] - gone[told]))
+    return sums
+
+
+def laplace_deviation(scale: Fraction) -> float:
+    """Return the standard deviation of discrete Laplace noise of a scale.
+
+    >>> round(laplace_deviation(Fraction(1, 2)), 4)
+    0.6017
+    """
+    if not scale:
+        return 0.0
+    ratio = math.exp(-float(1 / scale))
+    return math.sqrt(2 * ratio) / (1 - ratio)
+
+
+def deviation(form: Form, refreshes: Ints) -> NDArray[np.float64]:
+    """Return the standard deviation of the noise of a count, as it is read, after so many refreshes of its row.
+
+    >>> deviation(Increments(Fraction(1, 2)), np.array([0, 4])).round(2).tolist()
+    [0.0, 1.2]
+    """
+    if isinstance(form, Increments):
+        return np.asarray(laplace_deviation(form.scale) * np.sqrt(refreshes))
+    assert isinstance(form, Sums)
+    lengths = np.sqrt(form.encoder.squares[refreshes])
+    return np.asarray(np.divide(form.stddev * refreshes, lengths, out=np.zeros(len(refreshes)), where=lengths > 0))
+
+
+@dataclass
+class Reader:
+    """What is kept of all releases: one number for each count, ``kept`` float64 [num_nodes, num_classes].
+
+    >>> form = Increments(Fraction(0))
+    >>> reader = Reader(np.zeros((2, 1)))
+    >>> for refresh, change in enumerate((2, 3)):
+    ...     reader.add(np.array([1]), np.array([[change]]), np.array([refresh]), form)
+    >>> (reader.read(np.array([2, 2]), form) / INT16_ONE).tolist()
+    [[0.0], [5.0]]
+    """
+
+    kept: NDArray[np.float64]
+
+    def add(self, rows: Ints, values: Ints, before: Ints, form: Form) -> None:
+        """Read the release of a day: ``rows``, their ``values``, and how many refreshes each had ``before``."""
+        weights = form.encoder.readers[before] if isinstance(form, Sums) else np.ones(len(before))
+        self.kept[rows] += weights[:, None] * values
+
+    def read(self, done: Ints, form: Form) -> Ints:
+        """Return counts, noise included, in steps of 1 / 32767, int64 [num_nodes, num_classes].
+
+        ``done`` says how many refreshes each row has had.
+        """
+        scale = np.ones(len(done))
+        if isinstance(form, Sums):
+            scale = done / np.maximum(form.encoder.squares[done], 1)
+        return np.rint(self.kept * (scale * INT16_ONE)[:, None]).astype(np.int64)
