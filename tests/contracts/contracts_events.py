@@ -116,9 +116,9 @@ class Drawn:
     def _history(self, frames, event):
         """All days together: a row is drawn once a refresh, with one noise; an edge moves a column of what it tells, or two."""
         drawn, form = [draw for frame in frames for draw in frame.draws], frames[0].args["form"]
-        size = len(frames[0].args["phases"]) * frames[0].args["num_classes"]
-        most, left = divmod(sum(draw.args["stop"] for draw in drawn), size)
-        assert (most, left) == (frames[0].args["schedule"].refreshes, 0)
+        stream = frames[0].args["stream"]
+        most, left = divmod(sum(draw.args["stop"] for draw in drawn), len(stream.phases) * stream.num_classes)
+        assert (most, left) == (stream.schedule.refreshes, 0)
         assert len({frame.args["day"] for frame in frames}) == len(frames)
         told = [np.concatenate([np.zeros(first), form.weights(np.arange(most - first))]) for first in range(most)]
         moved = [*told, *(one - told[j] for i, one in enumerate(told) for j in range(i + 1, most) if form.deletions)]

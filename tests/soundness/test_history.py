@@ -14,6 +14,7 @@ from sfumato.bounded._history import (
     History,
     Increments,
     Schedule,
+    Stream,
     Sums,
     exact_sums,
     increment_sensitivity,
@@ -41,8 +42,8 @@ def released(edges, unit, refreshes, form, start):
     if not unit.directed:
         edges = np.hstack([edges, edges[[1, 0, 2, 3]]])
     history = method.history(unit, GRAPH, *edges)
-    told = [exact_sums(history, method.schedule, method.phases(GRAPH), 2, day, form) for day in range(1, DAYS + 1)]
-    return np.concatenate([one.ravel() for one in told])
+    stream = Stream.of(history, method.schedule, method.phases(GRAPH), 2)
+    return np.concatenate([exact_sums(stream, *stream.due(day), form).ravel() for day in range(1, DAYS + 1)])
 
 
 def moves(unit, form, order):
@@ -100,7 +101,11 @@ def told_twice(ages):
     [
         (DailyMessages, "order", lambda method, graph, known: np.zeros(graph.num_nodes, int)),
         (Increments, "weights", lambda form, ages: told_twice(ages)),
-        (Schedule, "due", lambda schedule, phases, day: np.arange(len(phases))),
+        (
+            Stream,
+            "due",
+            lambda stream, day: (np.arange(5), np.maximum(stream.schedule.done(stream.phases, day) - 1, 0)),
+        ),
     ],
     ids=["nothing is sent", "a change that is told twice", "rows that are told off schedule"],
 )
@@ -120,7 +125,8 @@ def test_messages_along_both_arcs_are_caught(monkeypatch):
 def noise_of(refreshes, key=bytes(32)):
     """The noise of two days on which nothing comes."""
     nothing, form = History(*np.zeros((4, 0), np.int64)), Increments(Fraction(3))
-    return [noisy_day(nothing, Schedule(2, refreshes), np.zeros(40, int), 2, day, form, key)[1] for day in (1, 2)]
+    stream = Stream.of(nothing, Schedule(2, refreshes), np.zeros(40, int), 2)
+    return [noisy_day(stream, day, form, key)[2] for day in (1, 2)]
 
 
 def test_noise_is_that_of_its_refresh_and_again_the_same_after_a_crash():
@@ -143,9 +149,8 @@ def test_later_days_are_not_read():
             known = [(0, 2, *past)]
             later = [(0, 2, past[0], past[1] if past[1] <= day else NEVER)] if past[0] <= day else []
             rows = [np.array(edges, int).reshape(-1, 4).T[[1, 0, 2, 3]] for edges in (known, later)]
-            sides = [
-                exact_sums(History(*one), Schedule(4, 4), np.zeros(5, int), 2, day, INCREMENTS(True)) for one in rows
-            ]
+            streams = [Stream.of(History(*one), Schedule(4, 4), np.zeros(5, int), 2) for one in rows]
+            sides = [exact_sums(one, *one.due(day), INCREMENTS(True)) for one in streams]
             assert np.array_equal(*sides), (past, day)
 
 

@@ -91,10 +91,6 @@ class Schedule:
         ends = -((-np.asarray(day, np.int64) * (self.refreshes * PHASES)) // self.days)
         return np.asarray((ends - 1 - phases) // PHASES + 1)
 
-    def due(self, phases: Ints, day: int) -> Ints:
-        """Return the rows that are refreshed on a day."""
-        return np.flatnonzero(self.done(phases, day) > self.done(phases, day - 1))
-
 
 def row_phases(names: Sequence[str], seed: int) -> Ints:
     """Return the phase of each row, in steps of 2^-32, from the public seed and the name of its node.
@@ -118,9 +114,41 @@ class History:
     came: Ints
     gone: Ints
 
-    def of(self, read: NDArray[np.bool_]) -> History:
-        """Return some of the arcs."""
-        return History(self.rows[read], self.classes[read], self.came[read], self.gone[read])
+
+@dataclass(frozen=True)
+class Stream:
+    """A history as its rows tell it: each arc with the refresh that would tell first that it came, and that it went.
+
+    ``first`` and ``end`` are int64 [num_arcs], numbers of refreshes from 0 on, of the row in ``rows`` that counts the arc in one
+    of ``classes``. An arc is told if ``first`` is below ``end``. ``schedule`` and ``phases`` [num_nodes] are public.
+    """
+
+    schedule: Schedule
+    phases: Ints
+    num_classes: int
+    rows: Ints
+    classes: Ints
+    first: Ints
+    end: Ints
+
+    @classmethod
+    def of(cls, history: History, schedule: Schedule, phases: Ints, num_classes: int) -> Stream:
+        """Number the refreshes of a history.
+
+        >>> history = History(*np.array([[0, 0], [1, 1], [2, 3], [3, NEVER]]))
+        >>> stream = Stream.of(history, Schedule(4, 2), np.zeros(1, np.int64), 2)
+        >>> stream.first.tolist(), (stream.first < stream.end).tolist()
+        ([1, 1], [False, True])
+        """
+        own = phases[history.rows]
+        first, end = (schedule.done(own, days - 1) for days in (history.came, history.gone))
+        return cls(schedule, phases, num_classes, history.rows, history.classes, first, end)
+
+    def due(self, day: int) -> tuple[Ints, Ints]:
+        """Return the rows that are refreshed on a day, and the number of that refresh, from 0 on."""
+        before, after = (self.schedule.done(self.phases, end) for end in (day - 1, day))
+        rows = np.flatnonzero(after > before)
+        return rows, before[rows]
 
 
 @dataclass(frozen=True)
@@ -181,45 +209,41 @@ def increment_sensitivity(deletions: bool) -> int:
     return 2 if deletions else 1
 
 
-def noisy_day(
-    history: History, schedule: Schedule, phases: Ints, num_classes: int, day: int, form: Form, key: Key
-) -> tuple[Ints, Ints]:
-    r"""Release the rows that are due on a day: their numbers, and one row of whole numbers each.
+def noisy_day(stream: Stream, day: int, form: Form, key: Key) -> tuple[Ints, Ints, Ints]:
+    r"""Release the rows that are due on a day: their numbers, those of their refreshes, and one row of whole numbers each.
 
-    **Formal guarantee.** All days of one history together are one event (module). It reads nothing of the history that came
-    after the day. ``key`` is that of the whole history.
+    **Formal guarantee.** All days of one history together are one event (module). What came or went after the day is not told:
+    its refresh is a later one. ``key`` is that of the whole history.
 
-    Shapes: ``phases`` [num_nodes]; the result is int64 [num_due] and [num_due, num_classes].
+    Shapes: int64 [num_due] twice, and [num_due, num_classes].
 
-    >>> one = History(*np.array([[1], [0], [1], [NEVER]]))
-    >>> [part.tolist() for part in noisy_day(one, Schedule(2, 2), np.zeros(2), 2, 1, Increments(Fraction(0)), bytes(32))]
-    [[0, 1], [[0, 0], [1, 0]]]
+    >>> one = Stream.of(History(*np.array([[1], [0], [1], [NEVER]])), Schedule(2, 2), np.zeros(2, np.int64), 2)
+    >>> [part.tolist() for part in noisy_day(one, 1, Increments(Fraction(0)), bytes(32))]
+    [[0, 1], [0, 0], [[0, 0], [1, 0]]]
     """
-    due = schedule.due(phases, day)
-    sums = exact_sums(history, schedule, phases, num_classes, day, form)
-    key = derive_key(key, "day", day, operand_mac(key, due, sums))
-    return due, sums + form.noise(key, sums.size).reshape(sums.shape)
+    rows, refreshes = stream.due(day)
+    sums = exact_sums(stream, rows, refreshes, form)
+    key = derive_key(key, "day", day, operand_mac(key, rows, sums))
+    return rows, refreshes, sums + form.noise(key, sums.size).reshape(sums.shape)
 
 
-def exact_sums(history: History, schedule: Schedule, phases: Ints, num_classes: int, day: int, form: Form) -> Ints:
-    """Return what the rows that are due on a day tell before noise, int64 [num_due, num_classes].
+def exact_sums(stream: Stream, rows: Ints, refreshes: Ints, form: Form) -> Ints:
+    """Return what ``rows`` tell before noise at the refreshes of these numbers, int64 [num_rows, num_classes].
 
-    A change is told first by the first refresh on its day or later. Days after ``day`` are not read.
+    What came and went between two refreshes is told by none, and what comes or goes later has a later number.
     """
-    due = schedule.due(phases, day)
-    place = np.full(len(phases), -1)
-    place[due] = np.arange(len(due))
-    history = history.of((place[history.rows] >= 0) & (history.came <= day))
-    rows, classes, own = place[history.rows], history.classes, phases[history.rows]
-    last = schedule.done(own, day) - 1
-    came = schedule.done(own, history.came - 1)
-    gone = schedule.done(own, np.where(history.gone <= day, history.gone, NEVER) - 1)
-    sums = np.zeros((len(due), num_classes), np.int64)
-    told = (came <= last) & (came < gone)  # what came and went between two refreshes is told by none
-    np.add.at(sums, (rows[told], classes[told]), form.weights(last[told] - came[told]))
+    place, sums = np.full(len(stream.phases), -1), np.zeros((len(rows), stream.num_classes), np.int64)
+    place[rows] = np.arange(len(rows))
+    at, classes, first, end = place[stream.rows], stream.classes, stream.first, stream.end
+    if len(rows) < len(place):
+        read = at >= 0
+        at, classes, first, end = at[read], classes[read], first[read], end[read]
+    last = refreshes[at]
+    told = (first <= last) & (first < end)
+    np.add.at(sums, (at[told], classes[told]), form.weights(last[told] - first[told]))
     if form.deletions:
-        told &= gone <= last
-        np.subtract.at(sums, (rows[told], classes[told]), form.weights(last[told] - gone[told]))
+        told &= end <= last
+        np.subtract.at(sums, (at[told], classes[told]), form.weights(last[told] - end[told]))
     return sums
 
 
@@ -255,16 +279,16 @@ class Reader:
     >>> form = Increments(Fraction(0))
     >>> reader = Reader(np.zeros((2, 1)))
     >>> for refresh, change in enumerate((2, 3)):
-    ...     reader.add(np.array([1]), np.array([[change]]), np.array([refresh]), form)
+    ...     reader.add(np.array([1]), np.array([refresh]), np.array([[change]]), form)
     >>> (reader.read(np.array([2, 2]), form) / INT16_ONE).tolist()
     [[0.0], [5.0]]
     """
 
     kept: NDArray[np.float64]
 
-    def add(self, rows: Ints, values: Ints, before: Ints, form: Form) -> None:
-        """Read the release of a day: ``rows``, their ``values``, and how many refreshes each had ``before``."""
-        weights = form.encoder.readers[before] if isinstance(form, Sums) else np.ones(len(before))
+    def add(self, rows: Ints, refreshes: Ints, values: Ints, form: Form) -> None:
+        """Read the release of a day, as :func:`noisy_day` returns it."""
+        weights = form.encoder.readers[refreshes] if isinstance(form, Sums) else np.ones(len(rows))
         self.kept[rows] += weights[:, None] * values
 
     def read(self, done: Ints, form: Form) -> Ints:

@@ -38,6 +38,7 @@ from sfumato.bounded._history import (
     Ints,
     Reader,
     Schedule,
+    Stream,
     Sums,
     deviation,
     increment_sensitivity,
@@ -258,10 +259,10 @@ class DailyMessages(CuratorMethod):
     def _through(self, plan: Planned, graph: Graph, history: History, key: Key) -> NDArray[np.int64]:
         """Release all days of a history, and read them."""
         form, phases = self.form(plan), self.phases(graph)
+        stream = Stream.of(history, self.schedule, phases, plan.public.num_classes)
         reader = Reader(np.zeros((graph.num_nodes, plan.public.num_classes)))
         for day in range(1, self.last + 1):
-            due, values = noisy_day(history, self.schedule, phases, plan.public.num_classes, day, form, key)
-            reader.add(due, values, self.schedule.done(phases[due], day - 1), form)
+            reader.add(*noisy_day(stream, day, form, key), form)
         return reader.read(self.schedule.done(phases, self.last), form)
 
     def learned(self, plan: Planned, graph: Graph, session: Session, told: NDArray[np.int64]) -> Outcome:

@@ -22,6 +22,7 @@ from sfumato.cli import _audit as audit
 from sfumato.cli import _budget as budget
 from sfumato.cli import _check as check
 from sfumato.cli import _collect as collect
+from sfumato.cli import _daily as daily
 from sfumato.cli import _data as data
 from sfumato.cli import _experiment as experiment
 from sfumato.cli import _explain as explain
@@ -72,6 +73,7 @@ app.command("cite")(report.cite)
 app.add_typer(store.app, name="data")
 app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(daily.app, name="daily")
 app.add_typer(text.app, name="text")
 app.add_typer(collect.app, name="collect")
 app.add_typer(experiment.app, name="experiment")

@@ -217,16 +217,37 @@ def read_newcomers(
     Raises:
         DataError: the table cannot be read, an edge has an end that is no node, or :meth:`Newcomers.join` refuses it.
     """
+    check_first(nodes, known)
+    names = [name for graph in (nodes, *known) for name in node_names(graph)]
+    source, target, number = _ends(names, edges, ends, nodes.directed, "the new nodes, or those that were there before")
+    return Newcomers.join(nodes, known, source, target, number)
+
+
+def read_edges(nodes: Graph, edges: str | Path | Any, *, ends: tuple[str, str] | None = None) -> np.ndarray:
+    """Read which nodes edges join, int64 [2, num_edges], from a table.
+
+    ``nodes`` is a graph of the nodes, whose edges are not read; ``edges`` and ``ends`` are as for :func:`read_newcomers`.
+
+    Raises:
+        DataError: the table cannot be read, or an edge has an end that is no node.
+    """
+    source, target, _ = _ends(node_names(nodes), edges, ends, nodes.directed, "the nodes")
+    return np.stack([source, target]).astype(np.int64)
+
+
+def _ends(
+    names: list[str], edges: Any, ends: tuple[str, str] | None, directed: bool, where: str
+) -> tuple[np.ndarray, np.ndarray, Callable[[int], int]]:
+    """The row numbers of both ends of each edge of a table, and what gives the number of a row in errors."""
     import pyarrow as pa
 
     from sfumato.tables._build import Reading
     from sfumato.tables._ends import Places, edge_batches
 
-    check_first(nodes, known)
     table, place, number = table_of(edges, "the new edges")
     how = Reading(source=ends and ends[0], target=ends and ends[1])
-    check_named(table.column_names, how, place, directed=nodes.directed)
-    names = pa.array([name for graph in (nodes, *known) for name in node_names(graph)], pa.large_string())
-    places = ("the new nodes, or those that were there before", place)
-    source, target, _ = next(edge_batches(table, Places(names), how, places, number))
-    return Newcomers.join(nodes, known, source, target, number)
+    check_named(table.column_names, how, place, directed=directed)
+    source, target, _ = next(
+        edge_batches(table, Places(pa.array(names, pa.large_string())), how, (where, place), number)
+    )
+    return source, target, number

@@ -1,0 +1,372 @@
+r"""A folder in which a history of edges is kept, released day by day, and learned from: `sfumato daily`.
+
+* ``plan.json`` is public: settings, budget, what the noise is, and where the nodes are. ``nodes.csv`` (or .parquet) and
+  ``schema.toml`` are the tables as they were when the history began, and ``no-edges.csv`` has none.
+* ``private/`` is for the owner alone: the key, and one file for each day with the edges that came and went, chained by SHA-256.
+* ``released.npz`` is what was released so far: one number for each node and class, and the day.
+
+**Order of a day.** Its edges are on disk before anything of it is drawn, and a day on disk is never taken again with other edges.
+What is released follows from these files and the key. So after a crash at any moment, the next command draws the same noise for
+the same rows, once more, and goes on where it stopped: no day is lost, and no noise is ever on two different rows. An old copy of
+the folder must not be put back: days that are given again with other edges would be released twice (with independent noise).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from sfumato._files import read_secret, sync_file, whole_file, write_json
+from sfumato._validate import fail
+from sfumato.bounded._history import NEVER, History, Ints, Reader, Stream, noisy_day
+from sfumato.central._daily import DailyMessages, ToldGraph
+from sfumato.errors import DataError, InputError, LedgerError
+from sfumato.evaluation._kept import Kept
+from sfumato.evaluation._source import Source
+from sfumato.graph._graph import Graph
+from sfumato.noise.keys import new_key
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import EdgeLevel
+from sfumato.record._days import NOTHING, Changes, Days
+
+if TYPE_CHECKING:
+    from sfumato.method._plan import Fitted, Plan
+    from sfumato.method.contract import Progress
+
+PLAN, RELEASED, NO_EDGES, PRIVATE = "plan.json", "released.npz", "no-edges.csv", "private"
+_FORMAT = 1
+_AGAIN = "A new history of the same edges costs again: sfumato daily init."
+
+
+@dataclass(frozen=True)
+class Daily:
+    """A history in a folder. Edges are given day by day; what was released of them is read as often as one likes.
+
+    **Formal guarantee.** That of :class:`~sfumato.central._daily.DailyMessages`, for all days and all that is learned together,
+    if the key stays secret and no old copy of the folder is put back.
+
+    ``folder`` is where all of it is, and ``values`` are those of ``plan.json``.
+    """
+
+    folder: Path
+    values: dict[str, Any]
+
+    @classmethod
+    def begin(
+        cls, folder: Path, source: Source, method: DailyMessages, budget: Budget, *, directed: bool = False
+    ) -> Daily:
+        """Begin a history over the nodes of a source.
+
+        Args:
+            folder: new or empty.
+            source: the table of nodes with labels, and its schema; no edges.
+            method: days, refreshes, deletions, form of noise.
+            budget: the most that the whole history may cost.
+            directed: whether an edge is one arc.
+
+        Raises:
+            InputError: the folder is taken, or the budget does not fit.
+            DataError: the table has no labels to send, or cannot be read.
+        """
+        if folder.exists() and any(folder.iterdir()):
+            raise fail("out", str(folder), "to be a new or an empty folder", "A history is never begun twice.")
+        begun = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            kept = _copied(folder, source)
+            values = {"format": _FORMAT, "method": method.settings, "budget": asdict(budget), "directed": directed}
+            daily = cls(folder, {**values, "source": asdict(kept)})
+            plan = daily.plan()
+            values["method"] = {**plan.method.settings, "day": None}
+            (folder / PRIVATE).mkdir(mode=0o700)
+            (folder / PRIVATE / "days").mkdir(mode=0o700)
+            with whole_file(folder / PRIVATE / "key", 0o600) as file:
+                file.write(new_key())
+            write_json(folder / PLAN, {**values, "source": asdict(kept)})  # the last: without it there is no history
+        except BaseException:
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if begun:
+                folder.rmdir()
+            raise
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Daily:
+        """Open a history.
+
+        Raises:
+            InputError: there is none.
+        """
+        try:
+            values = json.loads((folder / PLAN).read_text())
+            known = values["format"] == _FORMAT
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise fail("folder", str(folder), "to hold a history", "Begin one with sfumato daily init.") from error
+        if not known:
+            raise fail("folder", str(folder), f"to be of format {_FORMAT}", "Use the version of Sfumato that began it.")
+        return cls(folder, values)
+
+    @cached_property
+    def method(self) -> DailyMessages:
+        """The method, with the form of noise that was chosen when the history began."""
+        return DailyMessages(**self.values["method"])
+
+    @property
+    def unit(self) -> EdgeLevel:
+        """The unit: one edge, or one arc if edges are directed."""
+        return EdgeLevel(directed=self.values["directed"])
+
+    @cached_property
+    def source(self) -> Source:
+        """Where the nodes are: the tables in the folder."""
+        stored = self.values["source"]
+        lists = {name: tuple(stored[name]) for name in ("text", "drop")}
+        inside = {name: str(self.folder / stored[name]) for name in ("nodes", "edges", "schema") if stored[name]}
+        return Source(**{**stored, **lists, **inside})
+
+    @cached_property
+    def nodes(self) -> Graph:
+        """The nodes with labels and roles, without an edge."""
+        return self.source.with_roles(self.source.load(), 0)
+
+    def plan(self, day: int | None = None) -> Plan:
+        """Return the plan through a day, which is the same for all days but for that."""
+        method = replace(self.method, day=day)
+        public = self.nodes.public_facts(self.unit, assume_public=True)
+        return method.calibrate(Budget(**self.values["budget"]), self.unit, replace(public, num_arcs=None))
+
+    @property
+    def day(self) -> int:
+        """The last day that was given; 0 before the first."""
+        return self._days.last
+
+    @property
+    def released_through(self) -> int:
+        """The last day that was released."""
+        return self._read()[0]
+
+    @property
+    def _days(self) -> Days:
+        return Days(self.folder / PRIVATE / "days")
+
+    def add(self, came: Ints | None = None, went: Ints | None = None, day: int | None = None) -> int:
+        """Take the edges of a day, and release the rows that are due; days between, without edges, are released before.
+
+        Args:
+            came: row numbers of both ends of each edge that came, int64 [2, m]; None for none.
+            went: those of each edge that went.
+            day: the day; None for the one after the last.
+
+        Returns:
+            The day.
+
+        Raises:
+            InputError: an edge came before, goes without having come or a second time, ends at no node or is a loop; the day
+                was given before with other edges, or is beyond the horizon of sums. Nothing is taken, and nothing released.
+            LedgerError: the files of the history do not belong together.
+        """
+        changes = Changes(
+            *(NOTHING.came if one is None else np.asarray(one, np.int64).reshape(2, -1) for one in (came, went))
+        )
+        with self._held():
+            last = self.day
+            day = last + 1 if day is None else day
+            if day <= last:
+                return self._given_before(day, changes)
+            if self.method.noise == "sums" and day > self.method.days:
+                remedy = f"The noise of sums was found for these days; increments have no horizon. {_AGAIN}"
+                raise fail("day", day, f"to be at most {self.method.days}, the last day of the history", remedy)
+            self._check(changes)
+            for empty in range(last + 1, day):
+                self._days.write(empty, NOTHING)
+            self._days.write(day, changes)
+            self._release()
+            return day
+
+    def told(self) -> ToldGraph:
+        """Return the nodes with what was released of them, through the last day that was given."""
+        with self._held():
+            self._release()
+            day, kept = self._read()
+        reading, done = self.plan(day=day or None), self.method.schedule.done(self.method.phases(self.nodes), day)
+        own = {one.name: getattr(self.nodes, one.name) for one in fields(Graph)}
+        return ToldGraph(**own, told=Reader(kept).read(done, self.method.form(reading)))
+
+    def fit(self, *, seed: int = 0, progress: Progress | None = None) -> Fitted:
+        """Train a head on what was released: this costs nothing more, as often as it is done.
+
+        Args:
+            seed: public seed of initialization.
+            progress: a function, called with (stage, done, total).
+
+        Raises:
+            InputError: no day was given yet.
+        """
+        told = self.told()
+        return self._trained().fit(told, seed=seed, progress=progress)
+
+    def _trained(self) -> Plan:
+        if not self.day:
+            raise InputError("Expected a day that was given, got none. Give one with sfumato daily add.")
+        return self.plan(day=self.day)
+
+    def save(
+        self, out: Path, *, seed: int = 0, progress: Progress | None = None, sign_key: Path | None = None
+    ) -> Fitted:
+        """Train a head, and write a run folder with its certificate, which says what the whole history costs.
+
+        Args:
+            out: the run folder, new.
+            seed: public seed of initialization.
+            progress: a function, called with (stage, done, total).
+            sign_key: private key that signs the release.
+        """
+        told = self.told()
+        plan, kept = self._trained(), Kept(out, None, sign_key)
+
+        def fit(**how: Any) -> Fitted:
+            return plan.fit(told, seed=seed, **how)
+
+        with kept.held():
+            found: Fitted = kept.release(fit, self.source, progress=progress)
+        return found
+
+    def history(self) -> History:
+        """Return the arcs that carry a message, with their days; private."""
+        ends, came, gone = self._edges()
+        arcs = ends if self.unit.directed else np.hstack([ends, ends[::-1]])
+        copies = 1 if self.unit.directed else 2
+        return self.method.history(
+            self.unit, self.nodes, arcs[0], arcs[1], np.tile(came, copies), np.tile(gone, copies)
+        )
+
+    def _edges(self) -> tuple[Ints, Ints, Ints]:
+        """All edges that ever came, [2, m], and the days on which they came and went."""
+        days = list(self._days)
+        ends = np.hstack([NOTHING.came, *(one.came for _, one in days)])
+        came = np.repeat([day for day, _ in days], [one.came.shape[1] for _, one in days]).astype(np.int64)
+        gone, order = np.full(len(came), NEVER), np.argsort(self._codes(ends), kind="stable")
+        codes = self._codes(ends)[order]
+        for day, one in days:
+            gone[order[np.searchsorted(codes, self._codes(one.went))]] = day
+        return ends, came, gone
+
+    def _codes(self, ends: Ints) -> Ints:
+        """One number for each edge; of undirected ones both directions have the same."""
+        source, target = ends if self.unit.directed else (ends.min(axis=0), ends.max(axis=0))
+        return np.asarray(source * self.nodes.num_nodes + target)
+
+    def _given_before(self, day: int, changes: Changes) -> int:
+        if day < 1:
+            raise fail("day", day, "to be 1 or later")
+        stored = next(one for number, one in self._days if number == day)
+        same = all(set(self._codes(getattr(stored, name)).tolist()) == set(self._codes(getattr(changes, name)).tolist())
+                   for name in ("came", "went"))  # fmt: skip
+        if not same:
+            remedy = f"A day is given once. Edges that were missed can be given on day {self.day + 1}."
+            raise fail("day", day, "to be new, or to come with the edges that it had", remedy)
+        self._release()
+        return day
+
+    def _check(self, changes: Changes) -> None:
+        """Refuse edges that do not follow from what came before; errors say rows of the table, for the operator alone."""
+        ends, _, gone = self._edges()
+        known, there = set(self._codes(ends).tolist()), set(self._codes(ends[:, gone == NEVER]).tolist())
+        for name, edges in vars(changes).items():
+            if edges.size and not (edges.min() >= 0 and edges.max() < self.nodes.num_nodes):
+                remedy = "Nodes are declared when a history begins; one without an edge costs nothing."
+                raise fail(name, "another number", f"to be rows of the {self.nodes.num_nodes} nodes", remedy)
+            for row, code in enumerate(self._codes(edges).tolist(), 1):
+                if name == "came" and edges[0, row - 1] == edges[1, row - 1]:
+                    raise _refused(row, "joins a node with itself", "Leave it out.")
+                if name == "came" and code in known:
+                    raise _refused(
+                        row, "came before, or is there twice", "An edge comes once, and goes once: leave it out."
+                    )
+                if name == "went" and code not in there:
+                    raise _refused(
+                        row, "goes, but is not there", "An edge goes once, after it came: leave it out.", "--removed"
+                    )
+                (known.add if name == "came" else there.discard)(code)
+                if name == "came":
+                    there.add(code)
+
+    def _release(self) -> None:
+        """Release every day that was given and is not released yet."""
+        day, kept = self._read()
+        if day == self.day:
+            return
+        key = read_secret(self.folder / PRIVATE / "key")
+        method, plan = self.method, self.plan()
+        form, classes = method.form(plan), plan.public.num_classes
+        stream, reader = Stream.of(self.history(), method.schedule, method.phases(self.nodes), classes), Reader(kept)
+        for one in range(day + 1, self.day + 1):
+            reader.add(*noisy_day(stream, one, form, key), form)
+            content = BytesIO()
+            np.savez(content, day=np.int64(one), kept=reader.kept)
+            with whole_file(self.folder / RELEASED) as file:
+                file.write(content.getvalue())
+
+    def _read(self) -> tuple[int, np.ndarray]:
+        path, shape = self.folder / RELEASED, (self.nodes.num_nodes, self.nodes.num_classes)
+        if not path.exists():
+            return 0, np.zeros(shape)
+        try:
+            with np.load(path, allow_pickle=False) as found:
+                day, kept = int(found["day"]), found["kept"]
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(
+                f"Cannot read {str(path)!r}: {error}. Remove it: it is made again from the days."
+            ) from error
+        if kept.shape != shape or not 0 <= day <= self.day:
+            raise LedgerError(
+                f"Expected {str(path)!r} to hold rows of {shape[0]} nodes through a day that was given, got day {day}. Files of "
+                "the history do not belong together: put back what is missing."
+            )
+        return day, kept
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        lock = FileLock(self.folder / PRIVATE / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise fail(
+                "folder", str(self.folder), "to be used by one process at a time", "Wait for the other."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _refused(row: int, what: str, remedy: str, table: str = "--edges") -> InputError:
+    return InputError(f"Row {row} of {table} {what}. {remedy} Nothing was taken and nothing released.")
+
+
+def _copied(folder: Path, source: Source) -> Source:
+    """Copy the tables of nodes, and write one without edges, so that a history always reads what it began with."""
+    nodes = Path(str(source.nodes))
+    kept, schema = f"nodes{nodes.suffix}", None if source.schema is None else "schema.toml"
+    try:
+        shutil.copyfile(nodes, folder / kept)
+        if source.schema is not None:
+            shutil.copyfile(source.schema, folder / "schema.toml")
+    except OSError as error:
+        raise DataError(f"Cannot read {error.filename!r}: {error.strerror}. Name a table of nodes.") from error
+    with whole_file(folder / NO_EDGES) as file:
+        file.write(b"source,target\n")
+    for path in folder.iterdir():
+        sync_file(path)
+    return replace(source, nodes=kept, edges=NO_EDGES, schema=schema)

@@ -1,0 +1,285 @@
+"""Histories in a folder: what is released of them, what is refused, and what a stop at any write leaves."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato import verify
+from sfumato.bounded import _history as histories
+from sfumato.central._daily import DailyMessages
+from sfumato.errors import InputError, LedgerError
+from sfumato.evaluation._daily import Daily
+from sfumato.evaluation._source import Source
+
+NODES, BUDGET = 24, sf.Budget(2.0, 1e-6)
+FORMS = {
+    "increments": {"days": 6, "refreshes": 3},
+    "sums": {"days": 6, "refreshes": 6, "noise": "sums", "deletions": True},
+}
+
+
+def table(folder):
+    coins = np.random.default_rng(0)
+    rows = [f"n{i},{'ab'[i % 2]},{coins.random():.3f},{('train', 'train', 'val', 'test')[i % 4]}" for i in range(NODES)]
+    (folder / "people.csv").write_text("\n".join(["id,group,size,part", *rows]) + "\n")
+    (folder / "schema.toml").write_text('label = "group"\nid = "id"\nrole = "part"\nclasses = ["a", "b"]\n')
+    return Source(nodes=str(folder / "people.csv"), schema=str(folder / "schema.toml"), directed=False, labeled=True)
+
+
+def begun(folder, form="increments", **settings):
+    return Daily.begin(folder / "history", table(folder), DailyMessages(**{**FORMS[form], **settings}), BUDGET)
+
+
+def days(count=4, seed=1):
+    """Edges of each day, and those that go."""
+    coins, seen, found = np.random.default_rng(seed), [], []
+    for _ in range(count):
+        came = [pair for pair in coins.integers(0, NODES, (6, 2)).tolist() if pair[0] < pair[1] and pair not in seen]
+        came = [list(pair) for pair in dict.fromkeys(map(tuple, came))]
+        went = seen[:1]
+        seen = seen[1:] + came
+        found.append((np.array(came).reshape(-1, 2).T, np.array(went, int).reshape(-1, 2).T))
+        seen_ever = [list(pair) for one, _ in found for pair in one.T.tolist()]
+        seen = [pair for pair in seen if pair in seen_ever]
+    return found
+
+
+def kept(daily):
+    with np.load(daily.folder / "released.npz") as found:
+        return int(found["day"]), found["kept"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_model_of_any_day_is_certified_for_the_whole_history(form, tmp_path):
+    daily = begun(tmp_path, form)
+    for came, went in days():
+        daily.add(came, went)
+    fitted = daily.save(tmp_path / "run")
+    found = verify.verify(tmp_path / "run")
+    assert found.valid, found.problems
+    assert fitted.certificate.epsilon <= 2.0
+    assert fitted.certificate.values["settings"]["day"] == 4
+    assert any("a whole history of edges" in one for one in fitted.certificate.values["caveats"])
+    again = daily.save(tmp_path / "later")
+    assert np.array_equal(fitted.released["aggregate/1"], again.released["aggregate/1"]), "nothing is drawn for a model"
+
+
+def test_what_is_released_is_what_the_days_tell(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        histories, "keyed_discrete_laplace", lambda key, scale, start, stop: np.zeros(stop - start, np.int64)
+    )
+    daily, told = begun(tmp_path, refreshes=6), np.zeros((NODES, 2))
+    assert daily.nodes.train_mask.any()
+    for came, went in days():
+        daily.add(came, went)
+    counts = daily.told().told / 32767
+    history = daily.history()
+    short = history.gone == history.came
+    np.add.at(told, (history.rows[~short], history.classes[~short]), 1)
+    assert np.array_equal(counts, told)
+    assert told.any()
+
+
+def test_days_that_are_left_out_are_released_without_edges(tmp_path):
+    one, other = (begun(tmp_path / name) for name in map(_made(tmp_path), ("one", "other")))
+    shutil.copy(one.folder / "private" / "key", other.folder / "private" / "key")
+    (came, _), empty = days(1)[0], np.zeros((2, 0), np.int64)
+    one.add(came)
+    one.add(empty)
+    one.add(empty, day=4)
+    other.add(came)
+    other.add(empty, day=4)
+    assert kept(one)[0] == kept(other)[0] == 4
+    assert np.array_equal(kept(one)[1], kept(other)[1])
+
+
+def _made(folder):
+    def make(name):
+        (folder / name).mkdir()
+        return name
+
+    return make
+
+
+REFUSED = {
+    "came before": ([[0], [1]], None, "came before"),
+    "came before, the other way": ([[1], [0]], None, "came before"),
+    "twice in a table": ([[4, 4], [5, 5]], None, "twice"),
+    "a loop": ([[4], [4]], None, "itself"),
+    "another node": ([[4], [NODES]], None, "rows of the"),
+    "goes without having come": (None, [[4], [5]], "is not there"),
+    "goes a second time": (None, [[2], [3]], "is not there"),
+    "goes twice in a table": (None, [[0, 1], [1, 0]], "is not there"),
+    "comes again after it went": ([[2], [3]], None, "came before"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_edges_that_do_not_follow_are_refused_and_nothing_is_released(name, tmp_path):
+    daily = begun(tmp_path)
+    daily.add(np.array([[0, 2], [1, 3]]))
+    daily.add(np.zeros((2, 0), int), np.array([[2], [3]]))
+    before = {path: path.read_bytes() for path in daily.folder.rglob("*") if path.is_file()}
+    came, went, words = REFUSED[name]
+    with pytest.raises(InputError, match=words):
+        daily.add(np.zeros((2, 0), int) if came is None else np.array(came), None if went is None else np.array(went))
+    assert before == {path: path.read_bytes() for path in daily.folder.rglob("*") if path.is_file()}
+
+
+def test_a_day_is_given_once_and_the_same_again_changes_nothing(tmp_path):
+    daily = begun(tmp_path)
+    daily.add(np.array([[0], [1]]))
+    before = kept(daily)[1]
+    assert daily.add(np.array([[1], [0]]), day=1) == 1
+    assert np.array_equal(kept(daily)[1], before)
+    with pytest.raises(InputError, match="day"):
+        daily.add(np.array([[0], [2]]), day=1)
+
+
+def test_the_horizon_of_sums_is_the_end_and_increments_have_none(tmp_path):
+    (tmp_path / "sums").mkdir()
+    sums, increments = begun(tmp_path / "sums", "sums"), begun(tmp_path)
+    nothing = np.zeros((2, 0), int)
+    sums.add(nothing, day=6)
+    with pytest.raises(InputError, match="increments have no horizon"):
+        sums.add(nothing)
+    assert increments.add(nothing, day=40) == 40
+    run = increments.save(tmp_path / "run")
+    assert run.certificate.epsilon <= 2.0
+    assert verify.verify(tmp_path / "run").valid
+
+
+def test_a_day_that_was_changed_or_lost_stops_everything(tmp_path):
+    daily = begun(tmp_path)
+    for came, went in days():
+        daily.add(came, went)
+    path = daily.folder / "private" / "days" / "000002.json"
+    whole, nothing = path.read_text(), np.zeros((2, 0), int)
+    path.write_text(whole.replace("came", "came "))
+    with pytest.raises(LedgerError, match="changed"):
+        daily.add(nothing)
+    path.write_text(json.dumps({**json.loads(whole), "came": []}))
+    with pytest.raises(LedgerError, match="Day 3"):
+        daily.add(nothing)
+    path.unlink()
+    with pytest.raises(LedgerError, match="Day 2"):
+        daily.add(nothing)
+    path.write_text(whole)
+    assert daily.add(nothing) == 5
+
+
+def test_a_folder_is_begun_once_and_its_key_is_for_its_owner(tmp_path):
+    daily = begun(tmp_path)
+    assert (daily.folder / "private" / "key").stat().st_mode & 0o077 == 0
+    with pytest.raises(InputError, match="empty folder"):
+        begun(tmp_path)
+    with pytest.raises(InputError, match="to hold a history"):
+        Daily.open(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="Expected a day"):
+        daily.fit()
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def stopped(daily, given, monkeypatch, stop, after):
+    """Give days until the write of this number, before or after it is on disk; return whether that was reached."""
+    replace, count = Path.replace, iter(range(10**6))
+
+    def counted(self, target):
+        if next(count) == stop:
+            if after:
+                replace(self, target)
+            raise Killed
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", counted)
+        try:
+            for number, (came, went) in enumerate(given, 1):
+                daily.add(came, went, number)
+        except Killed:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it is written", "after it is written"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_stop_at_any_write_loses_no_day_and_repeats_no_noise(form, after, tmp_path, monkeypatch):
+    drawn, derive = {}, histories.derive_key
+
+    def noted(key, purpose, day, mac):
+        found = derive(key, purpose, day, mac)
+        assert drawn.setdefault((key, found), (day, mac)) == (day, mac)
+        return found
+
+    monkeypatch.setattr(histories, "derive_key", noted)
+    daily, given = begun(tmp_path, form), days(3)
+    copy = tmp_path / "before"
+    shutil.copytree(daily.folder, copy)
+    assert not stopped(daily, given, monkeypatch, 10**6, after)
+    whole, keys, stop = kept(daily)[1], dict(drawn), 0
+    while True:
+        shutil.rmtree(daily.folder)
+        shutil.copytree(copy, daily.folder)
+        reached = stopped(daily, given, monkeypatch, stop, after)
+        if reached:
+            assert not stopped(daily, given, monkeypatch, 10**6, after)
+        assert np.array_equal(kept(daily)[1], whole)
+        assert drawn == keys, "the same noise for the same rows, and no other"
+        if not reached:
+            break
+        stop += 1
+    assert stop == 2 * len(given)
+
+
+def test_noise_of_other_edges_on_a_day_is_independent(tmp_path):
+    """An old copy of a folder that is put back costs again, but no noise is on two different rows."""
+    daily, copy = begun(tmp_path, refreshes=6), tmp_path / "before"
+    shutil.copytree(daily.folder, copy)
+    daily.add(np.array([[0, 1, 4], [2, 3, 5]]))
+    one = kept(daily)[1]
+    shutil.rmtree(daily.folder)
+    shutil.copytree(copy, daily.folder)
+    daily.add(np.array([[0, 1], [2, 3]]))
+    assert (kept(daily)[1] != one).sum() > 4
+
+
+KILLS = int(os.environ.get("SFUMATO_DAILY_KILLS", "12"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_kills_at_random_moments_lose_nothing(tmp_path):
+    """`SFUMATO_DAILY_KILLS=200` makes that many kills."""
+    daily, moments = begun(tmp_path, days=5000, refreshes=4000, noise="increments"), np.random.default_rng(0)
+    undisturbed = tmp_path / "undisturbed"
+    shutil.copytree(daily.folder, undisturbed)
+    alone, nothing, killed, day = Daily.open(undisturbed), np.zeros((2, 0), int), 0, 0
+    pairs = iter([(i, j) for j in range(NODES) for i in range(j)] * 10)
+    came = nothing
+    while killed < KILLS:
+        day += 1
+        came = np.array([[one] for one in next(pairs)]) if day < NODES * (NODES - 1) // 2 else nothing
+        began = time.perf_counter()
+        alone.add(came, day=day)
+        takes = time.perf_counter() - began
+        child = os.fork()
+        if not child:
+            try:
+                daily.add(came, day=day)
+            finally:
+                os._exit(0)
+        time.sleep(moments.random() * takes)
+        os.kill(child, signal.SIGKILL)
+        killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        daily.add(came, day=day)
+    assert kept(daily)[0] == day
+    assert np.array_equal(kept(daily)[1], kept(alone)[1])
