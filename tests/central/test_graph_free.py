@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import sfumato as sf
@@ -43,6 +44,13 @@ def fitted_on(graph, **settings):
 def kept(fitted):
     (name,) = {key.partition(".")[0] for key in fitted.weights}
     return name
+
+
+def test_sparse_features_of_zeros_and_ones_are_learned_as_dense_ones():
+    x = (np.random.default_rng(0).random((200, 6)) < 0.3).astype(np.float32)
+    dense = graph_of(x[:, 0].astype(int), x)
+    sparse = replace(dense, x=sp.csr_array(x))
+    assert np.array_equal(fitted_on(dense).predict(dense), fitted_on(sparse).predict(sparse))
 
 
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2, 3), (1, 3)])

@@ -175,7 +175,7 @@ class GraphFree(CuratorMethod):
         scale = _scales(x, ids)
         scaled = bool((scale > 1).any())
         rows, taken = (_scaled(x[ids], scale), None) if scaled else (x, ids)
-        if not scaled and len(x) > MOST_LEARNED and len(ids) * x.shape[1] * 4 <= MOST_HELD:
+        if not scaled and x.shape[0] > MOST_LEARNED and len(ids) * x.shape[1] * 4 <= MOST_HELD:
             rows, taken = rows_of(x, ids), None  # read in order once, and not at random in every pass
         model = self._model(name, public, coins)
         session.watch.curves[name] = train(

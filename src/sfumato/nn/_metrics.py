@@ -76,7 +76,7 @@ def _above(there: NDArray[np.bool_], chances: NDArray[np.floating]) -> tuple[NDA
     """From the highest probability on: how many rows of a class, and how many at all, have this one or a higher one."""
     order = np.argsort(-chances, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(chances[order]) != 0, True))
-    return np.cumsum(there[order])[ends], ends + 1
+    return np.cumsum(there[order], dtype=np.int64)[ends], np.asarray(ends + 1, np.int64)
 
 
 def _ordered(right: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
