@@ -165,7 +165,8 @@ class DailyMessages(CuratorMethod):
             f"The claim covers a whole history of edges that come and go, of {self.days} days: on any day, all that was released "
             "of it until then, and every model that was trained on that, costs no more together. Neighboring histories differ in "
             "one edge, with the day on which it came and the day on which it went.",
-            f"Rows are refreshed {self.refreshes} times, on public days. An edge that goes after a refresh told it {stays}.",
+            f"Rows are refreshed {self.refreshes} times, on public days. An edge that goes after a refresh told it {stays}. "
+            "One secret key draws the noise of all days, and is kept until the last.",
         )  # fmt: skip
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:

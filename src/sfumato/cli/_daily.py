@@ -128,6 +128,9 @@ def rehearse(
     data_dir: Path | None = typer.Option(None, "--data-dir", help="The folder of the data sets."),
     days: int = DAYS,
     refreshes: int = REFRESHES,
+    deletions: bool = typer.Option(
+        False, "--count-deletions", help="Also measure rows of every day with deletions counted."
+    ),
     gone: float = typer.Option(0.05, "--gone", help="The share of the edges that go again."),
     epsilon: float = typer.Option(2.0, "--epsilon", help="The budget of a whole history."),
     delta: float = typer.Option(1e-6, "--delta", help="The failure probability."),
@@ -150,8 +153,9 @@ def rehearse(
     forms = {
         f"staggered, {refreshes} refreshes": DailyMessages(days=days, refreshes=refreshes),
         "every row every day": DailyMessages(days=days, refreshes=days),
-        "every row every day, deletions counted": DailyMessages(days=days, refreshes=days, deletions=True),
     }
+    if deletions:
+        forms["every row every day, deletions counted"] = DailyMessages(days=days, refreshes=days, deletions=True)
     rehearsal = Rehearsal(days, forms, Budget(epsilon, delta), gone)
     found = {}
     for name in datasets:
@@ -166,3 +170,38 @@ def rehearse(
         typer.echo(f"{name}, accuracy on test nodes:")
         for row, day, one in lines:
             typer.echo(f"  {row}, day {day}: {one}")
+
+
+@app.command()
+def audit(
+    days: int = DAYS,
+    refreshes: int = REFRESHES,
+    noise: str = NOISE,
+    deletions: bool = DELETIONS,
+    epsilon: float = typer.Option(2.0, "--epsilon", help="The budget of a whole history."),
+    delta: float = typer.Option(1e-6, "--delta", help="The failure probability."),
+    canaries: int = typer.Option(
+        20_000, "--canaries", help="How many edges are attacked; about half of them are there."
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Test the claim of a whole history: attack every release of many canary edges that came, and perhaps went.
+
+    It exits with 1 if the claim is refuted.
+    """
+    check_installed(*LIGHT)
+    from sfumato.audit._histories import audit_history
+    from sfumato.central._daily import DailyMessages
+    from sfumato.privacy.budget import Budget
+
+    method = DailyMessages(days=days, refreshes=refreshes, noise=noise, deletions=deletions)
+    found = audit_history(method, Budget(epsilon, delta), canaries=canaries)
+    claimed, bound = found.claimed or 0.0, found.epsilon_lower_bound
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+    else:
+        said = "REFUTED" if found.flagged else "The audit does not refute it."
+        typer.echo(f"Claimed: epsilon {claimed:g}, delta {found.delta:g} for a whole history of one edge. Certified lower bound: "
+                   f"{bound:.3g} at a confidence of {100 * found.confidence:g} %. {said}")  # fmt: skip
+    if found.flagged:
+        raise typer.Exit(1)

@@ -53,7 +53,8 @@ class DailyMessages(Rules):
             "released of it until then, and every model that was trained on that, costs no more together. Neighboring histories "
             "differ in one edge, with the day on which it came and the day on which it went.",
             f"Rows are refreshed {stated['refreshes']} times, on public days. An edge that goes after a refresh told it "
-            f"{'is taken off at the next refresh' if stated['deletions'] else stays}.",
+            f"{'is taken off at the next refresh' if stated['deletions'] else stays}. One secret key draws the noise of all "
+            "days, and is kept until the last.",
         ]
 
     def releases(self, certificate: Certificate) -> list[Planned]:
