@@ -62,6 +62,30 @@ def test_the_class_is_reconstructed(sfumato, runs, network, tmp_path):
     assert sfumato("verify", run).code == 0
 
 
+def test_every_setting_of_the_attack_has_a_name(sfumato, runs, network, refused, tmp_path):
+    run = Path(shutil.copytree(runs / "first", tmp_path / "first"))
+    short = ("invert", run, "--steps", 2, "--classes", "a")
+    given = (
+        "--regularizer",
+        "bilateral",
+        "--set",
+        "window=3",
+        "--set",
+        "decay=0.5",
+        "--set",
+        "box=false",
+        "--set",
+        "tau=1e-7",
+    )
+    told = json.loads(sfumato(*short, *given, "--json").out)["attack"]
+    assert (told["window"], told["decay"], told["box"], told["tau"]) == (3, 0.5, False, 1e-7)
+    assert (told["rate"], told["weight"]) == (0.05, 0.001)  # those of faces
+    refused("Did you mean 'window'?", *short, "--set", "windw=3")
+    refused("true, false", *short, "--set", "box=maybe")
+    refused("window", *short, "--regularizer", "bilateral", "--set", "window=0")
+    refused("setting of invert", *short, "--set", "rate=0.1")  # it has an option
+
+
 def test_images_may_lie_in_a_store(sfumato, runs, pictures, network, tmp_path):
     from sfumato.datasets._loading import load_dataset
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import typer
 
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
-from sfumato._validate import check_choice, fail
+from sfumato._validate import check_choice, fail, nearest
 from sfumato.attacks._listing import ATTACKS
 from sfumato.cli._arrivals import source_of
 from sfumato.cli._options import of
@@ -116,14 +117,19 @@ def _attack(name: str, given: list[str]) -> Attack:
     """Build an attack with its settings as text; each takes the type of its default."""
     kind = ATTACKS[name]
     defaults = {field.name: field.default for field in fields(kind)}
+    return kind(**settings_in(f"attack {name}", defaults, given))
+
+
+def settings_in(name: str, defaults: Mapping[str, Any], given: list[str]) -> dict[str, Any]:
+    """Return the settings that ``--set NAME=VALUE`` gives; each takes the type of its default."""
     settings: dict[str, Any] = {}
     for one in given:
         key, sign, text = one.partition("=")
         if not sign or key not in defaults:
-            known = ", ".join(defaults) or "none"
-            raise fail("--set", one, f"to be NAME=VALUE with a setting of attack {name}: {known}")
+            known, close = ", ".join(defaults) or "none", nearest(key, defaults)
+            raise fail("--set", one, f"to be NAME=VALUE with a setting of {name}: {known}", close)
         settings[key] = _value(key, text, defaults[key])
-    return kind(**settings)
+    return settings
 
 
 def _value(key: str, text: str, default: Any) -> Any:

@@ -13,6 +13,7 @@ from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, fail
 from sfumato.cli import _data as data
+from sfumato.cli._attack import settings_in
 from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
 from sfumato.cli._table import JSON
@@ -51,6 +52,13 @@ def invert(
     weight: float | None = typer.Option(
         None, "--weight", help="The weight of the regularizer (default: 0.05, or 0.001 with bilateral)."
     ),
+    given: list[str] | None = typer.Option(
+        None,
+        "--set",
+        metavar="NAME=VALUE",
+        help="Another setting of the attack: window and decay of bilateral, box=false (pixels in place of their arctanh), "
+        "optimizer (adam or sgd), beta1, beta2, tau, or start (noise at the start). May be repeated.",
+    ),
     distance: str = typer.Option(
         "euclidean",
         "--distance",
@@ -83,7 +91,7 @@ def invert(
     from sfumato.report._run import read_run
 
     check_choice(tuple(DISTANCES), distance=distance)
-    chosen = _attack(attack, regularizer, target=target, steps=steps, rate=rate, weight=weight)
+    chosen = _attack(attack, regularizer, given or [], target=target, steps=steps, rate=rate, weight=weight)
     names = [name.strip() for name in classes.split(",")] if classes is not None else []
     paths = {name: path and str(path) for name, path in (("data_dir", data_dir), ("graph", graph))}
     named = {"dataset": dataset, "image_size": image_size, **paths}
@@ -115,7 +123,7 @@ def invert(
     typer.echo(f"Wrote {out / 'index.html'}. It shows training images: it is not for release.")
 
 
-def _attack(name: str, regularizer: str | None, **asked: Any) -> Inversion:
+def _attack(name: str, regularizer: str | None, given: list[str], **asked: Any) -> Inversion:
     from sfumato.attacks._inversion import Inversion
 
     check_choice(ATTACKS, attack=name)
@@ -124,6 +132,8 @@ def _attack(name: str, regularizer: str | None, **asked: Any) -> Inversion:
     kind = "original" if name == "original" else "faces" if regularizer == "bilateral" else "digits"
     asked["regularizer"] = regularizer
     base: Inversion = getattr(Inversion, kind)()
+    known = {setting: value for setting, value in vars(base).items() if setting not in asked}
+    asked |= settings_in("invert", known, given)
     return replace(base, **{setting: value for setting, value in asked.items() if value is not None})
 
 
