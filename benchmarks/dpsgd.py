@@ -24,6 +24,7 @@ from sfumato._threads import set_threads
 from sfumato.datasets.images import load_images
 from sfumato.nn._training import SGD, Adam
 from sfumato.privacy import accounting
+from sfumato.privacy._class_bounds import strong_composition_epsilon
 from sfumato.privacy.calibration import calibrate
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 
@@ -104,21 +105,10 @@ def epsilons(noise: float = 4.0, delta: float = 1e-5) -> dict[str, list[float]]:
     """Epsilon after each number of epochs, by method."""
     runs = [PoissonGaussianEvent(LOT / ROWS, noise, epochs * ROWS // LOT) for epochs in EPOCHS]
     return {
-        "strong composition": [strong_composition(run.sampling_prob, noise, run.steps, delta) for run in runs],
+        "strong composition": [strong_composition_epsilon(run.sampling_prob, noise, run.steps, delta) for run in runs],
         "moments": [accounting.epsilon([run], delta, method="moments") for run in runs],
         "exact": [accounting.epsilon([run], delta) for run in runs],
     }
-
-
-def strong_composition(sampling_prob: float, noise: float, steps: int, delta: float) -> float:
-    """The comparison of 2016, which is no guarantee.
-
-    The epsilon of a step comes from the classical Gaussian calibration, which has no proof above epsilon 1 (here it is 1.46), and
-    sampling amplifies it to ln(1 + q (e^epsilon - 1)) = 0.033, not to q epsilon = 0.015. With proved steps it would be 17.2.
-    """
-    step_delta = delta / 2 / (sampling_prob * steps)
-    step = sampling_prob * math.sqrt(2 * math.log(1.25 / step_delta)) / noise
-    return math.sqrt(2 * steps * math.log(2 / delta)) * step + steps * step**2
 
 
 def projected(x: Tensor, components: int, seed: int) -> Tensor:

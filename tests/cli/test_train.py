@@ -211,6 +211,22 @@ def test_the_budget_by_moments_stands_beside_theorem_5_of_class_level_privacy(sf
     assert moments["theorem_5"] == pytest.approx(62, abs=0.1)
     assert moments["epsilon"] > exact["epsilon"] > 112
     assert "62.040598, which is not a bound" in sfumato(*asked, "--method", "moments").out
+    assert "strong_composition" not in moments  # it is of records that are added or removed
+    slides = (
+        "--noise-multiplier",
+        4,
+        "--sampling-prob",
+        0.01,
+        "--steps",
+        10_000,
+        "--delta",
+        1e-5,
+        "--method",
+        "moments",
+    )
+    told = sfumato("budget", "epsilon", *slides).out
+    assert "epsilon = 1.258575" in told
+    assert "strong composition of 2016 states 9.339065, which is not a bound" in told
 
 
 def test_datasets_are_listed(sfumato, monkeypatch):

@@ -1,4 +1,4 @@
-"""Theorem 5 of class-level privacy beside the exact sampled Gaussian mechanism."""
+"""Theorem 5 of class-level privacy, and the strong composition of 2016, beside the exact sampled Gaussian mechanism."""
 
 import math
 
@@ -6,8 +6,8 @@ import pytest
 
 from sfumato.errors import InputError
 from sfumato.privacy import accounting
-from sfumato.privacy._class_bounds import theorem_5_applies, theorem_5_epsilon
-from sfumato.privacy.events import PoissonGaussianEvent
+from sfumato.privacy._class_bounds import strong_composition_epsilon, theorem_5_applies, theorem_5_epsilon
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 
 
 def exact(q, sigma, steps, delta, relation="replace"):
@@ -67,3 +67,16 @@ def test_errors_name_the_argument(wrong, named):
     for formula in (theorem_5_epsilon, theorem_5_applies):
         with pytest.raises(InputError, match=f"Expected {named} to be"):
             formula(*wrong)
+
+
+def test_strong_composition_is_the_number_of_the_slides_and_its_steps_have_no_proof():
+    """Abadi et al. (2016), section 3.1: 9.34 beside 1.26. Steps with a proof, amplified as sampling does, give 17.2."""
+    q, sigma, steps, delta = 0.01, 4.0, 10_000, 1e-5
+    assert strong_composition_epsilon(q, sigma, steps, delta) == pytest.approx(9.34, abs=0.005)
+    step_delta = delta / (2 * q * steps)
+    assert math.sqrt(2 * math.log(1.25 / step_delta)) / sigma == pytest.approx(1.459, abs=1e-3)  # above 1: no proof
+    proved = math.log1p(q * math.expm1(accounting.epsilon([GaussianEvent(sigma)], step_delta)))
+    total = math.sqrt(2 * steps * math.log(2 / delta)) * proved + steps * proved * math.expm1(proved)
+    assert (proved, total) == (pytest.approx(0.0235, abs=1e-4), pytest.approx(17.2, abs=0.05))
+    with pytest.raises(InputError, match="steps"):
+        strong_composition_epsilon(q, sigma, 0, delta)
