@@ -1,6 +1,8 @@
 """`sfumato train` on folders of images, under units class, subclass and record, and what it refuses."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,23 @@ def test_a_folder_becomes_a_verified_run(pictures, tmp_path, sfumato, words):
         assert (told["privacy"]["relation"], certificate["unit"]["relation"]) == ("add-remove", "add-remove")
     assert any("k-means" in one for one in certificate["caveats"]) == ("kmeans" in words)
     assert sfumato("predict", out, "--out", tmp_path / "predictions.csv").code == 0
+
+
+def test_subfolders_of_users_are_the_cells(pictures, tmp_path, sfumato, refused):
+    told = ("subclass-dp", "--unit", "subclass", "--partition", "folders", "--steps", 3, "--network", "mlp")
+    budget = ("--epsilon", 8, "--delta", "1e-3", "--no-controls", "--out", tmp_path / "run", "--dataset")
+    refused("subfolders", "train", *told, *budget, pictures)
+    users = Path(shutil.copytree(pictures, tmp_path / "users"))
+    for file in users.glob("*/*/*.png"):
+        user = file.parent / ("ann" if len(file.stem) == 1 else "bob")
+        user.mkdir(exist_ok=True)
+        file.rename(user / file.name)
+    refused("Expected no --subclasses", "train", *told, "--subclasses", 2, *budget, users)
+    assert sfumato("train", *told, *budget, users).code == 0
+    assert sfumato("verify", tmp_path / "run").code == 0
+    certificate = json.loads((tmp_path / "run" / "release" / "certificate.json").read_text())
+    assert (certificate["unit"]["cells"], certificate["unit"]["partition"]) == (6, "declared")
+    assert any("Who is in which cell is not protected" in one for one in certificate["caveats"])
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,20 @@ def test_bad_arrays_get_one_line(images, labels, fragment):
     assert "\n" not in str(error.value)
 
 
+def test_subfolders_of_a_class_are_its_cells(tmp_path):
+    root = folder_of(tmp_path, parts=("train", "test"))
+    assert from_folder(root).cells is None
+    for part in ("train", "test"):
+        (root / part / "a" / "ann").mkdir()
+        (root / part / "a" / "2.png").rename(root / part / "a" / "ann" / "2.png")
+    graph = from_folder(root)
+    names = [one.rpartition("/")[0] for one in graph.node_ids]
+    assert dict(zip(names, graph.cells.tolist(), strict=True)) == {
+        "train/a": 0, "train/a/ann": 1, "train/b": 2, "test/a": 0, "test/a/ann": 1, "test/b": 2,
+    }  # fmt: skip
+    assert graph.y.tolist() == [0, 0, 1, 1] * 2
+
+
 def test_folders_are_read_in_natural_order(tmp_path):
     graph = from_folder(folder_of(tmp_path))
     assert graph.classes == ("a", "b")

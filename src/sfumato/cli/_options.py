@@ -189,7 +189,8 @@ class Options(BudgetOptions):
     partition: str | None = _record(
         "With --unit subclass: how the cell of an image is found. directions (default): by public random directions. "
         "centroids: by centroids fitted on the images of --public-rows. kmeans: by clusters of the private images, as "
-        "published; what the clusters tell is then not protected, and the certificate says so.",
+        "published; what the clusters tell is then not protected, and the certificate says so. folders: natural parts, such as "
+        "users; each subfolder of a class is one, and who is in which is public.",
         again=True,
     )
     public_rows: int | None = _record(

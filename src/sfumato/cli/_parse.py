@@ -144,7 +144,9 @@ def _check_cells(options: Options) -> None:
     if options.subclasses is not None:
         check_int(low=1, subclasses=options.subclasses)
     if options.partition is not None:
-        check_choice(("directions", "centroids", "kmeans"), partition=options.partition)
+        check_choice(("directions", "centroids", "kmeans", "folders"), partition=options.partition)
+    if options.partition == "folders" and options.subclasses is not None:
+        raise InputError("Expected no --subclasses with --partition folders, whose subfolders are counted. Drop it.")
 
 
 def _check_degrees(options: Options) -> None:

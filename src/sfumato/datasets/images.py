@@ -105,7 +105,8 @@ def from_folder(
     """Read images from a folder with one subfolder for each class; ``train/`` and ``test/`` above them set the roles.
 
     The names of the subfolders are the classes. Node ids are the paths of the files below the folder. What begins with a dot is
-    skipped.
+    skipped. A class may have subfolders in turn, such as one for each user: each is a declared *cell*, and so are the images that
+    lie beside them.
 
     Args:
         path: the folder of images.
@@ -130,27 +131,33 @@ def from_folder(
         check_int(low=1, size=side)
     folders = _subfolders(root)
     split = {folder.name for folder in folders} == {*_PARTS}
-    files: list[tuple[Path, str, int]] = []
+    files: list[tuple[Path, str, str, int]] = []
     for part in folders if split else [root]:
         for folder in _subfolders(part):
             role = ROLES.index(part.name) if split else 0
-            files += [(file, folder.name, role) for file in _sorted(folder) if file.suffix.lower() in _KINDS]
-    classes = sorted({kind for _, kind, _ in files}, key=_natural)
+            for cell, home in [("", folder), *((inner.name, inner) for inner in _subfolders(folder))]:
+                images = [file for file in _sorted(home) if file.is_file() and file.suffix.lower() in _KINDS]
+                files += [(file, folder.name, cell, role) for file in images]
+    classes = sorted({kind for _, kind, _, _ in files}, key=_natural)
     if len(classes) < 2:
         raise DataError(
             f"Expected images of at least two classes in {str(root)!r}, one subfolder for each, got {len(classes)} with images. "
             f"Files are {', '.join(_KINDS)}."
         )
-    images = _read_all([file for file, _, _ in files], size, channels)
     graph = from_arrays(
-        images,
-        [classes.index(kind) for _, kind, _ in files],
+        _read_all([file for file, *_ in files], size, channels),
+        [classes.index(kind) for _, kind, _, _ in files],
         classes=classes,
         name=name or root.name,
-        roles=[role for _, _, role in files] if split else None,
+        roles=[role for *_, role in files] if split else None,
     )
-    ids = np.array([file.relative_to(root).as_posix() for file, _, _ in files])
-    return replace(graph, node_ids=ids, assumed_public=("classes",) if size else ("classes", "num_features"))
+    ids = np.array([file.relative_to(root).as_posix() for file, *_ in files])
+    names = [(kind, cell) for _, kind, cell, _ in files]
+    known = {one: number for number, one in enumerate(sorted(set(names)))}
+    cells = np.array([known[one] for one in names]) if any(cell for _, cell in names) else None
+    return replace(
+        graph, node_ids=ids, cells=cells, assumed_public=("classes",) if size else ("classes", "num_features")
+    )
 
 
 def load_images(name: str, data_dir: str | Path, *, size: tuple[int, int] | None = None) -> Graph:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from sfumato._validate import fail
 from sfumato.catalog import WORDS, words_under
 from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
 from sfumato.evaluation._controls import controls, repeats
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 KMEANS = "kmeans"
 """The word for cells that are clusters of the private images, which the unit takes for declared."""
+FOLDERS = "folders"
+"""The word for cells that the data declare: those of a folder of images are the subfolders of its classes."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,9 @@ class Request:
     measure: bool = False  # keep accuracies after every step of training
     public_degrees: bool = False  # true degrees are declared public
     subclasses: int | None = None  # cells of each class under unit subclass; None takes the unit's own
-    partition: str | None = None  # how these are found; kmeans: clusters of the private images, declared
+    partition: str | None = (
+        None  # how these are found; kmeans: clusters of the private images; folders: the data declare them
+    )
     relation: str | None = None  # how neighboring data sets differ; None takes the unit's own
     assume_public: bool = False  # what nobody declared is taken for public
 
@@ -67,6 +72,13 @@ class Request:
             declared = replace(declared, cells=self.subclasses)
         if self.partition == KMEANS:
             declared = replace(declared, cells=declared.cells * graph.num_classes, partition="declared")
+        elif self.partition == FOLDERS:
+            if graph.cells is None:
+                raise fail(
+                    "partition", FOLDERS, f"to come with cells that {graph.name!r} declares", "Sort the images of each class "
+                    "into subfolders, one for each cell.",
+                )  # fmt: skip
+            declared = replace(declared, cells=int(graph.cells.max()) + 1, partition="declared")
         elif self.partition is not None:
             declared = replace(declared, partition=cast("Partition", self.partition))
         unit = self.method.unit or unit_named(self.unit, declared)
