@@ -7,18 +7,24 @@ from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from sfumato.catalog import WORDS, explained, method_for
-from sfumato.cli._parse import checks
+from sfumato.catalog import WORDS, explained, method_for, words_with
+from sfumato.cli._parse import checks, parse
 from sfumato.cli._pate_options import PateOptions, asked_of_student, student_settings
 from sfumato.cli._table import rows
+from sfumato.datasets.images import from_arrays
 from sfumato.experiments._spec import SPECS
+from sfumato.graph import campus
 from sfumato.method._settings import settings_of
 from sfumato.pate._plan import STUDENTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
 PAIRS = {"link-prediction": "pgc-links"}
+CAMPUS = campus().with_split()
+IMAGES = from_arrays(np.zeros((4000, 28, 28), np.uint8), np.arange(4000) % 10).changed(cells=np.arange(4000) // 40)
+IMAGES = IMAGES.with_split()
 COMMANDS = re.findall(r"^\| .* \| `sfumato (.*)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -39,6 +45,12 @@ def test_a_method_is_reached_by_its_command(command, sfumato, tmp_path, monkeypa
     known = settings_of(type(made))
     for name, _, value in (one.partition("=") for one in options.set):
         assert known[name]._replace(default=vars(made)[name]).usual == value
+    if options.task == "node":
+        request = parse(options).request
+        graph = IMAGES if options.method in (*words_with("network"), "scattering") else CAMPUS
+        unit = request.unit_on(graph)
+        plan = made.calibrate(request.budget, unit, graph.public_facts(unit, assume_public=True))
+        assert plan.unit == unit  # the budget pays for the default settings, or for those that the page names
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("pate run")])
@@ -70,4 +82,4 @@ def test_every_setting_of_a_published_table_has_an_option_or_a_name_for_set():
 
 def test_the_page_has_the_systems():
     assert len(COMMANDS) > 35
-    assert {one.split()[0] for one in COMMANDS} == {"train", "pate", "invert", "attack"}
+    assert {one.split()[0] for one in COMMANDS} == {"train", "pate", "invert", "attack", "budget"}

@@ -118,7 +118,7 @@ class CuratorMethod(Method):
                     "budget",
                     budget,
                     f"to leave DP-SGD ({release.name}) a noise multiplier of at most {MOST_SGD_NOISE:g}",
-                    "Raise epsilon or delta.",
+                    "Raise epsilon or delta, or take smaller batches or fewer steps.",
                 )
         epsilon = accounting.epsilon([release.event for release in releases], delta)
         return derived(Plan(self, unit, budget, public, releases, epsilon, budget.delta))
