@@ -29,8 +29,8 @@ METHOD = typer.Option(
     "pld",
     "--method",
     help="How epsilon is computed: pld (privacy loss distribution: exact or tight), rdp (Renyi divergences), or moments "
-    "(the moments accountant of 2016: a looser bound, shown beside the strong composition of its figure 2 and beside Theorem 5 of "
-    "class-level privacy, which are no bounds).",
+    "(the moments accountant of 2016: a looser bound, shown beside two numbers that are no bounds: the strong composition of its "
+    "figure 2, and Theorem 5 of class-level privacy).",
 )
 
 
