@@ -18,7 +18,7 @@ DEMO_OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-demo: .venv/all.stamp ## train a private model on the built-in graph
+demo: .venv/light.stamp ## train a private model on the built-in graph
 	$(BIN)/sfumato train auto --dataset campus --unit edge --epsilon 1 --delta 1e-6 --seeds 1 --out $(DEMO_OUT)
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=15 --doctest-modules
@@ -94,7 +94,7 @@ package: .venv/dev.stamp ## build source package and wheel in dist/, and try bot
 	tar -xzf dist/sfumato-*.tar.gz -C $(PACKAGE)
 	cd $(PACKAGE)/sfumato-* && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/dist
 	$(BIN)/python -m venv $(PACKAGE)/env
-	$(TRIED)/python -m pip install -q --no-compile -c constraints.txt hatchling "$$(ls dist/sfumato-*.whl)[light,report]"
+	$(TRIED)/python -m pip install -q --no-compile -c constraints.txt hatchling "$$(ls dist/sfumato-*.whl)"
 	$(TRIED)/sfumato $(FIRST) $(PACKAGE)/wheel
 	$(TRIED)/sfumato report $(PACKAGE)/wheel
 	$(TRIED)/sfumato predict $(PACKAGE)/wheel --out $(PACKAGE)/predictions.csv
@@ -104,10 +104,10 @@ package: .venv/dev.stamp ## build source package and wheel in dist/, and try bot
 	$(TRIED)/sfumato verify $(PACKAGE)/source
 
 lock: build/uv/bin/uv ## write locks/ again after a change of pyproject.toml or constraints.txt
-	for extra in all dev; do \
+	for extra in light all dev; do \
 	  $< pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	    --no-emit-package torch --overrides locks/overrides.in -c constraints.txt --extra $$extra \
-	    pyproject.toml locks/inputs.in -o locks/$$extra.txt || exit; \
+	    pyproject.toml locks/inputs.in $$(test $$extra = light || echo locks/torch.in) -o locks/$$extra.txt || exit; \
 	done
 
 clean: ## remove the environment, builds and caches; keep runs/
@@ -122,19 +122,24 @@ clean: ## remove the environment, builds and caches; keep runs/
 # Packages come by hash, but for torch: in hash mode pip passes over a build for processors alone that lies in a folder,
 # and takes the one with gigabytes of GPU packages from the index.
 INSTALL := $(BIN)/python -m pip install -q
+# The demo needs no torch: without it the run stands beside a floor, and the ceiling is left out.
 define install
 	$(INSTALL) --require-hashes --no-deps -r locks/$(1).txt
-	$(INSTALL) -c constraints.txt torch
+	$(if $(filter light,$(1)),,$(INSTALL) -c constraints.txt torch)
 	$(INSTALL) --no-deps --no-build-isolation -e .
 endef
 
+.venv/light.stamp: $(INPUTS) | .venv/pyvenv.cfg
+	$(call install,light)
+	@touch $@
+
 .venv/all.stamp: $(INPUTS) | .venv/pyvenv.cfg
 	$(call install,all)
-	@touch $@
+	@touch $@ .venv/light.stamp
 
 .venv/dev.stamp: $(INPUTS) | .venv/pyvenv.cfg
 	$(call install,dev)
-	@touch $@ .venv/all.stamp
+	@touch $@ .venv/all.stamp .venv/light.stamp
 
 build/uv/bin/uv: | .venv/pyvenv.cfg
 	$(BIN)/python -m venv build/uv

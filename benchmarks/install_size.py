@@ -1,10 +1,10 @@
 """Print what each extra of the package takes on disk, and the seconds to a first result with it.
 
-    python benchmarks/install_size.py [--source FOLDER] [--extras base light train all]
+    python benchmarks/install_size.py [--source FOLDER] [--extras none train all]
 
 Each extra is installed into a fresh environment with the versions of constraints.txt. The first result is `sfumato train auto`
-on the built-in graph without controls, as a new process; the first one of an environment also compiles loops. `base` is the
-package without an extra, which trains nothing.
+on the built-in graph without controls, as a new process; the first one of an environment also compiles loops. `none` is the
+package without an extra.
 """
 
 import subprocess
@@ -27,14 +27,14 @@ def installed(extra: str, source: Path, folder: Path) -> tuple[float, int]:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python, (site,) = folder / "bin" / "python", folder.glob("lib/python*/site-packages")
     before = megabytes(site)
-    wanted = str(source) if extra == "base" else f"{source}[{extra}]"
+    wanted = str(source) if extra == "none" else f"{source}[{extra}]"
     subprocess.run([python, "-m", "pip", "install", "-q", "-c", source / "constraints.txt", wanted], check=True)
     return megabytes(site) - before, len(list(site.glob("*.dist-info"))) - 1
 
 
 def main() -> None:
     """Print a row for each extra."""
-    given = study.options(__doc__, extras=("base", "light", "train", "all"), source=str(ROOT))
+    given = study.options(__doc__, extras=("none", "train", "all"), source=str(ROOT))
 
     def row(extra: str) -> tuple[str, ...]:
         with tempfile.TemporaryDirectory() as name:
@@ -42,8 +42,7 @@ def main() -> None:
             first = [f"{name}/bin/sfumato", *FIRST, "--out"]
             runs = (study.seconds(lambda run=run: subprocess.run([*first, f"{name}/{run}"], check=True, capture_output=True))
                     for run in ("one", "two"))  # fmt: skip
-            took = ["-"] * 2 if extra == "base" else [f"{one:.1f}" for one in runs]
-            return extra, f"{size:,.0f}", str(packages), *took
+            return extra, f"{size:,.0f}", str(packages), *(f"{one:.1f}" for one in runs)
 
     study.table(("Extra", "MB", "Packages", "First result, s", "Again, s"), map(row, given.extras))
 

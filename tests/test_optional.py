@@ -85,12 +85,12 @@ def test_commands_name_the_extra_and_leave_nothing(tmp_path):
 
 
 def test_label_messages_need_no_torch(tmp_path):
-    """What ``sfumato[light]`` installs trains, predicts, scores and reports the default at edge level."""
+    """What ``sfumato`` alone installs trains, scores beside a floor, predicts and reports the default at edge level."""
     commands = [
-        [*NEED["train"], "--no-controls"],
+        NEED["train"],
         *(NEED[name] for name in ("predict", "evaluate", "report")),
         ["verify", "run"],
-        [*NEED["train"][:-1], "controls"],
+        [*NEED["train"][:-1], "controls", "--controls"],
         [*NEED["train"][:4], "--unit", "node", *EDGE[2:], "--max-degree", "9", "--no-controls", "--out", "node"],
     ]
     absent = ("torch", "torch_geometric", "networkx")
@@ -136,30 +136,26 @@ print(json.dumps([found, [sf.graph.__name__, sf.pate.__name__, sf.local.Blink.__
     assert light == ["sfumato.graph", "sfumato.pate", "Blink", "sfumato.noise.keys"]
 
 
+BASE_PACKAGES = {"numpy", "scipy", "mpmath", "cryptography", "filelock", "typer", "rich"}
+"""What accounting and the verifier need; the package brings more."""
+
+
 def test_the_table_is_that_of_the_package():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     imported = {
         "scikit-learn": "sklearn",
         "pillow": "PIL",
         "SQLAlchemy": "sqlalchemy",
         "prometheus-client": "prometheus_client",
     }
+    extras = project["optional-dependencies"]
+    asked = {**extras, "train": [*project["dependencies"], *extras["train"]]}
     declared: dict[str, str] = {}
-    for extra in (
-        "train",
-        "light",
-        "pyg",
-        "images",
-        "networkx",
-        "report",
-        "collect",
-        "postgres",
-        "distributed",
-        "text",
-    ):
-        for name in (re.split(r"[\[<>=]", line)[0] for line in project[extra] if not line.startswith("sfumato[")):
-            declared[imported.get(name, name)] = "train" if extra == "light" else extra
-    assert "sfumato[light]" in project["train"]
+    for extra, lines in asked.items():
+        for name in (re.split(r"[\[<>=]", line)[0] for line in lines if not line.startswith("sfumato[")):
+            if extra not in ("all", "docs", "dev") and imported.get(name, name) not in BASE_PACKAGES:
+                declared[imported.get(name, name)] = extra
+    declared |= {"matplotlib": "report", "jinja2": "report"}  # part of the package, and for pages alone
     brought = {
         "threadpoolctl": "train",
         "markupsafe": "report",
@@ -171,12 +167,11 @@ def test_the_table_is_that_of_the_package():
 def test_every_optional_import_is_in_the_table():
     import ast
 
-    base_packages = {"numpy", "scipy", "mpmath", "cryptography", "filelock", "typer", "rich", "sfumato"}
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(tree(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
-            roots = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - base_packages
+            roots = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {*BASE_PACKAGES, "sfumato"}
             assert roots <= set(EXTRAS), path
 
 

@@ -38,11 +38,13 @@ def constraints() -> dict[str, str]:
     return {plain(name): version for name, version in (line.split("==") for line in lines if not line.startswith("#"))}
 
 
-@pytest.mark.parametrize("extra", ["all", "dev"])
+@pytest.mark.parametrize("extra", ["light", "all", "dev"])
 def test_the_lock_holds_what_is_asked_for_at_its_pinned_version(extra):
     locked, versions = pins((LOCKS / f"{extra}.txt").read_text()), constraints()
     assert (asked(extra) - {"torch"}) | {"hatchling", "editables"} <= set(locked)
     assert {name: version for name, version in locked.items() if versions.get(name, version) != version} == {}
+    if extra == "light":  # the same versions as in the larger locks
+        assert locked.items() <= pins((LOCKS / "all.txt").read_text()).items()
     if extra == "dev":
         assert set(versions) - set(locked) == {"torch"}
 

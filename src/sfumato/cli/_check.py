@@ -63,7 +63,7 @@ def dry_run(values: dict[str, Any]) -> None:
     options = given(values | ({"out": Path()} if out is None else {}), "check")
     found, job = _look(options)
     if job is not None:
-        _around(found, job, out)
+        _around(found, job, out, bool(options.controls))
     found.problems[:] = map(by_options, found.problems)
     told = _told(found, job, options)
     if values["as_json"]:
@@ -94,7 +94,7 @@ def _look(options: Options) -> tuple[Look, Job | None]:
     return found, job
 
 
-def _around(found: Look, job: Job, out: Path | None) -> None:
+def _around(found: Look, job: Job, out: Path | None, controls: bool) -> None:
     """Look at what a run needs beside its graph: its folder, its key, its ledger, the packages of its controls."""
     from sfumato.method._checks import check_ids
     from sfumato.method._graph_key import GraphKey, id_lines
@@ -109,7 +109,7 @@ def _around(found: Look, job: Job, out: Path | None) -> None:
     if job.kept.sign_key is not None:
         with found.noting():
             read_sign_key(job.kept.sign_key)
-    if job.request.controls:
+    if controls:
         with found.noting():
             check_controls()
     if found.prepared is None:

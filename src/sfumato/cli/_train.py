@@ -60,7 +60,7 @@ def _train(
 ) -> None:
     check_installed(*LIGHT)
     job = parse(options)
-    if job.request.controls:
+    if options.controls:  # else those that need what is not installed are left out, and named
         check.check_controls()
     from sfumato.evaluation._links import LinkEvaluation
     from sfumato.evaluation._outcome import Evaluation

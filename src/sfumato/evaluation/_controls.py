@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sfumato._optional import explained
 from sfumato.catalog import METHODS, method_named
 from sfumato.privacy.units import NoPrivacy, Unit
 
@@ -26,7 +27,7 @@ class Beside(NamedTuple):
 
     name: str
     title: str
-    method: Method
+    method: Method | ModuleNotFoundError  # an error if it needs a package that is absent
     unit: Unit
     budget: Budget | None  # None without privacy, or if its own settings fix the cost
 
@@ -51,7 +52,11 @@ def controls(plan: Plan) -> Iterator[Beside]:
             continue
         if control.method:
             kept = {name: method.settings[name] for name in control.keeps}
-            made: Method = method_named(control.method, **{**kept, **control.settings})
+            try:
+                made: Method = method_named(control.method, **{**kept, **control.settings})
+            except ModuleNotFoundError as error:
+                yield Beside(control.name, control.title, explained(error), NoPrivacy(), None)
+                continue
         else:
             made = replace(method, **control.settings)
         if not control.private:

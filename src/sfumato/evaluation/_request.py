@@ -155,12 +155,18 @@ class Prepared:
     def _beside(self, own: Outcome, report: Progress | None) -> tuple[dict[str, Outcome], tuple[str, ...]]:
         """Fit the candidates for each control, but those without a proof under the unit, and those that repeat the method.
 
-        Without privacy the run is its own candidate for the ceiling: ``own`` is taken, and not fitted again.
+        Those that need an absent package are left out, too, and are told of. Without privacy the run is its own candidate for the
+        ceiling: ``own`` is taken, and not fitted again.
         """
         outcomes: dict[str, Outcome] = {}
         left_out: dict[str, str] = {}
+        fewer: dict[str, str] = {}
         for name, title, method, unit, budget in controls(own.first.plan):
             label = name.replace("_", " ")
+            if isinstance(method, ModuleNotFoundError):
+                left_out.setdefault(name, f"{label} is left out. {method}")
+                fewer[name] = f"{label} is chosen among fewer models, and may be weaker for it. {method}"
+                continue
             try:
                 control: Plan = method.calibrate(budget, unit, self.first.public_facts(unit, assume_public=True))
             except (UnsupportedUnitError, UnsupportedTargetError):
@@ -179,7 +185,8 @@ class Prepared:
                 continue
             if name not in outcomes or found.held_out < outcomes[name].held_out:
                 outcomes[name] = found
-        return outcomes, tuple(left_out[name] for name in left_out if name not in outcomes)
+        missing = [left_out[name] for name in left_out if name not in outcomes]
+        return outcomes, (*missing, *(fewer[name] for name in fewer if name in outcomes))
 
 
 def prepare(
