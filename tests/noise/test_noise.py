@@ -6,6 +6,7 @@ from fractions import Fraction
 import numba
 import numpy as np
 import pytest
+from mpmath import mp
 
 from sfumato.errors import InputError
 from sfumato.loops import _keyed
@@ -319,6 +320,56 @@ def test_noise_is_added_to_sums_in_place(level):
     released = rounded_gaussian(KEY, 3e10, 5, 1205, onto)
     assert released is sums
     assert np.array_equal(sums.ravel() - np.arange(1200), rounded_gaussian(KEY, 3e10, 5, 1205))
+
+
+def test_open_values_reach_sums_of_any_layout(monkeypatch):
+    """Sums that are part of a wider matrix: what is added to a copy of them would be lost."""
+    monkeypatch.setattr(rectangles, "_MARGIN", 2.0**60)
+    wide = np.zeros((9, 5), np.int64)
+
+    def onto(noise):
+        rows = np.zeros((9, 3), np.int64)
+        noise.add(rows, 0)
+        wide[:, :3] = rows
+        return wide[:, :3]
+
+    released = rounded_gaussian(KEY, 50.0, 0, 27, onto)
+    monkeypatch.undo()
+    assert np.array_equal(released.ravel(), rounded_gaussian(KEY, 50.0, 0, 27))
+
+
+def test_threads_do_not_change_the_precision_of_each_other(monkeypatch):
+    """Two laws that were first drawn in two threads could leave tables of 53 bits."""
+    whole, inverse = rectangles.layers.__wrapped__, rectangles.Law.inverse
+    expected = whole(rectangles.LAPLACE)
+
+    def disturbed(law, y):
+        mp.prec = 53  # what another thread does on leaving mp.workprec
+        return inverse(law, y)
+
+    monkeypatch.setattr(rectangles.Law, "inverse", disturbed)
+    with mp.workprec(53):
+        found = whole(rectangles.LAPLACE)
+    assert (found.bottom, found.rise) == (expected.bottom, expected.rise)
+    assert np.array_equal(found.half_width, expected.half_width)
+    assert np.array_equal(found.limit, expected.limit)
+
+
+def test_the_reference_decides_at_a_precision_of_its_own(monkeypatch):
+    stack, bits, graph = rectangles.layers(rectangles.GAUSSIAN), (1 << 53) - (1 << 23), rectangles.Law.graph
+    x = Fraction(bits, 1 << 53) * Fraction(float(stack.half_width[500]))
+    with mp.workprec(300):
+        top = (mp.exp(-(mp.mpf(x.numerator) ** 2) / x.denominator**2 / 2) - stack.bottom[500]) / stack.rise[500]
+        heights = [int(top * 2**64) + step for step in (-(2**41), 2**41)]
+
+    def disturbed(law, x):
+        mp.prec = 20
+        return graph(law, x)
+
+    monkeypatch.setattr(rectangles.Law, "graph", disturbed)
+    with mp.workprec(53):
+        kept = [rectangles.exact(rectangles.GAUSSIAN, 1000.0, bits << 10 | 500, height, 0, 0)[1] for height in heights]
+    assert kept == [True, False]
 
 
 def test_more_open_values_than_room_are_an_error(monkeypatch):

@@ -33,10 +33,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import numpy as np
-from mpmath import mp, mpf
+from mpmath import MPContext, mpf
 from numpy.typing import NDArray
 
 from sfumato._optional import require
@@ -59,6 +60,10 @@ _ZEROS = memoryview(bytes(8 * _CHUNK))
 _FURTHER_U, _FURTHER_Y = 1 << 63, 1 << 62
 _ROOM, _SHARE = 1 << 12, 1 << 8  # most values that stay open: a 256th, where less than 2^-10 are, by 3, and some more
 
+_EXACT = MPContext()  # any thread may change the precision of mpmath's common context
+_EXACT.prec = _PRECISION
+_ALONE = RLock()  # mpmath keeps constants between calls without a lock
+
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
@@ -80,12 +85,12 @@ class Law:
 
     def graph(self, x: mpf) -> mpf:
         """Return f(x) for x >= 0."""
-        return mp.exp(-x * x / 2 if self.square else -x)
+        return _EXACT.exp(-x * x / 2 if self.square else -x)
 
     def inverse(self, y: mpf) -> mpf:
         """Return the x >= 0 with f(x) = y, or 0 for y above 1."""
-        exponent = -mp.log(y) if y < 1 else mpf(0)
-        return mp.sqrt(2 * exponent) if self.square else exponent
+        exponent = -_EXACT.log(y) if y < 1 else _EXACT.mpf(0)
+        return _EXACT.sqrt(2 * exponent) if self.square else exponent
 
 
 GAUSSIAN = Law("rounded-gaussian", True, 13.0, 0.0012271525)
@@ -117,13 +122,13 @@ def layers(law: Law) -> Layers:
     >>> layers(GAUSSIAN).half_width[:2].round(4).tolist()
     [13.0, 4.3053]
     """
-    half_width, limit, bottom, rise = [law.reach], [], [mpf(0)], []
-    with mp.workprec(_PRECISION):
+    half_width, limit, bottom, rise = [law.reach], [], [_EXACT.mpf(0)], []
+    with _ALONE:
         for _ in range(1 << _LAYER_BITS):
-            rise.append(mpf(law.area) / mpf(half_width[-1]))
+            rise.append(_EXACT.mpf(law.area) / half_width[-1])
             bottom.append(bottom[-1] + rise[-1])
             certain = law.inverse(bottom[-1])
-            limit.append(max(0, int(mp.floor(certain / half_width[-1] * 2**53)) - 1) << _LAYER_BITS + 1)
+            limit.append(max(0, int(_EXACT.floor(certain / half_width[-1] * 2**53)) - 1) << _LAYER_BITS + 1)
             half_width.append(float(np.nextafter(float(certain), np.inf)))
     levels = np.array([bottom[:-1], rise], np.float64)
     return Layers(np.array(half_width[:-1]), np.array(limit, np.uint64), tuple(bottom[:-1]), tuple(rise), levels)
@@ -144,9 +149,9 @@ def exact(law: Law, scale: float, word: int, height: int, further_u: int, furthe
     value = ((u * a * c << 1) + (b * d << 182)) // (b * d << 183) * (1 - 2 * (word >> 63))
     if (word << 1) % (1 << 64) < stack.limit[layer]:
         return value, True
-    with mp.workprec(_PRECISION):
-        y = stack.bottom[layer] + stack.rise[layer] * mpf(2 * ((height << 128) + further_y) + 1) / mpf(2) ** 193
-        return value, bool(y < law.graph(mpf(u * a) / (b << 182)))
+    with _ALONE:
+        y = stack.bottom[layer] + stack.rise[layer] * (2 * ((height << 128) + further_y) + 1) / _EXACT.mpf(2) ** 193
+        return value, bool(y < law.graph(_EXACT.mpf(u * a) / (b << 182)))
 
 
 def draw(
@@ -198,7 +203,7 @@ class Rounded:
         """Add what was left open to the sums of positions ``start`` and on."""
         if self.compiled is not None:
             for places, values in _settled(*self._release, *self.compiled.taken(), judged=False):
-                sums.reshape(-1)[places - start] += values
+                sums.flat[places - start] += values  # a copy would lose them
 
 
 def _drawn(law: Law, scale: float, stream: Stream, start: int, stop: int) -> IntArray:
