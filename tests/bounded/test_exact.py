@@ -5,13 +5,22 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, WholeRows
+from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, WholeRows, check_rows
 from sfumato.errors import InputError
 from sfumato.loops._products import products
 
 
 def normal(*shape, scale=1.0, seed=0):
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) * scale
+
+
+def outer_sums(rows, q):
+    """The sums over rows of q p^T, and of q times the bias's input: slopes that are whole numbers are not clipped."""
+    weight, bias = torch.zeros(q.shape[1], rows.width, dtype=torch.int64), torch.zeros(q.shape[1], dtype=torch.int64)
+    matrix, _ = rows.summed
+    ones = torch.ones(len(q), dtype=torch.float64)
+    products().clipped_sums([q.double()], [(matrix, ones)], 2.0**40, 1.0, [(weight, bias)])
+    return weight, bias
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -35,7 +44,7 @@ def test_sparse_rows_are_the_dense_ones_whatever_the_storage():
         expected = WholeRows.of(torch.from_numpy(dense), bias=True)
         assert torch.equal(rows.integers(), expected.integers())
         q = (normal(30, 2) * 1000).to(torch.int16)
-        assert all(map(torch.equal, rows.outer_sums(q), expected.outer_sums(q)))
+        assert all(map(torch.equal, outer_sums(rows, q), outer_sums(expected, q)))
         weight, bias = normal(6, 4), normal(4)
         torch.testing.assert_close(rows.times(weight, bias), expected.times(weight, bias), rtol=1e-13, atol=1e-14)
         torch.testing.assert_close(rows.times(weight), torch.from_numpy(dense) @ weight, rtol=1e-2, atol=1e-2)
@@ -45,28 +54,22 @@ def test_sparse_rows_are_the_dense_ones_whatever_the_storage():
 def test_the_largest_entries_lose_no_bit(rows):
     """Entries as large as they may be, all of one sign: the largest sum."""
     whole = WholeRows(torch.full((rows, 32), 2**ROW_BITS, dtype=torch.int16), torch.ones(rows).double(), 5)
-    q = torch.full((rows, 3), 2**GRADIENT_BITS, dtype=torch.int16)
-    outer, ones = whole.outer_sums(q)
+    q = torch.full((rows, 1), 2**GRADIENT_BITS, dtype=torch.int16)
+    outer, ones = outer_sums(whole, q)
     assert (outer == rows * 2 ** (ROW_BITS + GRADIENT_BITS)).all()
     assert (ones == rows * 2 ** (ROW_BITS + GRADIENT_BITS)).all()
 
 
 def test_products_with_weights_are_exact_in_any_order():
     """Columns permuted, so that terms are added in another order: the same bits. Plain products differ."""
-    x, weight, order = normal(40, 501), normal(501, 3), torch.randperm(501, generator=torch.Generator().manual_seed(1))
-    rows, whole = WholeRows.of(x), WholeRows.of(weight.T)
-    scales = torch.ones(3, dtype=torch.float64)
-    left, right = (
-        products().multiply(
-            rows.matrix[:, take].contiguous(), rows.norms, whole.matrix[:, take].contiguous(), scales, None
-        )
-        for take in (slice(None), torch.cat([order, torch.arange(501, 512)]))
-    )
-    assert torch.equal(left, right)
-    assert not torch.equal(x @ weight, x[:, order] @ weight[order])
+    x, order = normal(40, 501), torch.randperm(501, generator=torch.Generator().manual_seed(1))
+    weight = (normal(501, 3) * 100).round()  # so that their squares are whole, and their norms the same in any order
+    rows = WholeRows.of(x)
+    permuted = WholeRows(rows.matrix[:, torch.cat([order, torch.arange(501, 512)])].contiguous(), rows.norms, 501)
+    assert torch.equal(rows.times(weight), permuted.times(weight[order]))
+    assert not torch.equal(x @ normal(501, 3), x[:, order] @ normal(501, 3)[order])
 
 
 def test_more_rows_than_64_bits_hold_are_refused():
-    few = torch.zeros(1, 1, dtype=torch.float64)
     with pytest.raises(InputError, match="Lower the batch size"):
-        WholeRows.of(few).outer_sums(few.to(torch.int16).expand(MOST_ROWS + 1, 1))
+        check_rows(MOST_ROWS + 1)

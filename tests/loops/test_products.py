@@ -75,40 +75,58 @@ def test_whole_rows(rows, columns, bias):
     same(compiled().whole_rows(x, room, bias=bias), _torch_products.whole_rows(x, room, bias=bias))
 
 
+def sums_of(found, grads, rows, room, most):
+    """What clipped sums of these layers are, added to ones."""
+    sums = []
+    for grad, (entered, _) in zip(grads, rows, strict=True):
+        width = len(entered[0]) - 2 if isinstance(entered, tuple) else entered.shape[1] - LANES + 3
+        sums.append([torch.ones(grad.shape[1], *more, dtype=torch.int64) for more in ((width,), ())])
+    found.clipped_sums(grads, rows, room, most, sums)
+    return [part for pair in sums for part in pair]
+
+
+def whole_sums(found, slopes, rows):
+    """Outer products of slopes that are integers, which are not clipped."""
+    ones = torch.ones(len(slopes), dtype=torch.float64)
+    return sums_of(found, [slopes.double()], [(rows, ones)], 2.0**40, 1.0)
+
+
 @pytest.mark.parametrize(("rows", "columns", "units"), SHAPES)
 def test_products_and_sums(rows, columns, units, threads):
-    left, weights = integers(rows, columns, 2**BITS), integers(units, columns, 2**BITS, seed=1)
-    norms, scales, bias = normal(rows, seed=2).abs(), normal(units, seed=3).abs(), normal(units, seed=4)
+    columns = columns // LANES * LANES + 3  # the width that sums_of makes of the padded rows
+    left, weights = integers(rows, columns, 2**BITS), normal(units, columns, seed=1)
+    norms, bias = normal(rows, seed=2).abs(), normal(units, seed=4)
     slopes = integers(rows, units, 2**BITS, seed=5)[:, :units].contiguous()
     for extra in (None, bias):
-        same(
-            compiled().multiply(left, norms, weights, scales, extra),
-            _torch_products.multiply(left, norms, weights, scales, extra),
-        )
-    same(compiled().outer_sums(slopes, left, columns), _torch_products.outer_sums(slopes, left, columns))
+        given = left, norms, weights, 2.0**BITS - 20, extra
+        same(compiled().times(*given), _torch_products.times(*given))
+    same(whole_sums(compiled(), slopes, left), whole_sums(_torch_products, slopes, left))
 
 
 @pytest.mark.parametrize(("rows", "columns", "units"), SHAPES)
 def test_sparse_products_and_sums(rows, columns, units, threads):
     matrix = sp.random(rows, columns, 0.3, format="csr", random_state=0)
     found = WholeRows.of_csr(matrix).matrix
-    weights, norms, scales = integers(units, columns, 2**BITS), normal(rows).abs(), normal(units).abs()
+    weights, norms = normal(units, columns), normal(rows).abs()
     slopes = integers(rows, units, 2**BITS, seed=5)[:, :units].contiguous()
     for extra in (None, normal(units, seed=4)):
-        given = found.by_row, norms, weights, scales, extra
-        same(compiled().multiply_sparse(*given), _torch_products.multiply_sparse(*given))
-    given = found.by_column, slopes
-    same(compiled().outer_sums_sparse(*given), _torch_products.outer_sums_sparse(*given))
+        given = found.by_row, norms, weights, 2.0**BITS - 20, extra
+        same(compiled().times(*given), _torch_products.times(*given))
+    same(whole_sums(compiled(), slopes, found.by_column), whole_sums(_torch_products, slopes, found.by_column))
 
 
 @pytest.mark.parametrize("clip", [1e-3, 1.0, 1e9])
 def test_clipped_slopes(clip):
+    """Rows of one 1 show the integers of their slopes."""
     grads, norms = [normal(40, 17), normal(40, 6, scale=30.0, seed=1)], [normal(40, seed=2).abs() + 1 for _ in range(2)]
     grads[0][3], grads[1][4, 0], grads[0][5, 2], grads[0][6] = 0.0, torch.nan, torch.inf, 1e200
     grads[1][3] = 0.0
-    given = grads, norms, 2.0**BITS - 4, 2.0**BITS / clip
-    same(compiled().clip(*given), _torch_products.clip(*given))
-    whole = torch.cat(compiled().clip(*given), dim=1).double()
+    ones = torch.zeros(40, padded(64), dtype=torch.int16)  # 67 columns
+    ones[torch.arange(40), torch.arange(40)] = 1
+    given = grads, [(ones, norm) for norm in norms], 2.0**BITS - 4, 2.0**BITS / clip
+    same(sums_of(compiled(), *given), sums_of(_torch_products, *given))
+    by_row = sums_of(compiled(), *given)[::2]
+    whole = torch.cat([part - 1 for part in by_row]).T.double()
     assert (whole.square().sum(1) <= 4**BITS).all()
     assert not whole[3:6].any()
 
@@ -128,14 +146,16 @@ def test_slopes_of_classes(classes):
     same(compiled().class_slope(scores, y), _torch_products.class_slope(scores, y))
 
 
-def test_sums_that_ignore_what_an_int32_holds_are_caught(monkeypatch):
+def test_sums_beyond_an_int32_are_exact():
     """The rows' largest entries decide where runs end: one run of all rows overflows."""
     rows, slopes = torch.full((40, LANES), 2**BITS, dtype=torch.int16), torch.full((40, 1), 2**BITS, dtype=torch.int16)
-    expected = _torch_products.outer_sums(slopes, rows, 5)
-    found = compiled()
-    assert torch.equal(found.outer_sums(slopes, rows, 5), expected)
-    monkeypatch.setattr(found, "_peaks", lambda rows: torch.ones(len(rows), dtype=torch.int32))
-    assert not torch.equal(found.outer_sums(slopes, rows, 5), expected)
+    for found in (compiled(), _torch_products):
+        assert all((part == 1 + 40 * 4**BITS).all() for part in whole_sums(found, slopes, rows))
+    assert 40 * 4**BITS > 2**32
+    places, offsets = torch.arange(40, dtype=torch.int32).repeat(2), torch.tensor([0, 40, 80])
+    parts = offsets, places, torch.full((80,), 2**BITS, dtype=torch.int16)
+    for found in (compiled(), _torch_products):
+        assert all((part == 1 + 40 * 4**BITS).all() for part in whole_sums(found, slopes, parts))
 
 
 def test_roots_are_rounded_correctly():
@@ -151,26 +171,23 @@ def test_torch_computes_where_nothing_was_compiled(monkeypatch):
     assert chosen.products.__wrapped__().NAME == "Torch"
 
 
-def test_every_kind_of_vector_unit_gives_the_same_bits(monkeypatch):
+def test_every_kind_of_vector_unit_gives_the_same_bits():
     """What the processor offers decides on speed alone: the best, AVX2 and plain C are tried by their own names."""
     library, best = _native.library(), compiled()
-    rows, slopes = integers(101, 77, 2**BITS), integers(101, 19, 2**BITS, seed=1)[:, :19].contiguous()
-    norms, x = normal(101).abs(), normal(3000, scale=3.0)
-    weights, scales = integers(19, 77, 2**BITS, seed=2), normal(19).abs()
-    expected = [best.outer_sums(slopes, rows, 77), best.multiply(rows, norms, weights, scales, None), *best.selu(x)]
-    top = library.use_level(-1)
+    rows, slopes = integers(101, 67, 2**BITS), integers(101, 19, 2**BITS, seed=1)[:, :19].contiguous()
+    norms, x, weights = normal(101).abs(), normal(3000, scale=3.0), normal(19, 67, seed=2)
+
+    def everything():
+        return [*whole_sums(best, slopes, rows), best.times(rows, norms, weights, 16000.0, None), *best.selu(x)]
+
+    expected, top = everything(), library.use_level(-1)
     try:
         for level in range(top + 1):
             assert library.use_level(level) == level
-            found = [
-                best.outer_sums(slopes, rows, 77),
-                best.multiply(rows, norms, weights, scales, None),
-                *best.selu(x),
-            ]
-            assert all(map(torch.equal, found, expected))
+            assert all(map(torch.equal, everything(), expected))
     finally:
         library.use_level(top)
-    assert np.isfinite(expected[1].numpy()).all()
+    assert np.isfinite(expected[2].numpy()).all()
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -184,10 +201,6 @@ def test_rows_and_weights_made_of_numbers_are_multiplied(columns, bias):
     assert (found - expected).abs().max() < 0.01
     one_by_one = [WholeRows.of(x[i : i + 1], bias=bias).times(weight, more if bias else None) for i in range(9)]
     assert torch.equal(found, torch.cat(one_by_one))
-    q = (normal(9, 5, seed=3) * 100).to(torch.int16)
-    outer, ones = rows.outer_sums(q)
-    assert torch.equal(outer, (q.double().T @ rows.integers()[:, :-1].double()).long())
-    assert bool(ones.any()) == bias
 
 
 def test_wrong_types_and_shapes_are_refused():
@@ -197,7 +210,12 @@ def test_wrong_types_and_shapes_are_refused():
     with pytest.raises(TypeError, match="float64 in C order"):
         best.whole_rows(normal(5, 4).T, 100.0, bias=False)
     with pytest.raises(ValueError, match="padded columns"):
-        best.multiply(rows, normal(4), integers(2, 40, 100), normal(2), None)
+        best.times(rows, normal(4), normal(2, 40), 100.0, None)
+    sums = [(torch.zeros(2, 40, dtype=torch.int64), None)]
+    with pytest.raises(ValueError, match="padded columns"):
+        best.clipped_sums([normal(4, 2)], [(rows, normal(4))], 1.0, 1.0, sums)
+    with pytest.raises(ValueError, match="4 gradients of 2 units"):
+        best.clipped_sums([normal(4, 3)], [(rows, normal(4))], 1.0, 1.0, sums)
     with pytest.raises(ValueError, match="4 classes"):
         best.class_slope(normal(4, 2), torch.zeros(3, dtype=torch.int64))
     with pytest.raises(TypeError, match="int64 in C order"):

@@ -7,7 +7,6 @@ import torch
 from soundness_steps import Still
 from torch.nn.functional import linear
 
-from sfumato.bounded import _exact as exact
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded._exact import ExactLinear, WholeRows
 from sfumato.bounded._gradients import (
@@ -97,23 +96,6 @@ class Plain:
         return linear(entering.requires_grad_(), weight, bias)
 
 
-class Floats:
-    """Integer rows whose products and sums are made in plain floating point."""
-
-    def __init__(self, rows, bias):
-        self.rows, self.norms = (
-            torch.nn.functional.pad(rows, (0, 1), value=float(bias)),
-            WholeRows.of(rows, bias=bias).norms,
-        )
-
-    def times(self, weight, bias):
-        return WholeRows.of(self.rows[:, :-1]).times(weight, bias)
-
-    def outer_sums(self, whole):
-        sums = whole.double().T @ (self.rows / self.norms[:, None]) * 2.0**exact.ROW_BITS
-        return sums[:, :-1].long(), sums[:, -1].long()
-
-
 def test_rows_that_cancel_are_the_same_in_any_batch(monkeypatch):
     model, inputs, targets = cancelling()
     for records in range(2, 40):
@@ -124,13 +106,29 @@ def test_rows_that_cancel_are_the_same_in_any_batch(monkeypatch):
     assert max(moved) > 0.01 * 2.0**SUM_BITS, "plain products have to be caught"
 
 
-def test_sums_of_rows_that_are_not_whole_are_caught(monkeypatch):
+class Floats:
+    """Sums of gradients that are made in plain floating point."""
+
+    def __init__(self, real):
+        self.real = real
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+    def clipped_sums(self, grads, rows, room, most, sums):
+        squares = sum(grad.square().sum(1) * norms.square() for grad, (_, norms) in zip(grads, rows, strict=True))
+        factor = (room / squares.sqrt()).clamp_max(most)
+        for grad, (matrix, norms), (weight, bias) in zip(grads, rows, sums, strict=True):
+            total = (grad * (factor * norms)[:, None]).T @ matrix.double()
+            width = weight.shape[1]
+            weight += total[:, :width].long()
+            bias += total[:, width].long()
+
+
+def test_sums_of_slopes_that_are_not_whole_are_caught(monkeypatch):
     model, inputs, targets = build("mlp", 33)
-
-    class Faulty(WholeRows):
-        of = staticmethod(lambda rows, *, bias=False: Floats(rows, bias))
-
-    monkeypatch.setattr(gradients, "WholeRows", Faulty)
+    real = gradients.products()
+    monkeypatch.setattr(gradients, "products", lambda: Floats(real))
     assert max(beyond_its_own(model, inputs, targets, v) for v in range(5)) > 0
 
 

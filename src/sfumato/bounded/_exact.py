@@ -38,7 +38,7 @@ from torch.autograd import Function
 
 from sfumato._validate import fail
 from sfumato.loops._products import products
-from sfumato.loops._torch_products import BITS, TINY
+from sfumato.loops._torch_products import BITS, TINY, Parts
 
 ROW_BITS = GRADIENT_BITS = BITS
 MOST_ROWS = 2 ** (63 - ROW_BITS - GRADIENT_BITS) - 1
@@ -97,28 +97,14 @@ class WholeRows:
         tensor([[1., 0.],
                 [0., 1.]], dtype=torch.float64)
         """
-        whole, scales = products().whole_rows(weight.T.contiguous(), _room(len(weight)), bias=False)
-        scales.mul_(4.0**-ROW_BITS)
         bias = None if bias is None else bias.detach()
-        if isinstance(self.matrix, Tensor):
-            return products().multiply(self.matrix, self.norms, whole, scales, bias)
-        return self.matrix.times(self.norms, whole, scales, bias)
+        rows = self.matrix if isinstance(self.matrix, Tensor) else self.matrix.by_row
+        return products().times(rows, self.norms, weight.detach().T.contiguous(), _room(len(weight)), bias)
 
-    def outer_sums(self, whole: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the exact sums over rows of q p^T, int64 [m, k], and of q times the bias's input, int64 [m].
-
-        Each row of ``whole`` [n, m], the integers q in int16, has norm at most 2^GRADIENT_BITS.
-
-        >>> rows = WholeRows.of(torch.ones(2, 1, dtype=torch.float64))
-        >>> rows.outer_sums(torch.ones(2, 1, dtype=torch.int16))[0]
-        tensor([[32764]])
-        """
-        check_rows(len(whole))
-        if isinstance(self.matrix, Tensor):
-            outer = products().outer_sums(whole, self.matrix, self.width + 1)
-        else:
-            outer = self.matrix.outer_sums(whole)
-        return outer[:, :-1], outer[:, -1]
+    @property
+    def summed(self) -> tuple[Tensor | Parts, Tensor]:
+        """What sums of outer products read: rows, or their columns if they are sparse, and their norms."""
+        return (self.matrix if isinstance(self.matrix, Tensor) else self.matrix.by_column), self.norms
 
 
 @dataclass(frozen=True)
@@ -149,14 +135,6 @@ class SparseIntegers:
         offsets, places, numbers = (part.numpy() for part in self.by_column)
         size = len(self.by_row[0]) - 1, len(offsets) - 1
         return torch.from_numpy(sp.csc_matrix((numbers, places, offsets), size).toarray())
-
-    def times(self, norms: Tensor, whole: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
-        """As :meth:`WholeRows.times`, from the integers of the weights [m, padded] and their scales."""
-        return products().multiply_sparse(self.by_row, norms, whole, scales, bias)
-
-    def outer_sums(self, whole: Tensor) -> Tensor:
-        """Sum q p^T over the rows, int64 [m, k + 1]."""
-        return products().outer_sums_sparse(self.by_column, whole)
 
 
 def check_rows(count: int) -> None:

@@ -144,20 +144,24 @@ def clipped_gradient_sum(
     [-0.424, -0.566, 0.424, 0.566]
     """
     layers = layers or linear_layers(model)
+    check_rows(len(targets))
     with _exact(layers) as met:
         scores = model(*inputs)
     missed = slope(scores.detach(), targets)
     grads = torch.autograd.grad(scores, [met[layer][1] for layer in layers], missed)
     room = 2.0**GRADIENT_BITS - math.sqrt(sum(layer.out_features for layer in layers)) / 2 - 1  # norm before rounding
-    norms, most = [met[layer][0].norms for layer in layers], 2.0**GRADIENT_BITS / l2_clip_norm
-    whole = products().clip([grad.contiguous() for grad in grads], norms, room, most)
-    sums: dict[int, Tensor] = {}
-    for layer, part in zip(layers, whole, strict=True):
-        outer, ones = met[layer][0].outer_sums(part)
-        sums[id(layer.weight)] = outer
-        if layer.bias is not None:
-            sums[id(layer.bias)] = ones
-    return torch.cat([sums[id(parameter)].reshape(-1) for parameter in model.parameters()]).numpy()
+    parameters = list(model.parameters())
+    total = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=torch.int64)
+    parts = total.split([parameter.numel() for parameter in parameters])
+    sums = {id(one): part.view(one.shape) for one, part in zip(parameters, parts, strict=True)}
+    products().clipped_sums(
+        [grad.contiguous() for grad in grads],
+        [met[layer][0].summed for layer in layers],
+        room,
+        2.0**GRADIENT_BITS / l2_clip_norm,
+        [(sums[id(layer.weight)], sums.get(id(layer.bias))) for layer in layers],
+    )
+    return total.numpy()
 
 
 @contextmanager

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from sfumato.loops._native import threads
-from sfumato.loops._torch_products import BITS, factors, padded
+from sfumato.loops._torch_products import padded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,23 +18,18 @@ if TYPE_CHECKING:
     from sfumato.loops._torch_products import Parts
 
 _TYPES = {"d": torch.float64, "l": torch.int64, "i": torch.int32, "s": torch.int16}
-"""Of arrays, by letters; N is an integer and X a number. A letter in capitals may stand for no array."""
+"""Of arrays, or none, by letters; N is an integer and X a number."""
 _SIGNATURES = {
     "whole_rows": "d N N N X s N d",
-    "multiply": "i d N N i d D N N d N",
-    "multiply_sparse": "l i s d N s d D N N d N",
-    "pair_rows": "s N N i",
-    "peaks": "s N N i",
-    "find_runs": "i i N l",
-    "outer_sums": "i i l N N N N l N",
-    "outer_sums_sparse": "l i s N s i N N l N",
-    "add_squares": "d N N D d",
-    "round_rows": "d N N d s N d",
+    "products_of_rows": "i d N N d N N X d d N",
+    "products_of_sparse": "l i s d N d N N X d d N",
     "selu": "d N d d",
     "class_slope": "d l N N d",
+    "clipped_sums": "N N N X X N",
     "use_level": "N",
 }
-_VECTOR = 16  # numbers of 32 bits, the most that a processor holds in one register
+_LAYER = "ddslisll"
+"""Of the arrays of a layer, by the same letters: three numbers stand after the sixth, as products.c has it."""
 
 
 class Compiled:
@@ -46,7 +42,7 @@ class Compiled:
         for name, letters in self._letters.items():
             function = getattr(library, name)
             function.argtypes = [scalars.get(letter, ctypes.c_void_p) for letter in letters]
-            function.restype = ctypes.c_int64 if name in ("find_runs", "use_level") else None
+            function.restype = ctypes.c_int64 if name in ("use_level",) else None
 
     def whole_rows(self, rows: Tensor, room: float, *, bias: bool) -> tuple[Tensor, Tensor]:
         out = torch.empty(len(rows), padded(rows.shape[1]), dtype=torch.int16)
@@ -54,55 +50,41 @@ class Compiled:
         self._call("whole_rows", rows, *rows.shape, int(bias), room, out, out.shape[1], norms)
         return out, norms
 
-    def multiply(self, rows: Tensor, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
-        count, width = len(rows), len(weights)
-        if rows.shape[1] != weights.shape[1]:
-            raise ValueError(f"Expected weights of {rows.shape[1]} padded columns, got {weights.shape[1]}.")
-        pairs = _wide(weights.view(torch.int32).T)
-        out = torch.empty(count, width, dtype=torch.float64)
-        sizes = width, pairs.shape[1]
-        self._call(
-            "multiply", rows.view(torch.int32), norms, count, len(pairs), pairs, scales, bias, *sizes, out, threads()
-        )
+    def times(self, rows: Tensor | Parts, norms: Tensor, weights: Tensor, room: float, bias: Tensor | None) -> Tensor:
+        (units, columns), count = weights.shape, len(norms)
+        out = torch.empty(count, units, dtype=torch.float64)
+        if isinstance(rows, Tensor):
+            if rows.shape != (count, padded(columns)):
+                raise ValueError(f"Expected {count} rows of {padded(columns)} padded columns, got {tuple(rows.shape)}.")
+            ends = units, columns, room, bias, out, threads()
+            self._call("products_of_rows", rows.view(torch.int32), norms, count, rows.shape[1] // 2, weights, *ends)
+        else:
+            self._call("products_of_sparse", *rows, norms, count, weights, units, columns, room, bias, out, threads())
         return out
 
-    def multiply_sparse(
-        self, rows: Parts, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None
-    ) -> Tensor:
-        count, width = len(norms), len(weights)
-        by_column = _wide(weights.T)
-        out = torch.empty(count, width, dtype=torch.float64)
-        sizes = width, by_column.shape[1]
-        self._call("multiply_sparse", *rows, norms, count, by_column, scales, bias, *sizes, out, threads())
-        return out
-
-    def outer_sums(self, slopes: Tensor, rows: Tensor, width: int) -> Tensor:
-        count, units = slopes.shape
-        out, ends = torch.zeros(units, width, dtype=torch.int64), torch.empty((count + 1) // 2, dtype=torch.int64)
-        runs = self._call("find_runs", self._peaks(slopes), self._peaks(rows), count, ends)
-        sizes = units, width, rows.shape[1]
-        self._call("outer_sums", self._paired(slopes), self._paired(rows), ends, runs, *sizes, out, threads())
-        return out
-
-    def outer_sums_sparse(self, columns: Parts, slopes: Tensor) -> Tensor:
-        count, units, wide = len(columns[0]) - 1, slopes.shape[1], _wide(slopes)
-        out, most = torch.zeros(count, units, dtype=torch.int64), self._peaks(slopes)
-        self._call("outer_sums_sparse", *columns, count, wide, most, units, wide.shape[1], out, threads())
-        return out.T
-
-    def clip(self, grads: Sequence[Tensor], norms: Sequence[Tensor], room: float, most: float) -> list[Tensor]:
-        squares, whole_squares = torch.zeros(2, len(grads[0]), dtype=torch.float64)
-        for grad, norm in zip(grads, norms, strict=True):
-            self._call("add_squares", grad, *grad.shape, norm, squares)
-        factor, whole = factors(squares, room, most), []
-        for grad, norm in zip(grads, norms, strict=True):
-            whole.append(torch.empty(grad.shape, dtype=torch.int16))
-            self._call("round_rows", grad, *grad.shape, factor * norm, whole[-1], grad.shape[1], whole_squares)
-        lost = ~(whole_squares <= 4**BITS)
-        if lost.any():  # a pass that is seldom needed
-            for part in whole:
-                part[lost] = 0
-        return whole
+    def clipped_sums(
+        self,
+        grads: Sequence[Tensor],
+        rows: Sequence[tuple[Tensor | Parts, Tensor]],
+        room: float,
+        most: float,
+        sums: Sequence[tuple[Tensor, Tensor | None]],
+    ) -> None:
+        count, fields = len(grads[0]), array("q")
+        for grad, (entered, norms), (weight, bias) in zip(grads, rows, sums, strict=True):
+            units, width = weight.shape
+            dense = isinstance(entered, Tensor)
+            if grad.shape != (count, units) or len(norms) != count:
+                raise ValueError(f"Expected {count} gradients of {units} units, got {tuple(grad.shape)}.")
+            parts = (entered, None, None, None) if isinstance(entered, Tensor) else (None, *entered)
+            if dense and entered.shape != (count, padded(width)):
+                raise ValueError(
+                    f"Expected {count} rows of {padded(width)} padded columns, got {tuple(entered.shape)}."
+                )
+            given = _addresses(_LAYER, (grad, norms, *parts, weight, bias))
+            fields.extend(one or 0 for one in (*given[:6], units, width, padded(width), *given[6:]))
+        address, _ = fields.buffer_info()
+        self._library.clipped_sums(address, len(grads), count, room, most, threads())
 
     def selu(self, x: Tensor) -> tuple[Tensor, Tensor]:
         x = x.contiguous()
@@ -118,27 +100,17 @@ class Compiled:
         self._call("class_slope", scores, classes, *scores.shape, out)
         return out
 
-    def _peaks(self, rows: Tensor) -> Tensor:
-        """The largest absolute value of each row."""
-        out = torch.empty(len(rows), dtype=torch.int32)
-        self._call("peaks", rows, *rows.shape, out)
-        return out
-
-    def _paired(self, rows: Tensor) -> Tensor:
-        """Pairs of rows, as 32 bits each."""
-        out = torch.empty((len(rows) + 1) // 2, rows.shape[1], dtype=torch.int32)
-        self._call("pair_rows", rows, *rows.shape, out)
-        return out
-
     def _call(self, name: str, *arguments: Any) -> Any:
-        for letter, one in zip(self._letters[name], arguments, strict=True):
-            if isinstance(one, Tensor) and (one.dtype != _TYPES[letter.lower()] or not one.is_contiguous()):
-                raise TypeError(f"Expected {_TYPES[letter.lower()]} in C order for {name}, got {one.dtype}.")
-        return getattr(self._library, name)(*(one.data_ptr() if isinstance(one, Tensor) else one for one in arguments))
+        return getattr(self._library, name)(*_addresses(self._letters[name], arguments))
 
 
-def _wide(rows: Tensor) -> Tensor:
-    """Rows padded with zeros to whole vectors."""
-    out = torch.zeros(len(rows), -(-rows.shape[1] // _VECTOR) * _VECTOR, dtype=rows.dtype)
-    out[:, : rows.shape[1]] = rows
-    return out
+def _addresses(letters: Sequence[str], arguments: Sequence[Any]) -> list[Any]:
+    """The addresses of arrays, after a check of their types, and other arguments as they are."""
+    found = []
+    for letter, one in zip(letters, arguments, strict=True):
+        if isinstance(one, Tensor):
+            if one.dtype is not _TYPES[letter] or not one.is_contiguous():
+                raise TypeError(f"Expected {_TYPES[letter]} in C order, got {one.dtype}.")
+            one = one.data_ptr()
+        found.append(one)
+    return found

@@ -30,25 +30,25 @@ class _Products(Protocol):
         is zero.
         """
 
-    def multiply(self, rows: Tensor, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
-        """Return int16 rows [n, padded] times int16 rows [m, padded], times norms [n] and scales [m], plus a bias [m]."""
+    def times(self, rows: Tensor | Parts, norms: Tensor, weights: Tensor, room: float, bias: Tensor | None) -> Tensor:
+        """Return int16 rows [n, padded], or sparse ones, times norms [n], by weights float64 [m, k], plus a bias [m].
 
-    def multiply_sparse(
-        self, rows: Parts, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None
-    ) -> Tensor:
-        """As :meth:`multiply`, with sparse rows."""
+        Each row of the weights is made integers of norm ``room``.
+        """
 
-    def outer_sums(self, slopes: Tensor, rows: Tensor, width: int) -> Tensor:
-        """Return the exact sums over rows of slopes int16 [n, m] by rows int16 [n, padded], int64 [m, width]."""
+    def clipped_sums(
+        self,
+        grads: Sequence[Tensor],
+        rows: Sequence[tuple[Tensor | Parts, Tensor]],
+        room: float,
+        most: float,
+        sums: Sequence[tuple[Tensor, Tensor | None]],
+    ) -> None:
+        """Add exact sums of outer products to ``sums``, int64 [m, k] and those with the column after the last, [m].
 
-    def outer_sums_sparse(self, columns: Parts, slopes: Tensor) -> Tensor:
-        """As :meth:`outer_sums`, with the columns of sparse rows."""
-
-    def clip(self, grads: Sequence[Tensor], norms: Sequence[Tensor], room: float, most: float) -> list[Tensor]:
-        """Return the gradients of each layer [n, m] as int16, times the norms of the layer's rows and one factor a row.
-
-        The factor is that which gives all layers of the row the joint norm ``room``, or ``most`` where that is less. A row
-        whose integers have a joint norm above 2^BITS is zero in all layers.
+        The gradients of each layer [n, m] are made int16: times the norms of its rows, which stand beside the rows, or their
+        columns if they are sparse, and times one factor a row. The factor is that which gives all layers of the row the joint
+        norm ``room``, or ``most`` where that is less. A row whose integers have a joint norm above 2^BITS is zero in all layers.
         """
 
     def selu(self, x: Tensor) -> tuple[Tensor, Tensor]:

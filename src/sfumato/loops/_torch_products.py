@@ -53,31 +53,48 @@ def whole_rows(rows: Tensor, room: float, *, bias: bool) -> tuple[Tensor, Tensor
     return whole.to(torch.int16), 2**BITS / scale
 
 
-def multiply(rows: Tensor, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
-    return _scaled(rows.double() @ weights.double().T, norms, scales, bias)
+def times(rows: Tensor | Parts, norms: Tensor, weights: Tensor, room: float, bias: Tensor | None) -> Tensor:
+    whole, scales = whole_rows(weights, room, bias=False)
+    if isinstance(rows, Tensor):
+        sums = rows.double() @ whole.double().T
+    else:
+        columns = whole[:, : weights.shape[1]].T.numpy().astype(np.int64)
+        sums = torch.from_numpy(_sparse(rows, weights.shape[1]) @ columns).double()
+    found = sums * (norms[:, None] * (scales * 4.0**-BITS))
+    return found if bias is None else found + bias
 
 
-def multiply_sparse(rows: Parts, norms: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
-    sums = _sparse(rows, weights.shape[1]) @ weights.T.numpy().astype(np.int64)
-    return _scaled(torch.from_numpy(sums).double(), norms, scales, bias)
+def clipped_sums(
+    grads: Sequence[Tensor],
+    rows: Sequence[tuple[Tensor | Parts, Tensor]],
+    room: float,
+    most: float,
+    sums: Sequence[tuple[Tensor, Tensor | None]],
+) -> None:
+    slopes = _clip(grads, [norms for _, norms in rows], room, most)
+    for (entered, _), slope, (weight, bias) in zip(rows, slopes, sums, strict=True):
+        width = weight.shape[1]
+        if isinstance(entered, Tensor):
+            found = _outer_sums(slope, entered, width + 1)
+        else:
+            found = torch.from_numpy(_sparse(entered, len(slope)) @ slope.numpy().astype(np.int64)).T
+        weight += found[:, :width]
+        if bias is not None:
+            bias += found[:, width]
 
 
-def outer_sums(slopes: Tensor, rows: Tensor, width: int) -> Tensor:
+def _outer_sums(slopes: Tensor, rows: Tensor, width: int) -> Tensor:
     total = torch.zeros(slopes.shape[1], width, dtype=torch.int64)
     for one, other in zip(slopes.split(_CHUNK), rows.split(_CHUNK), strict=True):
         total += (one.double().T @ other[:, :width].double()).long()
     return total
 
 
-def outer_sums_sparse(columns: Parts, slopes: Tensor) -> Tensor:
-    return torch.from_numpy(_sparse(columns, len(slopes)) @ slopes.numpy().astype(np.int64)).T
-
-
-def clip(grads: Sequence[Tensor], norms: Sequence[Tensor], room: float, most: float) -> list[Tensor]:
+def _clip(grads: Sequence[Tensor], norms: Sequence[Tensor], room: float, most: float) -> list[Tensor]:
     squares = torch.zeros(len(grads[0]), dtype=torch.float64)
     for grad, norm in zip(grads, norms, strict=True):
         squares += _squares(grad) * (norm * norm)
-    factor = factors(squares, room, most)
+    factor = _factors(squares, room, most)
     whole = [(grad * (factor * norm)[:, None]).round_() for grad, norm in zip(grads, norms, strict=True)]
     lost = ~(reduce(torch.add, [part.square().sum(1) for part in whole]) <= 4**BITS)
     return [part.masked_fill_(lost[:, None], 0.0).to(torch.int16) for part in whole]
@@ -117,7 +134,7 @@ def roots(squares: Tensor) -> Tensor:
     return torch.from_numpy(np.sqrt(squares.numpy()))
 
 
-def factors(squares: Tensor, room: float, most: float) -> Tensor:
+def _factors(squares: Tensor, room: float, most: float) -> Tensor:
     """Return ``room`` over the root of each square, at most ``most``."""
     with np.errstate(divide="ignore"):
         return torch.from_numpy(room / np.sqrt(squares.numpy())).clamp_max(most)
@@ -131,11 +148,6 @@ def _squares(rows: Tensor) -> Tensor:
     for part in squares.unbind(1):
         lanes += part
     return reduce(torch.add, lanes.unbind(1))
-
-
-def _scaled(sums: Tensor, norms: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
-    found = sums * (norms[:, None] * scales)
-    return found if bias is None else found + bias
 
 
 def _sparse(parts: Parts, columns: int) -> sp.csr_matrix:

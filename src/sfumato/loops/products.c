@@ -5,6 +5,7 @@
 
 #include "levels.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,11 @@ int64_t use_level(int64_t wanted) {
   return level();
 }
 
+void whole_rows(const double *rows, int64_t count, int64_t width, int64_t bias, double room, int16_t *out, int64_t padded,
+                double *norms);
+void add_squares(const double *rows, int64_t count, int64_t width, const double *scales, double *squares);
+void round_rows(const double *rows, int64_t count, int64_t width, const double *factors, int16_t *out, int64_t padded,
+                double *squares);
 __attribute__((visibility("hidden"))) void share_work(void (*piece)(const void *, int64_t, int64_t), const void *job,
                                                        int64_t count, int64_t each, int64_t threads);
 
@@ -150,10 +156,37 @@ static void multiply_piece(const void *argument, int64_t low, int64_t high) {
     }
 }
 
-void multiply(const int32_t *rows, const double *norms, int64_t count, int64_t pairs, const int32_t *weights,
-              const double *scales, const double *bias, int64_t width, int64_t padded, double *out, int64_t threads) {
-  Product job = {rows, norms, pairs, weights, scales, bias, width, padded, out};
+static void *room_for(int64_t count, int64_t size) {
+  void *found = malloc((size_t)(count * size + 1));
+  if (!found) abort();
+  return found;
+}
+
+/* Units of `columns` numbers as integers [width, padded], and what each has to be multiplied by. */
+static int16_t *whole_units(const double *weights, int64_t width, int64_t columns, double room, int64_t padded,
+                            double *scales) {
+  int16_t *whole = room_for(width * padded, sizeof(int16_t));
+  whole_rows(weights, width, columns, 0, room, whole, padded, scales);
+  for (int64_t j = 0; j < width; j++) scales[j] *= 1.0 / ((double)MOST * MOST);
+  return whole;
+}
+
+/* out = rows (pairs of columns) times norms, by weights [width, columns], which are made integers, plus a bias. */
+void products_of_rows(const int32_t *rows, const double *norms, int64_t count, int64_t pairs, const double *weights, int64_t width,
+           int64_t columns, double room, const double *bias, double *out, int64_t threads) {
+  int64_t padded = (width + LANES - 1) / LANES * LANES;
+  double *scales = room_for(width, sizeof(double));
+  int16_t *whole = whole_units(weights, width, columns, room, 2 * pairs, scales);
+  int32_t *by_pair = room_for(pairs * padded, sizeof(int32_t));
+  for (int64_t s = 0; s < pairs; s++)
+    for (int64_t j = 0; j < padded; j++) {
+      int32_t pair = 0;
+      if (j < width) memcpy(&pair, whole + j * 2 * pairs + 2 * s, sizeof pair);
+      by_pair[s * padded + j] = pair;
+    }
+  Product job = {rows, norms, pairs, by_pair, scales, bias, width, padded, out};
   share_work(multiply_piece, &job, count, PIECE_OF_ROWS, count * pairs * width < 1 << 21 ? 1 : threads);
+  free(by_pair), free(whole), free(scales);
 }
 
 typedef struct {
@@ -161,7 +194,7 @@ typedef struct {
   const int32_t *rows;   /* pairs of rows by column [pairs, padded] */
   const int64_t *ends;   /* of runs of pairs whose sums stay within an int32 */
   int64_t runs, units, width, padded;
-  int64_t *out; /* [units, width] */
+  int64_t *out, *bias; /* [units, width], and the column after the last [units], or none */
 } Outer;
 
 static void outer_piece(const void *argument, int64_t low, int64_t high) {
@@ -175,18 +208,13 @@ static void outer_piece(const void *argument, int64_t low, int64_t high) {
         int64_t left = high - t < TILE ? high - t : TILE;
         fill_tile(job->slopes + start * job->units + j, 1, job->units, job->rows + start * job->padded + t, job->padded,
                   job->ends[run] - start, tall, left == TILE ? WIDE : (int)((left + LANES - 1) / LANES), tile);
-        for (int a = 0; a < tall; a++)
-          for (int64_t b = 0; b < left && t + b < job->width; b++)
-            job->out[(j + a) * job->width + t + b] += tile[a * TILE + b];
+        int64_t end = job->width - t < left ? job->width - t : left;
+        for (int a = 0; a < tall; a++) {
+          int64_t *to = job->out + (j + a) * job->width + t;
+          for (int64_t b = 0; b < end; b++) to[b] += tile[a * TILE + b];
+          if (job->bias && end >= 0 && end < left) job->bias[j + a] += tile[a * TILE + end];
+        }
       }
-}
-
-/* out[j][t] += the sum over rows of slope j by column t, exactly. */
-void outer_sums(const int32_t *slopes, const int32_t *rows, const int64_t *ends, int64_t runs, int64_t units, int64_t width,
-                int64_t padded, int64_t *out, int64_t threads) {
-  Outer job = {slopes, rows, ends, runs, units, width, padded, out};
-  int64_t pairs = runs ? ends[runs - 1] : 0;
-  share_work(outer_piece, &job, (width + LANES - 1) / LANES * LANES, TILE, pairs * units * width < 1 << 21 ? 1 : threads);
 }
 
 /* Two rows of int16 as one row of pairs; the last of an odd number is paired with zeros. */
@@ -201,8 +229,8 @@ BODY pair_rows_body(const int16_t *rows, int64_t count, int64_t width, int32_t *
   }
 }
 FOR_EACH_LEVEL(pair_rows, (const int16_t *rows, int64_t count, int64_t width, int32_t *out), (rows, count, width, out))
-void pair_rows(const int16_t *rows, int64_t count, int64_t width, int32_t *out) { pair_rows_at(rows, count, width, out); }
 
+/* The largest absolute value of each row. */
 BODY peaks_body(const int16_t *rows, int64_t count, int64_t width, int32_t *out) {
   for (int64_t i = 0; i < count; i++) {
     int32_t most = 0;
@@ -214,11 +242,9 @@ BODY peaks_body(const int16_t *rows, int64_t count, int64_t width, int32_t *out)
   }
 }
 FOR_EACH_LEVEL(peaks, (const int16_t *rows, int64_t count, int64_t width, int32_t *out), (rows, count, width, out))
-/* The largest absolute value of each row. */
-void peaks(const int16_t *rows, int64_t count, int64_t width, int32_t *out) { peaks_at(rows, count, width, out); }
 
 /* Where runs of pairs of rows end whose products, by the largest of each row, add up to less than 2^31; few fit the cache. */
-int64_t find_runs(const int32_t *first, const int32_t *second, int64_t count, int64_t *ends) {
+static int64_t find_runs(const int32_t *first, const int32_t *second, int64_t count, int64_t *ends) {
   int64_t runs = 0, total = 0, pairs = 0, each = (count + 1) / 2;
   for (int64_t s = 0; s < each; s++) {
     int64_t size = (int64_t)first[2 * s] * second[2 * s];
@@ -239,25 +265,32 @@ typedef struct {
   const int32_t *places;  /* the column (row) of each number */
   const int16_t *numbers, *other; /* and the rows of int16 that it multiplies [places, padded] */
   const int32_t *most;            /* the largest absolute value of each of these, where runs must be cut */
-  const double *norms, *scales, *bias;
-  int64_t width, padded, outer; /* outer: sums of outer products are asked for, not products */
-  double *out;                  /* of products */
-  int64_t *sums;                /* of sums of outer products [columns, width] */
+  const double *norms, *scales, *added; /* added: the bias, or none */
+  int64_t width, padded, columns; /* of sums of outer products, or 0 of products */
+  double *out;                    /* of products [rows, width] */
+  int64_t *sums, *bias;           /* of sums of outer products [width, columns], and of the column after the last */
 } Sparse;
 
 #define ADD_SCALED(SUMS, NUMBER, ROW) \
   for (int64_t j = 0; j < job->padded; j++) SUMS[j] += (NUMBER) * (int32_t)(ROW)[j];
 
+/* Adds the sums of column i, which is that of the bias after the last. */
+BODY add_column(const Sparse *job, int64_t i, const int32_t *sums) {
+  int64_t *to = i < job->columns ? job->sums + i : job->bias, step = i < job->columns ? job->columns : 1;
+  for (int64_t j = 0; j < job->width; j++) to[j * step] += sums[j];
+}
+
 BODY sparse_body(const Sparse *job, int64_t low, int64_t high, int32_t *sums) {
   for (int64_t i = low; i < high; i++) {
     int64_t room = INT32_MAX;
+    if (job->most && job->offsets[i] == job->offsets[i + 1]) continue;
     memset(sums, 0, sizeof(int32_t) * job->padded);
     for (int64_t at = job->offsets[i]; at < job->offsets[i + 1]; at++) {
       int32_t number = job->numbers[at], place = job->places[at];
-      if (job->outer) {
+      if (job->most) {
         int64_t size = (int64_t)(number < 0 ? -number : number) * job->most[place];
         if (size > room) {
-          for (int64_t j = 0; j < job->width; j++) job->sums[i * job->width + j] += sums[j];
+          add_column(job, i, sums);
           memset(sums, 0, sizeof(int32_t) * job->padded);
           room = INT32_MAX;
         }
@@ -265,12 +298,12 @@ BODY sparse_body(const Sparse *job, int64_t low, int64_t high, int32_t *sums) {
       }
       ADD_SCALED(sums, number, job->other + place * job->padded)
     }
-    for (int64_t j = 0; j < job->width; j++)
-      if (job->outer)
-        job->sums[i * job->width + j] += sums[j];
-      else {
+    if (job->most)
+      add_column(job, i, sums);
+    else
+      for (int64_t j = 0; j < job->width; j++) {
         double found = sums[j] * (job->norms[i] * job->scales[j]);
-        job->out[i * job->width + j] = job->bias ? found + job->bias[j] : found;
+        job->out[i * job->width + j] = job->added ? found + job->added[j] : found;
       }
   }
 }
@@ -284,16 +317,87 @@ static void sparse_piece(const void *argument, int64_t low, int64_t high) {
   free(sums);
 }
 
-void multiply_sparse(const int64_t *offsets, const int32_t *places, const int16_t *numbers, const double *norms, int64_t count,
-                     const int16_t *weights, const double *scales, const double *bias, int64_t width, int64_t padded,
-                     double *out, int64_t threads) {
-  Sparse job = {offsets, places, numbers, weights, 0, norms, scales, bias, width, padded, 0, out, 0};
+/* As products_of_rows(), of sparse rows. */
+void products_of_sparse(const int64_t *offsets, const int32_t *places, const int16_t *numbers, const double *norms, int64_t count,
+                  const double *weights, int64_t width, int64_t columns, double room, const double *bias, double *out,
+                  int64_t threads) {
+  enum { STRIP = 16 };
+  int64_t padded = (width + LANES - 1) / LANES * LANES;
+  double *scales = room_for(width, sizeof(double));
+  int16_t *whole = whole_units(weights, width, columns, room, columns, scales);
+  int16_t *by_column = room_for(columns * padded, sizeof(int16_t));
+  for (int64_t first = 0; first < columns; first += STRIP)
+    for (int64_t j = 0; j < padded; j++)
+      for (int64_t t = first; t < columns && t < first + STRIP; t++)
+        by_column[t * padded + j] = j < width ? whole[j * columns + t] : 0;
+  Sparse job = {offsets, places, numbers, by_column, 0, norms, scales, bias, width, padded, 0, out, 0, 0};
   share_work(sparse_piece, &job, count, PIECE_OF_ROWS, offsets[count] * width < 1 << 20 ? 1 : threads);
+  free(by_column), free(whole), free(scales);
 }
 
-void outer_sums_sparse(const int64_t *offsets, const int32_t *places, const int16_t *numbers, int64_t columns,
-                       const int16_t *slopes, const int32_t *most, int64_t width, int64_t padded, int64_t *sums,
-                       int64_t threads) {
-  Sparse job = {offsets, places, numbers, slopes, most, 0, 0, 0, width, padded, 1, 0, sums};
-  share_work(sparse_piece, &job, columns, PIECE_OF_ROWS, offsets[columns] * width < 1 << 20 ? 1 : threads);
+typedef struct {
+  const double *grad;    /* [count, units] */
+  const double *norms;   /* of the rows that enter, [count] */
+  const int16_t *rows;   /* these rows [count, padded], or none where they are sparse */
+  const int64_t *offsets; /* and then their columns */
+  const int32_t *places;
+  const int16_t *numbers;
+  int64_t units, width, padded;
+  int64_t *weight, *bias; /* sums [units, width], and of the column after the last, [units], or none */
+} Layer;
+
+static void sum_dense(const Layer *layer, const int16_t *slopes, const int32_t *most, int64_t count, int64_t threads) {
+  int64_t pairs = (count + 1) / 2;
+  int32_t *peaks = room_for(count, sizeof(int32_t)), *left = room_for(pairs * layer->units, sizeof(int32_t)),
+          *right = room_for(pairs * layer->padded, sizeof(int32_t));
+  int64_t *ends = room_for(pairs, sizeof(int64_t)), columns = layer->width + 1;
+  peaks_at(layer->rows, count, layer->padded, peaks);
+  pair_rows_at(slopes, count, layer->units, left);
+  pair_rows_at(layer->rows, count, layer->padded, right);
+  int64_t runs = find_runs(most, peaks, count, ends);
+  Outer job = {left, right, ends, runs, layer->units, layer->width, layer->padded, layer->weight, layer->bias};
+  share_work(outer_piece, &job, (columns + LANES - 1) / LANES * LANES, TILE,
+             pairs * layer->units * columns < 1 << 21 ? 1 : threads);
+  free(ends), free(right), free(left), free(peaks);
+}
+
+static void sum_sparse(const Layer *layer, const int16_t *slopes, const int32_t *most, int64_t count, int64_t threads) {
+  int64_t padded = (layer->units + LANES - 1) / LANES * LANES, columns = layer->width + (layer->bias != 0);
+  int16_t *wide = room_for(count * padded, sizeof(int16_t));
+  memset(wide, 0, sizeof(int16_t) * count * padded);
+  for (int64_t i = 0; i < count; i++) memcpy(wide + i * padded, slopes + i * layer->units, sizeof(int16_t) * layer->units);
+  Sparse job = {layer->offsets, layer->places, layer->numbers, wide, most, 0, 0, 0, layer->units, padded, layer->width,
+                0, layer->weight, layer->bias};
+  share_work(sparse_piece, &job, columns, PIECE_OF_ROWS,
+             layer->offsets[columns] * layer->units < 1 << 20 ? 1 : threads);
+  free(wide);
+}
+
+/* Adds to the sums of each layer the outer products of rows and slopes, which are clipped over all layers, as integers:
+   times one factor a row, that which gives them the joint norm `room`, or `most` where that is less. */
+void clipped_sums(const Layer *layers, int64_t depth, int64_t count, double room, double most, int64_t threads) {
+  if (!count) return;
+  double *factors = room_for(count, sizeof(double)), *own = room_for(count, sizeof(double)),
+         *squares = room_for(count, sizeof(double));
+  int16_t **slopes = room_for(depth, sizeof(int16_t *));
+  int32_t *peaks = room_for(count, sizeof(int32_t));
+  for (int64_t i = 0; i < count; i++) factors[i] = squares[i] = 0;
+  for (int64_t l = 0; l < depth; l++) add_squares(layers[l].grad, count, layers[l].units, layers[l].norms, factors);
+  for (int64_t i = 0; i < count; i++) {
+    double factor = room / sqrt(factors[i]);
+    factors[i] = factor > most ? most : factor;
+  }
+  for (int64_t l = 0; l < depth; l++) {
+    slopes[l] = room_for(count * layers[l].units, sizeof(int16_t));
+    for (int64_t i = 0; i < count; i++) own[i] = factors[i] * layers[l].norms[i];
+    round_rows(layers[l].grad, count, layers[l].units, own, slopes[l], layers[l].units, squares);
+  }
+  for (int64_t l = 0; l < depth; l++) {
+    for (int64_t i = 0; i < count; i++)
+      if (!(squares[i] <= (double)MOST * MOST)) memset(slopes[l] + i * layers[l].units, 0, sizeof(int16_t) * layers[l].units);
+    peaks_at(slopes[l], count, layers[l].units, peaks);
+    (layers[l].rows ? sum_dense : sum_sparse)(layers + l, slopes[l], peaks, count, threads);
+    free(slopes[l]);
+  }
+  free(peaks), free(slopes), free(squares), free(own), free(factors);
 }
