@@ -18,7 +18,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NAMES = ("hop.c", "products.c", "rows.c", "sampler.c", "hash.c", "levels.h", "sampler.h")
+NAMES = ("hop.c", "products.c", "rows.c", "chain.c", "sampler.c", "hash.c", "levels.h", "rows.h", "sampler.h")
 SOURCES = tuple(Path("src/sfumato/loops") / name for name in NAMES)
 LIBRARY = SOURCES[0].with_suffix(".native")
 MACOS = "11.0"

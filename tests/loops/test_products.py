@@ -139,6 +139,20 @@ def test_single_numbers(count):
     same(compiled().selu(x), _torch_products.selu(x))
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (4, 1), (7, 8), (30, 13), (5, 3, 16)])
+def test_norms_of_rows(shape):
+    rows, grad = normal(*shape), normal(*shape, seed=1)
+    if shape[0] > 4:
+        rows[0], rows[1], rows[2] = 0.0, torch.nan, 1e200
+    found, expected = compiled().normalize(rows), _torch_products.normalize(rows)
+    same(found, expected)
+    same(compiled().normalize_slope(grad, *found), _torch_products.normalize_slope(grad, *expected))
+    if shape == (30, 13):
+        x = rows[3:].clone().requires_grad_()
+        torch.nn.functional.normalize(x).backward(grad[3:])
+        torch.testing.assert_close(compiled().normalize_slope(grad, *found)[3:], x.grad, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("classes", [1, 2, 7, 40])
 def test_slopes_of_classes(classes):
     scores, y = normal(60, classes, scale=20.0), torch.arange(60) % (classes + 1) - 1

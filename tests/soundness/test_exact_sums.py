@@ -7,6 +7,8 @@ import torch
 from soundness_steps import Still
 from torch.nn.functional import linear
 
+from sfumato.bounded import _chains as chains
+from sfumato.bounded import _exact as exact
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded._exact import ExactLinear, WholeRows
 from sfumato.bounded._gradients import (
@@ -18,6 +20,9 @@ from sfumato.bounded._gradients import (
     to_grid,
 )
 from sfumato.central._heads import chosen, zero_head
+from sfumato.loops import _torch_products
+from sfumato.nn import _losses as losses
+from sfumato.nn import _models as models
 from sfumato.nn import _reproducible as reproducible
 from sfumato.nn._models import MLP, Encoder, Linear, MultiHopClassifier, normalize
 from sfumato.nn._progressive import StageNetwork
@@ -88,6 +93,39 @@ def cancelling(records=40):
     return model, [torch.cat([half, half], dim=1)], torch.arange(records) % 7
 
 
+@pytest.mark.parametrize("sizes", [(1,), (2, 33), (257,)], ids=str)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_gives_the_same_sums_in_one_chain_and_layer_by_layer(name, sizes, monkeypatch):
+    """Both in C and in Torch, also where numbers overflow and where an example adds nothing."""
+    for records in sizes:
+        model, inputs, targets = build(name, records)
+        inputs[0][0], targets[-1] = inputs[0][0] * 1e300, -1
+        results = [clipped_gradient_sum(model, inputs, targets, 0.1)]
+        with monkeypatch.context() as patched:
+            patched.setattr(chains, "_steps", lambda model: None)
+            results.append(clipped_gradient_sum(model, inputs, targets, 0.1))
+            for module in (gradients, exact, chains, losses, reproducible, models):
+                patched.setattr(module, "products", lambda: _torch_products)
+            results.append(clipped_gradient_sum(model, inputs, targets, 0.1))
+        assert all(np.array_equal(results[0], other) for other in results[1:])
+        assert records < 3 or results[0].any()
+
+
+def test_chains_read_integer_rows_dense_and_sparse(monkeypatch):
+    x = sp.random(40, 50, 0.2, format="csr", random_state=0)
+    for rows in (WholeRows.of_csr(x), WholeRows.of(torch.from_numpy(x.toarray()), bias=True)):
+        for name in ("head", "mlp", "encoder"):
+            model, _, targets = build(name, 40)
+            with monkeypatch.context() as patched:
+                chained = clipped_gradient_sum(model, [rows], targets, 0.1)
+                patched.setattr(chains, "_steps", lambda model: None)
+                assert np.array_equal(chained, clipped_gradient_sum(model, [rows], targets, 0.1))
+                assert chained.any()
+    (narrow,) = (WholeRows.of(torch.ones(3, 4, dtype=torch.float64), bias=True),)
+    with pytest.raises(ValueError, match="padded columns"):
+        clipped_gradient_sum(build("mlp", 3)[0], [narrow], torch.arange(3), 0.1)
+
+
 class Plain:
     """The layers' products in plain floating point: another size of batch, other bits."""
 
@@ -101,6 +139,7 @@ def test_rows_that_cancel_are_the_same_in_any_batch(monkeypatch):
     for records in range(2, 40):
         part = [x[:records] for x in inputs]
         assert beyond_its_own(model, part, targets[:records], records - 1) == 0
+    monkeypatch.setattr(chains, "_steps", lambda model: None)
     monkeypatch.setattr(gradients, "ExactLinear", Plain)
     moved = [beyond_its_own(model, [x[:n] for x in inputs], targets[:n], n - 1) for n in range(2, 40)]
     assert max(moved) > 0.01 * 2.0**SUM_BITS, "plain products have to be caught"
@@ -129,6 +168,7 @@ def test_sums_of_slopes_that_are_not_whole_are_caught(monkeypatch):
     model, inputs, targets = build("mlp", 33)
     real = gradients.products()
     monkeypatch.setattr(gradients, "products", lambda: Floats(real))
+    monkeypatch.setattr(chains, "_steps", lambda model: None)
     assert max(beyond_its_own(model, inputs, targets, v) for v in range(5)) > 0
 
 

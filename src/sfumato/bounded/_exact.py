@@ -102,6 +102,13 @@ class WholeRows:
         return products().times(rows, self.norms, weight.detach().T.contiguous(), _room(len(weight)), bias)
 
     @property
+    def parts(self) -> tuple[Tensor | None, Parts | None, Parts | None, Tensor]:
+        """What a chain of steps reads: rows, or their rows and columns if they are sparse, and their norms."""
+        if isinstance(self.matrix, Tensor):
+            return self.matrix, None, None, self.norms
+        return None, self.matrix.by_row, self.matrix.by_column, self.norms
+
+    @property
     def summed(self) -> tuple[Tensor | Parts, Tensor]:
         """What sums of outer products read: rows, or their columns if they are sparse, and their norms."""
         return (self.matrix if isinstance(self.matrix, Tensor) else self.matrix.by_column), self.norms

@@ -25,8 +25,8 @@ sums by less than one step a coordinate, so the rounded sums differ by at most :
 
 **What is assumed.** What an example adds has to be a function of its own row and of the weights. All products of layers
 are exact, norms and functions of single numbers (SELU, softmax) are computed row by row in one order of correctly rounded
-operations (:mod:`sfumato.loops`), so they are. Between them some networks have norms and products along one row by Torch
-(GAP's encoder and head). Torch is assumed to compute these to the same bits wherever in a batch the row stands and whatever
+operations (:mod:`sfumato.loops`), so they are. Between them stages of ProGAP have means and deviations along one row by Torch.
+Torch is assumed to compute these to the same bits wherever in a batch the row stands and whatever
 the other rows hold. Tests check this on every network that is trained so.
 
 Source: Abadi et al. (2016), algorithm 1; norm trick: Goodfellow (2015).
@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, real
+from sfumato.bounded._chains import Plan
 from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.bounded._example_gradients import clipped_example_sum
 from sfumato.errors import UnsupportedUnitError
@@ -125,7 +126,7 @@ def clipped_gradient_sum(
     targets: Tensor,
     l2_clip_norm: float,
     slope: Slope = class_slope,
-    layers: Sequence[nn.Linear] | None = None,
+    plan: Plan | None = None,
 ) -> NDArray[np.int64]:
     """Sum the gradients of the losses of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
@@ -143,24 +144,22 @@ def clipped_gradient_sum(
     >>> (steps / 2**28).round(3).tolist()
     [-0.424, -0.566, 0.424, 0.566]
     """
-    layers = layers or linear_layers(model)
+    plan = plan or Plan(model, linear_layers(model))
+    layers = plan.layers
     check_rows(len(targets))
+    room = 2.0**GRADIENT_BITS - math.sqrt(sum(layer.out_features for layer in layers)) / 2 - 1  # norm before rounding
+    most, total = 2.0**GRADIENT_BITS / l2_clip_norm, torch.zeros(plan.size, dtype=torch.int64)
+    chained = plan.chain(inputs, total)
+    if chained is not None:
+        chain, scores = chained
+        chain.backward(slope(scores, targets), room, most)
+        return total.numpy()
     with _exact(layers) as met:
         scores = model(*inputs)
     missed = slope(scores.detach(), targets)
     grads = torch.autograd.grad(scores, [met[layer][1] for layer in layers], missed)
-    room = 2.0**GRADIENT_BITS - math.sqrt(sum(layer.out_features for layer in layers)) / 2 - 1  # norm before rounding
-    parameters = list(model.parameters())
-    total = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=torch.int64)
-    parts = total.split([parameter.numel() for parameter in parameters])
-    sums = {id(one): part.view(one.shape) for one, part in zip(parameters, parts, strict=True)}
-    products().clipped_sums(
-        [grad.contiguous() for grad in grads],
-        [met[layer][0].summed for layer in layers],
-        room,
-        2.0**GRADIENT_BITS / l2_clip_norm,
-        [(sums[id(layer.weight)], sums.get(id(layer.bias))) for layer in layers],
-    )
+    entered = [met[layer][0].summed for layer in layers]
+    products().clipped_sums([grad.contiguous() for grad in grads], entered, room, most, plan.sums(total))
     return total.numpy()
 
 
@@ -240,7 +239,7 @@ def private_steps(
     if len(ids) == 0:
         raise fail("ids", "no id", "to hold the ids of the training role", "Give at least one node the train role.")
 
-    size, layers = sum(p.numel() for p in parameters), [] if alone else linear_layers(model)
+    size, kept = sum(p.numel() for p in parameters), None if alone else Plan(model, linear_layers(model))
 
     def on_grid(chosen: NDArray[np.int64], _: int) -> NDArray[np.int64]:
         check_rows(len(chosen))
@@ -252,7 +251,7 @@ def private_steps(
                 assert isinstance(inputs[0], Tensor)
                 total += clipped_example_sum(model, inputs[0], targets, settings.l2_clip_norm)
             else:
-                total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm, slope, layers)
+                total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm, slope, kept)
         return total if alone else to_grid(total)
 
     margin = 0.0 if alone else rounding_margin(size)

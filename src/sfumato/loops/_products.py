@@ -7,7 +7,7 @@ Rows of int16 are padded with zeros to a multiple of 32 columns. Tensors are con
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.loops import _native
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 class _Products(Protocol):
     @property
     def NAME(self) -> str: ...  # noqa: N802
+
+    @property
+    def library(self) -> Any:
+        """The compiled library, or None."""
 
     def whole_rows(self, rows: Tensor, room: float, *, bias: bool) -> tuple[Tensor, Tensor]:
         """Return float64 rows as int16 [n, padded], scaled to a norm of ``room``, and what 2^BITS stands for in each, [n].
@@ -53,6 +57,12 @@ class _Products(Protocol):
 
     def selu(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return SELU of float64 numbers, and its slope."""
+
+    def normalize(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return float64 rows [..., k] over their norms, and these, at least 1e-12."""
+
+    def normalize_slope(self, grad: Tensor, unit: Tensor, norms: Tensor) -> Tensor:
+        """Return the gradient in rows of a gradient in what :meth:`normalize` made of them."""
 
     def class_slope(self, scores: Tensor, classes: Tensor) -> Tensor:
         """Return the slopes of cross-entropy in float64 scores [n, C]; a class of -1 is missing."""

@@ -15,14 +15,14 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NAME = "Torch"
+NAME, library = "Torch", None
 BITS = 14
 """The norm of a row of int16 is at most 2^BITS; levels.h has the same."""
 LANES = 32
 TINY = 1e-200  # stands in for a norm of 0, where every number is 0
 Parts = tuple[Tensor, Tensor, Tensor]
 """Of a sparse matrix of int16: offsets int64, places int32 and numbers."""
-_LANES = 8
+_LANES, _LEAST_NORM = 8, 1e-12
 _CHUNK = 2 ** (53 - 2 * BITS)
 _SCALE, _ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 _TAYLOR = [1 / math.factorial(power) for power in range(13, -1, -1)]
@@ -106,6 +106,15 @@ def selu(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(positive, x * _SCALE, negative), torch.where(positive, _SCALE, negative + _SCALE * _ALPHA)
 
 
+def normalize(rows: Tensor) -> tuple[Tensor, Tensor]:
+    norms = roots(_squares(rows)).clamp_min(_LEAST_NORM)
+    return rows / norms.unsqueeze(-1), norms
+
+
+def normalize_slope(grad: Tensor, unit: Tensor, norms: Tensor) -> Tensor:
+    return (grad - unit * _dots(grad, unit).unsqueeze(-1)) / norms.unsqueeze(-1)
+
+
 def class_slope(scores: Tensor, classes: Tensor) -> Tensor:
     wrong = softmax(scores) - functional.one_hot(classes.clamp_min(0), scores.shape[1])
     return wrong.masked_fill_((classes < 0)[:, None], 0.0)
@@ -141,13 +150,19 @@ def _factors(squares: Tensor, room: float, most: float) -> Tensor:
 
 
 def _squares(rows: Tensor) -> Tensor:
-    """The squared norm of each row: eight sums, each of every eighth column, added in order, as rows.c has it."""
-    lines = -(-rows.shape[1] // _LANES)
-    squares = functional.pad(rows.square(), (0, lines * _LANES - rows.shape[1])).view(len(rows), lines, _LANES)
-    lanes = torch.zeros(len(rows), _LANES, dtype=torch.float64)
-    for part in squares.unbind(1):
+    """The squared norm of each row."""
+    return _dots(rows, rows)
+
+
+def _dots(rows: Tensor, others: Tensor) -> Tensor:
+    """Sums of products of two rows: eight sums, each of every eighth column, added in order, as rows.c has it."""
+    *shape, width = rows.shape
+    lines = -(-width // _LANES)
+    terms = functional.pad(rows * others, (0, lines * _LANES - width)).view(*shape, lines, _LANES)
+    lanes = torch.zeros(*shape, _LANES, dtype=torch.float64)
+    for part in terms.unbind(-2):
         lanes += part
-    return reduce(torch.add, lanes.unbind(1))
+    return reduce(torch.add, lanes.unbind(-1))
 
 
 def _sparse(parts: Parts, columns: int) -> sp.csr_matrix:

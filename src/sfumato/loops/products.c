@@ -4,6 +4,7 @@
    by int16 in int32, which the callers' bounds keep from overflowing, so they are exact in any order and on any processor. */
 
 #include "levels.h"
+#include "rows.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -33,11 +34,6 @@ int64_t use_level(int64_t wanted) {
   return level();
 }
 
-void whole_rows(const double *rows, int64_t count, int64_t width, int64_t bias, double room, int16_t *out, int64_t padded,
-                double *norms);
-void add_squares(const double *rows, int64_t count, int64_t width, const double *scales, double *squares);
-void round_rows(const double *rows, int64_t count, int64_t width, const double *factors, int16_t *out, int64_t padded,
-                double *squares);
 __attribute__((visibility("hidden"))) void share_work(void (*piece)(const void *, int64_t, int64_t), const void *job,
                                                        int64_t count, int64_t each, int64_t threads);
 
@@ -136,7 +132,8 @@ typedef struct {
   const double *scales;   /* [width] */
   const double *bias;     /* [width], or none */
   int64_t width, padded;
-  double *out; /* [count, width] */
+  double *out; /* [count, width], in rows of `stride` */
+  int64_t stride;
 } Product;
 
 static void multiply_piece(const void *argument, int64_t low, int64_t high) {
@@ -151,7 +148,7 @@ static void multiply_piece(const void *argument, int64_t low, int64_t high) {
       for (int a = 0; a < tall; a++)
         for (int64_t b = 0; b < (left < TILE ? left : TILE); b++) {
           double found = tile[a * TILE + b] * (job->norms[i + a] * job->scales[j + b]);
-          job->out[(i + a) * job->width + j + b] = job->bias ? found + job->bias[j + b] : found;
+          job->out[(i + a) * job->stride + j + b] = job->bias ? found + job->bias[j + b] : found;
         }
     }
 }
@@ -166,14 +163,15 @@ static void *room_for(int64_t count, int64_t size) {
 static int16_t *whole_units(const double *weights, int64_t width, int64_t columns, double room, int64_t padded,
                             double *scales) {
   int16_t *whole = room_for(width * padded, sizeof(int16_t));
-  whole_rows(weights, width, columns, 0, room, whole, padded, scales);
+  whole_rows(weights, columns, width, columns, 0, room, whole, padded, scales);
   for (int64_t j = 0; j < width; j++) scales[j] *= 1.0 / ((double)MOST * MOST);
   return whole;
 }
 
 /* out = rows (pairs of columns) times norms, by weights [width, columns], which are made integers, plus a bias. */
-void products_of_rows(const int32_t *rows, const double *norms, int64_t count, int64_t pairs, const double *weights, int64_t width,
-           int64_t columns, double room, const double *bias, double *out, int64_t threads) {
+void products_of_rows(const int32_t *rows, const double *norms, int64_t count, int64_t pairs, const double *weights,
+                      int64_t width, int64_t columns, double room, const double *bias, double *out, int64_t stride,
+                      int64_t threads) {
   int64_t padded = (width + LANES - 1) / LANES * LANES;
   double *scales = room_for(width, sizeof(double));
   int16_t *whole = whole_units(weights, width, columns, room, 2 * pairs, scales);
@@ -184,7 +182,7 @@ void products_of_rows(const int32_t *rows, const double *norms, int64_t count, i
       if (j < width) memcpy(&pair, whole + j * 2 * pairs + 2 * s, sizeof pair);
       by_pair[s * padded + j] = pair;
     }
-  Product job = {rows, norms, pairs, by_pair, scales, bias, width, padded, out};
+  Product job = {rows, norms, pairs, by_pair, scales, bias, width, padded, out, stride};
   share_work(multiply_piece, &job, count, PIECE_OF_ROWS, count * pairs * width < 1 << 21 ? 1 : threads);
   free(by_pair), free(whole), free(scales);
 }
@@ -268,6 +266,7 @@ typedef struct {
   const double *norms, *scales, *added; /* added: the bias, or none */
   int64_t width, padded, columns; /* of sums of outer products, or 0 of products */
   double *out;                    /* of products [rows, width] */
+  int64_t stride;
   int64_t *sums, *bias;           /* of sums of outer products [width, columns], and of the column after the last */
 } Sparse;
 
@@ -303,7 +302,7 @@ BODY sparse_body(const Sparse *job, int64_t low, int64_t high, int32_t *sums) {
     else
       for (int64_t j = 0; j < job->width; j++) {
         double found = sums[j] * (job->norms[i] * job->scales[j]);
-        job->out[i * job->width + j] = job->added ? found + job->added[j] : found;
+        job->out[i * job->stride + j] = job->added ? found + job->added[j] : found;
       }
   }
 }
@@ -320,7 +319,7 @@ static void sparse_piece(const void *argument, int64_t low, int64_t high) {
 /* As products_of_rows(), of sparse rows. */
 void products_of_sparse(const int64_t *offsets, const int32_t *places, const int16_t *numbers, const double *norms, int64_t count,
                   const double *weights, int64_t width, int64_t columns, double room, const double *bias, double *out,
-                  int64_t threads) {
+                  int64_t stride, int64_t threads) {
   enum { STRIP = 16 };
   int64_t padded = (width + LANES - 1) / LANES * LANES;
   double *scales = room_for(width, sizeof(double));
@@ -330,21 +329,10 @@ void products_of_sparse(const int64_t *offsets, const int32_t *places, const int
     for (int64_t j = 0; j < padded; j++)
       for (int64_t t = first; t < columns && t < first + STRIP; t++)
         by_column[t * padded + j] = j < width ? whole[j * columns + t] : 0;
-  Sparse job = {offsets, places, numbers, by_column, 0, norms, scales, bias, width, padded, 0, out, 0, 0};
+  Sparse job = {offsets, places, numbers, by_column, 0, norms, scales, bias, width, padded, 0, out, stride, 0, 0};
   share_work(sparse_piece, &job, count, PIECE_OF_ROWS, offsets[count] * width < 1 << 20 ? 1 : threads);
   free(by_column), free(whole), free(scales);
 }
-
-typedef struct {
-  const double *grad;    /* [count, units] */
-  const double *norms;   /* of the rows that enter, [count] */
-  const int16_t *rows;   /* these rows [count, padded], or none where they are sparse */
-  const int64_t *offsets; /* and then their columns */
-  const int32_t *places;
-  const int16_t *numbers;
-  int64_t units, width, padded;
-  int64_t *weight, *bias; /* sums [units, width], and of the column after the last, [units], or none */
-} Layer;
 
 static void sum_dense(const Layer *layer, const int16_t *slopes, const int32_t *most, int64_t count, int64_t threads) {
   int64_t pairs = (count + 1) / 2;
@@ -367,7 +355,7 @@ static void sum_sparse(const Layer *layer, const int16_t *slopes, const int32_t 
   memset(wide, 0, sizeof(int16_t) * count * padded);
   for (int64_t i = 0; i < count; i++) memcpy(wide + i * padded, slopes + i * layer->units, sizeof(int16_t) * layer->units);
   Sparse job = {layer->offsets, layer->places, layer->numbers, wide, most, 0, 0, 0, layer->units, padded, layer->width,
-                0, layer->weight, layer->bias};
+                0, 0, layer->weight, layer->bias};
   share_work(sparse_piece, &job, columns, PIECE_OF_ROWS,
              layer->offsets[columns] * layer->units < 1 << 20 ? 1 : threads);
   free(wide);
@@ -382,7 +370,7 @@ void clipped_sums(const Layer *layers, int64_t depth, int64_t count, double room
   int16_t **slopes = room_for(depth, sizeof(int16_t *));
   int32_t *peaks = room_for(count, sizeof(int32_t));
   for (int64_t i = 0; i < count; i++) factors[i] = squares[i] = 0;
-  for (int64_t l = 0; l < depth; l++) add_squares(layers[l].grad, count, layers[l].units, layers[l].norms, factors);
+  for (int64_t l = 0; l < depth; l++) add_squares(layers[l].grad, layers[l].stride, count, layers[l].units, layers[l].norms, factors);
   for (int64_t i = 0; i < count; i++) {
     double factor = room / sqrt(factors[i]);
     factors[i] = factor > most ? most : factor;
@@ -390,7 +378,7 @@ void clipped_sums(const Layer *layers, int64_t depth, int64_t count, double room
   for (int64_t l = 0; l < depth; l++) {
     slopes[l] = room_for(count * layers[l].units, sizeof(int16_t));
     for (int64_t i = 0; i < count; i++) own[i] = factors[i] * layers[l].norms[i];
-    round_rows(layers[l].grad, count, layers[l].units, own, slopes[l], layers[l].units, squares);
+    round_rows(layers[l].grad, layers[l].stride, count, layers[l].units, own, slopes[l], layers[l].units, squares);
   }
   for (int64_t l = 0; l < depth; l++) {
     for (int64_t i = 0; i < count; i++)

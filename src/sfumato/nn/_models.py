@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sfumato.loops._products import products
 from sfumato.nn._reproducible import attention, selu
 from sfumato.nn._stored import StoredRows
 
@@ -94,8 +95,51 @@ class _NormalizeRows(torch.autograd.Function):
         return (grad - unit * along) / norms
 
 
+class _ExactNormalize(torch.autograd.Function):
+    """The same of float64 rows, whose sums are added in one order, so that a row has the same bits at any place."""
+
+    @staticmethod
+    def forward(rows: Tensor) -> tuple[Tensor, Tensor]:
+        return products().normalize(rows)
+
+    setup_context = _NormalizeRows.setup_context
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
+        slope: Tensor = _ExactSlope.apply(grad, *ctx.saved_tensors)
+        return slope
+
+    @staticmethod
+    def vmap(_: Any, dims: tuple[int], rows: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        """Of many examples at once: each row by itself."""
+        return _ExactNormalize.apply(rows.movedim(dims[0], 0)), (0, 0)
+
+
+class _ExactSlope(torch.autograd.Function):
+    """The gradient of :class:`_ExactNormalize`, a function of its own for the sake of ``vmap``."""
+
+    @staticmethod
+    def forward(grad: Tensor, unit: Tensor, norms: Tensor) -> Tensor:
+        return products().normalize_slope(grad, unit, norms)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Keep nothing: there is no second derivative."""
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *given: Tensor) -> tuple[Tensor, int]:
+        """Of many examples at once: each row by itself."""
+        moved = (
+            one.expand(info.batch_size, *one.shape) if dim is None else one.movedim(dim, 0)
+            for one, dim in zip(given, dims, strict=True)
+        )
+        return _ExactSlope.apply(*(one.contiguous() for one in moved)), 0
+
+
 def normalize(rows: Tensor) -> Tensor:
-    """Scale rows to norm 1."""
+    """Scale rows to norm 1. The bits of a row of float64 numbers depend on this row alone."""
+    if rows.dtype == torch.float64:
+        return _ExactNormalize.apply(rows)[0]
     return _NormalizeRows.apply(rows)[0]
 
 
