@@ -16,6 +16,8 @@ Sources: Dwork, McSherry, Nissim and Smith (2006), proposition 1 (Laplace noise 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,13 +28,13 @@ from sfumato._validate import check_real, fail
 from sfumato.bounded._routing import kept
 from sfumato.bounded.aggregation import Arcs, sum_in_blocks
 from sfumato.errors import UnsupportedUnitError
-from sfumato.loops._native import aligned
+from sfumato.loops._native import aligned, threads
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import EdgeLevel, Unit
 
-_BLOCK = 1 << 16
+_BLOCK, _PIECE = 1 << 16, 1 << 15
 
 
 def count_sensitivity(unit: Unit) -> float:
@@ -152,6 +154,25 @@ def noisy_counts(arcs: Arcs, rows: NDArray[np.float32], noise_scale: float | Fra
     if not noise_scale:
         return sum_in_blocks(arcs, steps)
     release_key = derive_key(key, operand_mac(key, steps, *arcs.arrays))
-    sums = sum_in_blocks(arcs, steps)
-    sums += keyed_discrete_laplace(release_key, Fraction(noise_scale) * INT16_ONE, 0, sums.size).reshape(sums.shape)
-    return sums
+    return sum_in_blocks(arcs, steps, _Laplace(release_key, Fraction(noise_scale) * INT16_ONE))
+
+
+@dataclass(frozen=True)
+class _Laplace:
+    """The noise of a release, which is drawn in pieces that stay in the cache, by as many threads as make the sums."""
+
+    key: Key
+    scale: Fraction
+    compiled: None = None
+
+    def add(self, sums: NDArray[np.int64], start: int) -> None:
+        """Add the values of positions ``start`` and on to sums, an array in C order."""
+        flat = sums.reshape(-1)
+
+        def piece(ends: tuple[int, int]) -> None:
+            low, high = ends
+            flat[low:high] += keyed_discrete_laplace(self.key, self.scale, start + low, start + high)
+
+        pieces = spans(len(flat), _PIECE)
+        with ThreadPoolExecutor(max(1, min(threads(), len(pieces)))) as pool:
+            list(pool.map(piece, pieces))
