@@ -18,7 +18,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NAMES = ("hop.c", "products.c", "rows.c", "chain.c", "sampler.c", "hash.c", "levels.h", "rows.h", "sampler.h")
+NAMES = (
+    *("hop.c", "products.c", "rows.c", "chain.c", "optimizers.c", "sampler.c", "hash.c"),
+    *("levels.h", "rows.h", "sampler.h"),
+)
 SOURCES = tuple(Path("src/sfumato/loops") / name for name in NAMES)
 LIBRARY = SOURCES[0].with_suffix(".native")
 MACOS = "11.0"
@@ -45,7 +48,17 @@ def compile_library(sources: Sequence[Path], library: Path) -> bool:
     partial = library.with_suffix(".partial")
     macos = [f"-mmacosx-version-min={MACOS}", "-arch", platform.machine()] if sys.platform == "darwin" else []
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    flags = ["-std=gnu11", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-pthread", f'-DSOURCE="{digest}"', *macos]
+    flags = [
+        "-std=gnu11",
+        "-O3",
+        "-ffp-contract=off",
+        "-fno-math-errno",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        f'-DSOURCE="{digest}"',
+        *macos,
+    ]
     command = [
         *shlex.split(os.environ.get("CC") or "cc"),
         *flags,

@@ -291,7 +291,7 @@ def noisy_steps(
         operands = derive_key(operands, mac)
         noise_key = derive_key(key, "noise", step, mac)
         noisy = flat + rounded_gaussian(noise_key, stddev, 0, len(flat))
-        optimizer.grad.copy_(torch.from_numpy(noisy * (step_size / divisor)))
+        np.multiply(noisy, step_size / divisor, out=optimizer.grad.numpy(), casting="same_kind")
         optimizer.step()
         if progress is not None:
             progress(step + 1, settings.steps)

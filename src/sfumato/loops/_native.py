@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 
 from sfumato._threads import default_threads, numba_threads
 
-_NAMES = ("hop.c", "products.c", "rows.c", "chain.c", "sampler.c", "hash.c", "levels.h", "rows.h", "sampler.h")
+_NAMES = (
+    *("hop.c", "products.c", "rows.c", "chain.c", "optimizers.c", "sampler.c", "hash.c"),
+    *("levels.h", "rows.h", "sampler.h"),
+)
 SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
 LIBRARY = SOURCES[0].with_suffix(".native")
 _LINE = 64

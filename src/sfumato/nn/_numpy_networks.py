@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sfumato.loops._optimizers import adam_step
+
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = Floats | Any
 """Dense rows [n, num_inputs], or a sparse matrix of SciPy; float32. Dense ones may be anything that gives blocks of rows."""
@@ -182,7 +184,7 @@ class _Adam:
     """Adam on one flat vector that the trained arrays of a model become views of."""
 
     def __init__(self, model: Model, learning_rate: float, weight_decay: float) -> None:
-        self.names, self.rate, self.decay, self.steps = model.trained, learning_rate, np.float32(weight_decay), 0
+        self.names, self.rate, self.decay, self.steps = model.trained, learning_rate, weight_decay, 0
         self.flat: Floats = np.concatenate([model.state[name].ravel() for name in self.names])
         self.mean, self.square = np.zeros_like(self.flat), np.zeros_like(self.flat)
         at = 0
@@ -193,15 +195,9 @@ class _Adam:
 
     def step(self, gradient: State) -> None:
         self.steps += 1
-        flat = np.concatenate([gradient[name].ravel() for name in self.names])
-        if self.decay:
-            flat += self.decay * self.flat
-        self.mean += np.float32(0.1) * (flat - self.mean)
-        self.square *= np.float32(0.999)
-        self.square += np.float32(0.001) * np.square(flat)
-        scale = np.sqrt(self.square * np.float32(1 / (1 - 0.999**self.steps)))
-        scale += np.float32(1e-8)
-        self.flat -= np.float32(self.rate / (1 - 0.9**self.steps)) * (self.mean / scale)
+        flat: Floats = np.concatenate([gradient[name].ravel() for name in self.names])
+        vectors = self.flat, flat, self.mean, self.square
+        adam_step(*vectors, decay=self.decay, momentum=0.9, rate=self.rate, steps=self.steps)
 
 
 def _start(shape: tuple[int, ...], inputs: int, coins: np.random.Generator | None) -> Floats:

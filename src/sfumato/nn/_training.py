@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sfumato.loops._optimizers import adam_step
+
 if TYPE_CHECKING:
     from sfumato.nn._losses import Loss
 
@@ -26,7 +28,8 @@ class Adam:
     :math:`m \leftarrow \beta m + (1 - \beta) g`, :math:`v \leftarrow 0.999 v + 0.001 g^2`, and a step of
     :math:`-\eta \hat m / (\sqrt{\hat v} + 10^{-8})` with both means corrected for their start at zero. (`torch.optim`
     would load the compiler stack, which takes longer than a whole edge-level run.) Weight decay adds its multiple of the
-    parameters to the gradient; the momentum beta is 0.9, which GANs lower.
+    parameters to the gradient; the momentum beta is 0.9, which GANs lower. A step is one pass over memory
+    (:func:`~sfumato.loops._optimizers.adam_step`).
 
     Source: Kingma and Ba (2015), algorithm 1.
     """
@@ -49,13 +52,9 @@ class Adam:
     def step(self) -> None:
         """Update the parameters from ``grad``, and set ``grad`` to zero."""
         self.steps += 1
-        if self.weight_decay:
-            self.grad.add_(self.flat, alpha=self.weight_decay)
-        self.mean.lerp_(self.grad, 1 - self.momentum)
-        self.square.mul_(0.999).addcmul_(self.grad, self.grad, value=0.001)
-        scale = (self.square / (1 - 0.999**self.steps)).sqrt_().add_(1e-8)
-        self.flat.addcdiv_(self.mean, scale, value=-self.learning_rate / (1 - self.momentum**self.steps))
-        self.grad.zero_()
+        arrays = (one.numpy() for one in (self.flat, self.grad, self.mean, self.square))
+        momentum, rate = self.momentum, self.learning_rate
+        adam_step(*arrays, decay=self.weight_decay, momentum=momentum, rate=rate, steps=self.steps)
 
 
 class SGD(Adam):
