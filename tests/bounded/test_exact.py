@@ -50,6 +50,16 @@ def test_sparse_rows_are_the_dense_ones_whatever_the_storage():
         torch.testing.assert_close(rows.times(weight), torch.from_numpy(dense) @ weight, rtol=1e-2, atol=1e-2)
 
 
+def test_chosen_rows_are_the_same_rows():
+    stored, ids = sp.random(30, 6, 0.4, format="csr", random_state=0), torch.tensor([7, 0, 29])
+    q, weight, bias = (normal(3, 2) * 1000).to(torch.int16), normal(6, 4), normal(4)
+    for rows in (WholeRows.of_csr(stored), WholeRows.of(torch.from_numpy(stored.toarray()), bias=True)):
+        chosen = rows[ids]
+        assert torch.equal(chosen.integers(), rows.integers()[ids])
+        assert torch.equal(chosen.times(weight, bias), rows.times(weight, bias)[ids])
+        assert torch.equal(outer_sums(chosen, q)[0], (q.double().T @ rows.integers()[ids, :6].double()).long())
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9, 1023, 1025])
 def test_the_largest_entries_lose_no_bit(rows):
     """Entries as large as they may be, all of one sign: the largest sum."""

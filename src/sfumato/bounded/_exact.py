@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,9 +72,9 @@ class WholeRows:
         return cls(*SparseIntegers.of(rows), rows.shape[1])
 
     def __getitem__(self, ids: Tensor) -> WholeRows:
-        """Choose some of dense rows."""
-        assert isinstance(self.matrix, Tensor)
-        return WholeRows(self.matrix.index_select(0, ids), self.norms.index_select(0, ids), self.width)
+        """Choose some of the rows."""
+        matrix = self.matrix.index_select(0, ids) if isinstance(self.matrix, Tensor) else self.matrix[ids]
+        return WholeRows(matrix, self.norms.index_select(0, ids), self.width)
 
     @classmethod
     def joined(cls, parts: Sequence[WholeRows]) -> WholeRows:
@@ -116,10 +117,20 @@ class WholeRows:
 
 @dataclass(frozen=True)
 class SparseIntegers:
-    """Sparse rows of int16, and their columns with that of the bias's input: places and numbers, by their offsets."""
+    """Sparse rows of int16 whose last column is that of the bias's input: of SciPy, and as offsets, places and numbers."""
 
-    by_row: tuple[Tensor, Tensor, Tensor]
-    by_column: tuple[Tensor, Tensor, Tensor]
+    rows: sp.csr_matrix
+
+    @cached_property
+    def by_row(self) -> Parts:
+        return _parts(self.rows)
+
+    @cached_property
+    def by_column(self) -> Parts:
+        return _parts(self.rows.tocsc())
+
+    def __getitem__(self, ids: Tensor) -> SparseIntegers:
+        return SparseIntegers(self.rows[ids.numpy()])
 
     @classmethod
     def of(cls, rows: sp.csr_matrix) -> tuple[SparseIntegers, Tensor]:
@@ -134,14 +145,12 @@ class SparseIntegers:
         whole[np.repeat(lost, each)] = 0
         ones[lost] = 0
         matrix = sp.csr_matrix((whole.astype(np.int16), rows.indices, rows.indptr), shape=rows.shape)
-        joined = sp.hstack([matrix, sp.csr_matrix(ones.astype(np.int16)[:, None])], format="csc")
-        return cls(_parts(matrix), _parts(joined)), torch.from_numpy(2.0**ROW_BITS / scale)
+        joined = sp.hstack([matrix, sp.csr_matrix(ones.astype(np.int16)[:, None])], format="csr")
+        return cls(joined), torch.from_numpy(2.0**ROW_BITS / scale)
 
     def dense(self) -> Tensor:
         """Return the integers as a matrix, with those of the bias's input."""
-        offsets, places, numbers = (part.numpy() for part in self.by_column)
-        size = len(self.by_row[0]) - 1, len(offsets) - 1
-        return torch.from_numpy(sp.csc_matrix((numbers, places, offsets), size).toarray())
+        return torch.from_numpy(self.rows.toarray())
 
 
 def check_rows(count: int) -> None:

@@ -287,7 +287,13 @@ def train_charged(
 def _whole(network: nn.Module, rows: Rows, ids: NDArray[np.integer]) -> WholeRows | None:
     """The integers of all rows, made once, if a first layer reads them as they are and they are few enough to be kept."""
     first = rows(ids[:1]) if len(ids) and isinstance(network, nn.Linear | MLP | Encoder) else None
-    if isinstance(first, tuple | WholeRows | None) or len(first.shape) != 2 or len(ids) * first.shape[1] > _MOST_KEPT:
+    if isinstance(first, tuple | WholeRows | None):
+        return None
+    if isinstance(first, SparseRows):
+        stored = rows(ids)
+        assert isinstance(stored, SparseRows)
+        return WholeRows.of_csr(stored.scipy())
+    if len(first.shape) != 2 or len(ids) * first.shape[1] > _MOST_KEPT:
         return None
     parts = np.array_split(ids, -(-len(ids) * max(1, first.shape[1]) // _MOST_COPIED))
     found = (_double(*_inputs(rows(part))) for part in parts)
@@ -317,7 +323,7 @@ def _inputs(rows: Input | tuple[Input, ...]) -> tuple[Input, ...]:
 
 
 def _double(rows: Input) -> Tensor | WholeRows:
-    """In float64; sparse rows are small batches here, and dense ones are faster."""
+    """In float64; sparse rows that are read here are small batches."""
     match rows:
         case WholeRows():
             return rows

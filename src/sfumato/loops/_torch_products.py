@@ -58,8 +58,8 @@ def times(rows: Tensor | Parts, norms: Tensor, weights: Tensor, room: float, bia
     if isinstance(rows, Tensor):
         sums = rows.double() @ whole.double().T
     else:
-        columns = whole[:, : weights.shape[1]].T.numpy().astype(np.int64)
-        sums = torch.from_numpy(_sparse(rows, weights.shape[1]) @ columns).double()
+        columns = functional.pad(whole[:, : weights.shape[1]], (0, 1)).T.numpy().astype(np.int64)
+        sums = torch.from_numpy(_sparse(rows, len(columns)) @ columns).double()
     found = sums * (norms[:, None] * (scales * 4.0**-BITS))
     return found if bias is None else found + bias
 

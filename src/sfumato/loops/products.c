@@ -316,7 +316,7 @@ static void sparse_piece(const void *argument, int64_t low, int64_t high) {
   free(sums);
 }
 
-/* As products_of_rows(), of sparse rows. */
+/* As products_of_rows(), of sparse rows, which may have a column for the bias's input after the last. */
 void products_of_sparse(const int64_t *offsets, const int32_t *places, const int16_t *numbers, const double *norms, int64_t count,
                   const double *weights, int64_t width, int64_t columns, double room, const double *bias, double *out,
                   int64_t stride, int64_t threads) {
@@ -324,7 +324,8 @@ void products_of_sparse(const int64_t *offsets, const int32_t *places, const int
   int64_t padded = (width + LANES - 1) / LANES * LANES;
   double *scales = room_for(width, sizeof(double));
   int16_t *whole = whole_units(weights, width, columns, room, columns, scales);
-  int16_t *by_column = room_for(columns * padded, sizeof(int16_t));
+  int16_t *by_column = room_for((columns + 1) * padded, sizeof(int16_t));
+  memset(by_column + columns * padded, 0, sizeof(int16_t) * padded);
   for (int64_t first = 0; first < columns; first += STRIP)
     for (int64_t j = 0; j < padded; j++)
       for (int64_t t = first; t < columns && t < first + STRIP; t++)

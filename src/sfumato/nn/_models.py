@@ -37,6 +37,13 @@ class SparseRows:
     def __matmul__(self, dense: Tensor) -> Tensor:
         return _SparseProduct.apply(self, dense)
 
+    def scipy(self) -> sp.csr_matrix:
+        """Return the matrix as SciPy has it, with the same numbers."""
+        import scipy.sparse as sp
+
+        parts = self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices()
+        return sp.csr_matrix(tuple(part.numpy() for part in parts), self.shape)
+
 
 def _to_torch(matrix: sp.csr_matrix, dtype: torch.dtype) -> Tensor:
     index = torch.int64 if matrix.nnz > np.iinfo(np.int32).max else torch.int32
