@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -56,9 +58,9 @@ def test_runs_share_a_ledger_until_it_refuses(train, sfumato, ledger, tmp_path):
     for options in ((), ("--resumable",)):
         result = train("three", "--ledger", ledger, *options)
         assert (result.code, result.out) == (1, "")
-        assert "with epsilon 1.9999" in result.err
-        assert "got epsilon 0.99999" in result.err
-        assert "of 2.5 left, short by 0.4999" in result.err
+        assert "with epsilon 2, delta 2e-6 spent: " in result.err  # rounded up
+        assert "got epsilon 1 with 0.5" in result.err
+        assert "of 2.5 left, short by 0.5" in result.err
         assert not (tmp_path / "three").exists()
     assert ledger.read_bytes() == before
     shown = sfumato("ledger", "show", ledger, "--json")
@@ -71,8 +73,8 @@ def test_runs_share_a_ledger_until_it_refuses(train, sfumato, ledger, tmp_path):
     assert values["header"]["dataset"]["name"] == "graph"
     assert [run["method"] for run in values["runs"]] == ["gap", "gap"]
     spent = sum(run["epsilon"] for run in values["runs"])
-    assert values["spent"]["epsilon"] == pytest.approx(spent, rel=1e-12)
-    assert values["left"]["epsilon"] == pytest.approx(2.5 - spent, rel=1e-9)
+    assert values["spent"]["epsilon"] == pytest.approx(spent, rel=1e-8)
+    assert values["left"]["epsilon"] == pytest.approx(2.5 - spent, rel=1e-7)
     assert values["left"]["delta"] == 8e-6
 
 
@@ -106,13 +108,45 @@ def test_show_says_what_is_left_and_what_is_broken(train, sfumato, ledger):
     ledger.write_text(ledger.read_text().replace('"draws":', '"draws":1'))
     shown = sfumato("ledger", "show", ledger)
     assert shown.code == 1
-    assert "DAMAGED: line 2 does not continue the chain" in shown.out
+    assert shown.out.startswith("DAMAGED: line 2 does not continue the chain")
+    assert "What to do: Stop all runs, and put ledger.jsonl and ledger.jsonl.head back" in shown.out
+    assert "spent 0" not in shown.out
+    assert sfumato("ledger", "check", ledger).out == shown.out
     shown = sfumato("ledger", "show", ledger, "--json")
     assert shown.code == 1
-    assert json.loads(shown.out)["valid"] is False
+    found = json.loads(shown.out)
+    assert (found["valid"], found["spent"], found["left"]) == (False, None, None)
+    checked = sfumato("ledger", "check", ledger, "--json")
+    assert (checked.code, json.loads(checked.out)["problems"]) == (1, found["problems"])
     result = train("two", "--ledger", ledger)
     assert result.code == 1
     assert "damaged: line 2" in result.err
+
+
+def test_an_operator_sees_when_by_whom_and_where_and_short_sums(train, sfumato, ledger):
+    train("one", "--ledger", ledger, "--total-epsilon", "2.5")
+    train("two", "--ledger", ledger)
+    found = json.loads(sfumato("ledger", "show", ledger, "--json").out)
+    assert [(run["folder"], bool(run["by"])) for run in found["runs"]] == [("one", True), ("two", True)]
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", run["at"]) for run in found["runs"])
+    shown = sfumato("ledger", "show", ledger).out
+    assert found["runs"][0]["at"][:10] in shown
+    assert max(len(word.strip(".,")) for word in re.findall(r"(?:spent|left) ([\d.e-]+)", shown)) <= 11
+    exact = sum(Fraction(repr(run["epsilon"])) for run in found["runs"])
+    assert exact <= Fraction(repr(found["spent"]["epsilon"])) < exact + Fraction(1, 10**7)
+    assert sfumato("ledger", "check", ledger).out.startswith("ledger.jsonl is whole: 5 lines, 2 runs.")
+
+
+def test_two_ledgers_of_the_same_people_are_told(train, sfumato, ledger, tmp_path):
+    train("one", "--ledger", ledger, "--total-epsilon", "2")
+    told = train("two", "--ledger", tmp_path / "other.jsonl", "--total-epsilon", "2")
+    assert "other.jsonl" not in told.err  # it is not there yet, and nothing named its people
+    for command in ("show", "check"):
+        shown = sfumato("ledger", command, ledger)
+        assert (shown.code, "other.jsonl, in the same folder, is a ledger of the same people" in shown.out) == (0, True)
+    assert "other.jsonl, in the same folder" in train("three", "--ledger", ledger).err
+    (tmp_path / "other.jsonl").unlink()
+    assert "same people" not in sfumato("ledger", "show", ledger).out
 
 
 def test_options_of_a_ledger_may_not_change(train, refused, tables, ledger, tmp_path):
@@ -233,7 +267,7 @@ def test_a_plain_stopped_run_stays_charged(train, sfumato, refused, ledger, tmp_
     refused("which exists", "train", "gap", "--dataset", "campus", *EDGE, "--out", tmp_path / "run")
     result = train("again", "--ledger", ledger)
     assert result.code == 1
-    assert "with epsilon 0.99999" in result.err
+    assert "with epsilon 1, delta 1e-6 spent" in result.err
 
 
 def test_a_resumable_run_keeps_the_number_of_threads_that_it_ran_with(stopped):

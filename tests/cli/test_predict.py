@@ -39,7 +39,7 @@ def test_predictions_share_a_ledger_until_it_refuses(sfumato, other, ledger, tmp
     before = ledger.read_bytes()
     result = sfumato(*other("more", "more.csv"), "--ledger", ledger)
     assert (result.code, result.out) == (1, "")
-    assert "of 3 left, short by 0.99" in result.err
+    assert "of 3 left, short by 1" in result.err
     assert ledger.read_bytes() == before
     assert not (tmp_path / "more").exists()
     assert not (tmp_path / "more.csv").exists()

@@ -1,9 +1,11 @@
 """Ctrl-C: exit code 130, and words on what is charged, what is left, how to go on; checked against the ledgers on disk."""
 
 import json
+from fractions import Fraction
 
 import pytest
 
+from sfumato.privacy._filters import show
 from sfumato.record._dataset_ledger import read_account
 
 EDGE = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6", "--threads", "1")
@@ -39,7 +41,7 @@ def charged(tmp_path):
     path = tmp_path / "l.jsonl"
     account = read_account(path)
     (claim,) = account.claims
-    left = ", ".join(f"{name} {amount}" for name, amount in account.left().items())
+    left = ", ".join(f"{name} {show(Fraction(repr(one)), up=False)}" for name, one in account.left().items())
     assert claim.epsilon == pytest.approx(1, rel=1e-5)
     return f"epsilon = 1 and delta = 1e-06 stay charged to the ledger {path}, in which {left} are left."
 

@@ -21,7 +21,8 @@ from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 from sfumato.privacy.units import LinkLevel, LocalLevel, unit_to_dict
 from sfumato.record import _ledger_file as ledger_file
 from sfumato.record._claims import FIRST_NOISE, Claim
-from sfumato.record._dataset_ledger import DatasetLedger, _is_header, read_account
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._reading import is_header
 from sfumato.record.ledger import Release, canonical_json, chained
 
 
@@ -60,8 +61,8 @@ class TestBasic:
     def test_a_total_that_is_no_float_is_no_total(self, ledger, path, name):
         reserve(ledger, claim())
         header = read_account(path).header
-        assert _is_header(header)
-        assert not _is_header({**header, name: 1})
+        assert is_header(header)
+        assert not is_header({**header, name: 1})
 
     @pytest.mark.parametrize("unit", [LocalLevel(), LinkLevel()])
     def test_local_runs_claim_no_delta_and_fix_none(self, tmp_path, unit):

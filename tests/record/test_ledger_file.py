@@ -1,28 +1,81 @@
 """The file of a data set's ledger: which lines are checked again, and where one begins."""
 
 import json
+from fractions import Fraction
 
 import pytest
 from claimed import claim, files, reserve
 
 from sfumato._files import append_line
-from sfumato.errors import InputError, LedgerError
+from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.record import _ledger_file as ledger_file
 from sfumato.record._claims import FIRST_NOISE
 from sfumato.record._dataset_ledger import DatasetLedger, read_account
-from sfumato.record._ledger_file import read_chain
-from sfumato.record.ledger import GENESIS
+from sfumato.record._ledger_file import read_chain, read_tail
+from sfumato.record.ledger import GENESIS, canonical_json
 
 
-def test_a_line_is_hashed_once_however_many_charges_follow(ledger, path, monkeypatch):
-    hashed = []
-    real = ledger_file.chained
-    monkeypatch.setattr("sfumato.record.ledger.chained", lambda *given: hashed.append(1) or real(*given))
+def test_no_line_is_read_again_however_many_charges_follow(ledger, path, monkeypatch):
+    reserve(ledger, claim(0.01, 0.0))
+    monkeypatch.setattr("sfumato.record._ledger_file.read_chain", None)
     for number in range(30):
+        in_a_new_process(monkeypatch)
         one = claim(0.01, 0.0)
         reserve(ledger, one)
         ledger.spend(one.run, f"mark {number}", FIRST_NOISE)
-    assert len(hashed) == 60
+        with pytest.raises(LedgerError, match="is spent"):
+            ledger.spend(one.run, "another", FIRST_NOISE)
+    monkeypatch.undo()
+    account = read_account(path)
+    assert (account.problem, len(account.claims), account.spent()["epsilon"]) == (None, 31, Fraction("0.31"))
+
+
+@pytest.mark.parametrize(("total", "rule"), [(0.05, "basic"), (1.0, "gdp")])
+def test_the_noted_sums_refuse_what_all_claims_refuse(path, monkeypatch, total, rule):
+    ledger, one = DatasetLedger(path, total, 1e-6, rule), lambda: claim(0.01, 1e-9, mu=0.1, draws=4)
+    for _ in range(5):
+        in_a_new_process(monkeypatch)
+        reserve(ledger, one())
+    in_a_new_process(monkeypatch)
+    with pytest.raises(BudgetExceededError) as caught:
+        reserve(ledger, one())
+    account = read_account(path)
+    assert len(account.claims) == 5
+    with pytest.raises(BudgetExceededError) as again:
+        account.check(one(), path)
+    assert str(again.value) == str(caught.value)
+
+
+def test_a_changed_byte_is_found_although_sums_are_noted(ledger, path, monkeypatch):
+    reserve(ledger, claim(), claim())
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 97):
+        in_a_new_process(monkeypatch)
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises((LedgerError, InputError)):
+            reserve(ledger, claim())
+    path.write_bytes(whole)
+    in_a_new_process(monkeypatch)
+    reserve(ledger, claim())
+
+
+def test_sums_that_were_lowered_are_found_when_all_lines_are_read(ledger, path, monkeypatch):
+    reserve(ledger, claim())
+    head = path.with_name(path.name + ".head")
+    head.write_text(head.read_text().replace('"epsilon":"1/10"', '"epsilon":"0"'))
+    in_a_new_process(monkeypatch)
+    assert "notes other sums than the claims have" in read_account(path).problem
+
+
+def test_a_head_of_an_earlier_version_is_read_line_by_line(ledger, path, monkeypatch):
+    reserve(ledger, claim())
+    head = path.with_name(path.name + ".head")
+    values = json.loads(head.read_text())
+    head.write_text(canonical_json({name: values[name] for name in ("entries", "hash")}))
+    in_a_new_process(monkeypatch)
+    assert read_tail(path) is None
+    reserve(ledger, claim())
+    assert read_tail(path).sums["epsilon"] == Fraction("0.2")
 
 
 def test_a_process_that_dies_while_it_makes_the_ledger_leaves_none(ledger, path):

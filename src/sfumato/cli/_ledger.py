@@ -1,9 +1,10 @@
-"""`sfumato ledger`: what the runs on a data set have spent, and what is left."""
+"""`sfumato ledger`: what the runs on a data set or a population have spent, what is left, and whether the file is whole."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,33 +14,70 @@ from sfumato.cli._output import plain_console
 from sfumato.cli._table import JSON
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sfumato.record._claims import Account
 
-app = typer.Typer(help="Show what the runs on a data set have spent.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Show what the runs on a data set or a population have spent.", no_args_is_help=True, rich_markup_mode=None
+)
+FILE = typer.Argument(..., help="The ledger file of a data set or a population, as `train --ledger` writes it.")
+RECOVERY = (
+    "Stop all runs, and put FILE and FILE.head back together from their newest backup. Then `sfumato verify FILE --runs DIR` "
+    "names every release below DIR that the ledger lacks: it is spent too. docs/pitfalls.md says what to do without a backup."
+)
 
 
 @app.callback()
 def _root() -> None:
-    """Show what the runs on a data set have spent."""
+    """Show what the runs on a data set or a population have spent."""
 
 
 @app.command()
-def show(
-    file: Path = typer.Argument(..., help="The ledger file of a data set, as `train --ledger` writes it."),
-    as_json: bool = JSON,
-) -> None:
+def show(file: Path = FILE, as_json: bool = JSON) -> None:
     """List the runs in a ledger, their total claim and what is left.
 
     A claim is "reserved" until the moment before noise is drawn under it, and "spent" from then on. Both count in full,
-    forever. In a ledger of format 1, which did not record this, the state is "unknown". Exit code 1 if the file is damaged.
+    forever. In a ledger of format 1, which did not record this, the state is "unknown". What is spent is rounded up, and
+    what is left is rounded down. Of a damaged file no sum is shown; exit code 1.
     """
-    from sfumato.record._dataset_ledger import read_account
+    from sfumato.record._reading import read_account, same_people
 
     account = read_account(file)
     if as_json:
-        typer.echo(json.dumps(_values(account)))
+        typer.echo(json.dumps({**_values(account), "warnings": same_people(file)}))
+    elif account.problem:
+        _tell_damage(account, file)
     else:
-        _print(account, file)
+        _print(account)
+        _lines([f"The chain of {file.name} is whole.", *(f"Warning: {text}" for text in same_people(file))])
+    raise typer.Exit(1 if account.problem else 0)
+
+
+@app.command()
+def check(file: Path = FILE, as_json: bool = JSON) -> None:
+    """Check that a ledger is whole: every line, its chain, its head, and the sums that the next charge builds on.
+
+    `sfumato verify FILE` also derives every claim again from the release of its run. Exit code 1 if the file is damaged, with
+    the line and what to do.
+    """
+    from sfumato.record._ledger_file import read_chain
+    from sfumato.record._reading import read_account, same_people
+
+    account, warned = read_account(file), same_people(file)
+    if as_json:
+        problems = [account.problem] if account.problem else []
+        typer.echo(json.dumps({"valid": not problems, "problems": problems, "warnings": warned}))
+    elif account.problem:
+        _tell_damage(account, file)
+    else:
+        lines, runs = len(read_chain(file).entries), len(account.claims)
+        _lines(
+            [
+                f"{file.name} is whole: {lines} lines, {runs} run{'s' * (runs != 1)}. Its head and its sums agree with them."
+            ]
+        )
+        _lines([f"Warning: {text}" for text in warned])
     raise typer.Exit(1 if account.problem else 0)
 
 
@@ -52,7 +90,8 @@ def declare(
 
     What was charged stays charged. From then on a run may read any snapshot, and charges everybody who is or ever was in.
     """
-    from sfumato.record._dataset_ledger import DatasetLedger, read_account
+    from sfumato.record._dataset_ledger import DatasetLedger
+    from sfumato.record._reading import read_account
 
     read_account(file)
     DatasetLedger(file).declare(name)
@@ -60,59 +99,88 @@ def declare(
 
 
 def _values(account: Account) -> dict[str, Any]:
+    sound = account.problem is None
     return {
         "header": account.header,
-        "runs": [{**asdict(claim), "state": account.state(claim)} for claim in account.claims],
+        "runs": [
+            {**asdict(claim), "state": account.state(claim), **_made(account, claim.run)} for claim in account.claims
+        ],
         "arrivals": [
             {"extends": one.extends, "nodes": len(one.nodes), **asdict(claim)} for one, claim in account.arrivals
         ],
-        "spent": {name: float(amount) for name, amount in account.spent().items()},
-        "left": account.left(),
-        "valid": account.problem is None,
+        "spent": {name: float(amount) for name, amount in _spent(account).items()} if sound else None,
+        "left": {name: float(amount) for name, amount in _left(account).items()} if sound else None,
+        "valid": sound,
         "problems": [account.problem] if account.problem else [],
     }
 
 
-def _print(account: Account, file: Path) -> None:
+def _made(account: Account, run: str) -> dict[str, Any]:
+    from sfumato.record._claims import Made
+
+    made = account.made.get(run, Made())
+    return {"at": made.at, "by": made.by, "folder": made.folder}
+
+
+def _spent(account: Account) -> Mapping[str, str]:
+    """What all runs have spent, as it is printed: never below the truth."""
+    from sfumato.privacy._filters import show as shown
+
+    return {name: shown(amount) for name, amount in account.spent().items()}
+
+
+def _left(account: Account) -> Mapping[str, str]:
+    """What is left, as it is printed: never above the truth."""
+    from sfumato.privacy._filters import show as shown
+
+    return {name: shown(Fraction(repr(amount)), up=False) for name, amount in account.left().items()}
+
+
+def _tell_damage(account: Account, file: Path) -> None:
+    """Say what is wrong and what to do, and no sum, since what follows the damage is not counted."""
+    runs = len(account.claims)
+    whole = f"Of what stands before it, {runs} run{'s' * (runs != 1)} can be read; the rest is spent as well."
+    steps = RECOVERY.replace("FILE", file.name)
+    _lines([f"DAMAGED: {account.problem}. {whole} Runs are refused, and nothing is charged.", f"What to do: {steps}"])
+
+
+def _lines(lines: list[str]) -> None:
+    console = plain_console()
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _print(account: Account) -> None:
     from rich import box
     from rich.table import Table
 
-    from sfumato.privacy._filters import show as shown
+    from sfumato.record._shown import delta_up, round_up
 
     header, console = account.header, plain_console()
     unit, dataset = header["unit"], header["dataset"]
     kind = "Population" if "population" in dataset else "Data set"
-    console.print(
-        f"{kind} {dataset['name']}, unit {unit['name']} ({unit['relation']}), at most epsilon "
-        f"{header['total_epsilon']:.12g} and delta {header['total_delta']:.12g} together; rule {header['composition']}.",
-        highlight=False,
-        soft_wrap=True,
+    _lines(
+        [
+            f"{kind} {dataset['name']}, unit {unit['name']} ({unit['relation']}), at most epsilon "
+            f"{header['total_epsilon']:.12g} and delta {header['total_delta']:.12g} together; rule {header['composition']}."
+        ]
     )
-    table = Table("", "run", "method", "state", box=box.SIMPLE_HEAD)
+    table = Table("", "date", "run", "by", "method", "state", box=box.SIMPLE_HEAD)
     for column in ("epsilon", "delta", "mu"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for number, claim in enumerate(account.claims, start=1):
         mu = "-" if claim.mu is None else f"{claim.mu:.6g}"
-        names = (str(number), claim.run[:8], claim.method, account.state(claim))
-        table.add_row(*names, f"{claim.epsilon:.9g}", f"{claim.delta:.6g}", mu)
+        made = _made(account, claim.run)
+        where = (str(number), (made["at"] or "-")[:10], made["folder"] or claim.run[:8], made["by"] or "-")
+        table.add_row(*where, claim.method, account.state(claim), round_up(claim.epsilon), delta_up(claim.delta), mu)
     console.print(table)
     if account.arrivals:
         count = sum(len(one.nodes) for one, _ in account.arrivals)
-        console.print(
-            f"{count:,} nodes arrived after these runs, in {len(account.arrivals)} releases: each edge pays once, so the claims "
-            "above cover them, and 0 more is spent.",
-            highlight=False,
-            soft_wrap=True,
+        _lines(
+            [
+                f"{count:,} nodes arrived after these runs, in {len(account.arrivals)} releases: each edge pays once, so the "
+                "claims above cover them, and 0 more is spent."
+            ]
         )
-    total, left = account.total(), account.left()
-    for name, spent in account.spent().items():
-        console.print(
-            f"{name}: spent {shown(spent)} of {total[name]}, left {left[name]}.", highlight=False, soft_wrap=True
-        )
-    console.print(
-        f"DAMAGED: {account.problem}. What follows is not counted, and runs are refused."
-        if account.problem
-        else f"The chain of {file.name} is whole.",
-        highlight=False,
-        soft_wrap=True,
-    )
+    total, left = account.total(), _left(account)
+    _lines([f"{name}: spent {spent} of {total[name]}, left {left[name]}." for name, spent in _spent(account).items()])

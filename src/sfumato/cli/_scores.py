@@ -30,13 +30,18 @@ if TYPE_CHECKING:
 
 
 def note_uncharged(job: Job) -> None:
-    """Say that controls and further seeds are not charged, if the job has a ledger and either of them."""
+    """Say that controls and further seeds are not charged, if the job has a ledger and either of them; and of a second ledger."""
     if job.kept.ledger is not None and (job.request.controls or len(job.request.seeds) > 1):
         print(
             "Note: controls and further seeds read the data outside the guarantee and are not charged to the ledger. "
             "Their scores go to evaluation/, which must not leave.",
             file=sys.stderr,
         )
+    if job.kept.ledger is not None:
+        from sfumato.record._reading import same_people
+
+        for text in same_people(job.kept.ledger.path, job.kept.ledger.population):
+            print(f"Warning: {text}", file=sys.stderr)
 
 
 def note_left_out(evaluation: Scored) -> None:

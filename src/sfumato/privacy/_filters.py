@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -87,21 +87,28 @@ def gaussian_mu(events: Sequence[Event]) -> float | None:
 class Filter(ABC):
     """What the filters share: totals fixed at construction, prices that add up, refusal before overspending.
 
-    Charges ``spent`` already count even where they exceed the ``totals``.
+    Charges ``spent`` already count even where they exceed the ``totals``, and so does what ``sums`` says of others.
 
     >>> issubclass(BasicFilter, Filter)
     True
     """
 
-    def __init__(self, totals: Prices, spent: Iterable[Charge] = ()) -> None:
+    def __init__(
+        self, totals: Prices, spent: Iterable[Charge] = (), sums: Mapping[str, Fraction] | None = None
+    ) -> None:
         self._totals = totals
-        self._spent = dict.fromkeys(totals, Fraction(0))
+        self._spent = dict.fromkeys(totals, Fraction(0)) | dict(sums or {})
         for item in spent:
             self._add(self.price(item))
 
     @abstractmethod
     def price(self, item: Charge) -> Prices:
         """Return what an item adds to each sum, as exact fractions."""
+
+    @property
+    def spent(self) -> Prices:
+        """What all charges cost together, as exact fractions."""
+        return dict(self._spent)
 
     @property
     def remaining(self) -> dict[str, float]:
@@ -154,10 +161,16 @@ class BasicFilter(Filter):
     Source: Rogers, Roth, Ullman and Vadhan 2016, basic composition; proof above.
     """
 
-    def __init__(self, epsilon: float, delta: float = 0.0, spent: Iterable[Charge] = ()) -> None:
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        spent: Iterable[Charge] = (),
+        sums: Mapping[str, Fraction] | None = None,
+    ) -> None:
         epsilon = check_real(low=0, open_low=True, epsilon=epsilon)
         delta = check_real(low=0, high=1, open_high=True, delta=delta)
-        super().__init__({"epsilon": _exact(epsilon), "delta": _exact(delta)}, spent)
+        super().__init__({"epsilon": _exact(epsilon), "delta": _exact(delta)}, spent, sums)
 
     def price(self, item: Charge) -> Prices:
         """Return the epsilon and the delta that the charge claims."""
@@ -186,12 +199,14 @@ class GaussianFilter(Filter):
     Source: Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2022, section 4.
     """
 
-    def __init__(self, epsilon: float, delta: float, spent: Iterable[Charge] = ()) -> None:
+    def __init__(
+        self, epsilon: float, delta: float, spent: Iterable[Charge] = (), sums: Mapping[str, Fraction] | None = None
+    ) -> None:
         epsilon = check_real(low=0, high=700, open_low=True, epsilon=epsilon)
         delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
         self._draw = (1 + Fraction(math.exp(epsilon) * (1 + _MARGIN))) * Fraction(SAMPLER_TAU)
         samplers = _exact(delta) * _SAMPLER_SHARE
-        super().__init__({"mu^2": _exact(_largest_mu(epsilon, delta)) ** 2, "sampler delta": samplers}, spent)
+        super().__init__({"mu^2": _exact(_largest_mu(epsilon, delta)) ** 2, "sampler delta": samplers}, spent, sums)
 
     def price(self, item: Charge) -> Prices:
         """Return mu^2 of the charge, and what its noise draws add to delta."""
@@ -201,16 +216,15 @@ class GaussianFilter(Filter):
 
 
 def show(amount: Fraction, *, up: bool = True) -> str:
-    """Print an amount exactly if it has at most 20 digits, else with 12, rounded up or down.
+    """Print an amount with at most 9 digits. What is spent is rounded up, so that it is never below the truth, what is left down.
 
     >>> show(Fraction(7, 20)), show(Fraction("1e-7")), show(Fraction(1, 3)), show(Fraction(1, 3), up=False)
-    ('0.35', '1e-7', '0.333333333334', '0.333333333333')
+    ('0.35', '1e-7', '0.333333334', '0.333333333')
+    >>> show(Fraction("3.9999999999999856")), show(Fraction("3.9999999999999856"), up=False)
+    ('4', '3.99999999')
     """
     rounding = ROUND_CEILING if up else ROUND_FLOOR
-    for digits in (20, 12):
-        value = Context(prec=digits, rounding=rounding).divide(Decimal(amount.numerator), Decimal(amount.denominator))
-        if Fraction(value) == amount:
-            break
+    value = Context(prec=9, rounding=rounding).divide(Decimal(amount.numerator), Decimal(amount.denominator))
     value = value.normalize()
     return f"{value:f}" if value == 0 or -5 < value.adjusted() < 16 else f"{value:e}"
 

@@ -97,7 +97,7 @@ class Account:
     ``header`` has unit, data set, totals and rule; ``problem`` says what is wrong with the rest of the file. ``marks`` are, by
     run, of what its noise was drawn from: one of its first noise, and one of each release it bound. ``arrivals`` are nodes that
     arrived after a run, and what their release would cost by itself; its run's claim covers it. ``made`` says, by run, when and
-    by whom it was charged.
+    by whom it was charged. Where not every line was read, ``claims`` holds those of one run, and ``summed`` what all cost.
     """
 
     header: dict[str, Any]
@@ -106,6 +106,7 @@ class Account:
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     arrivals: tuple[tuple[Arrival, Claim], ...] = ()
     made: Mapping[str, Made] = field(default_factory=dict)
+    summed: Mapping[str, Fraction] | None = None
 
     def state(self, claim: Claim) -> str:
         """Return ``spent`` if noise was, or may have been, drawn under a claim, else ``reserved``; ``unknown`` in format 1."""
@@ -154,8 +155,8 @@ class Account:
     def filter(self) -> BasicFilter | GaussianFilter:
         """Return the filter of the header's rule, with all claims counted."""
         rule = BasicFilter if self.header["composition"] == "basic" else GaussianFilter
-        charges = [claim.charge for claim in self.claims]
-        return rule(self.header["total_epsilon"], self.header["total_delta"], charges)
+        charges = [claim.charge for claim in self.claims] if self.summed is None else []
+        return rule(self.header["total_epsilon"], self.header["total_delta"], charges, self.summed)
 
     def left(self) -> dict[str, float]:
         """Return what another claim may cost at most, rounded down."""
@@ -163,23 +164,23 @@ class Account:
 
     def total(self) -> dict[str, float]:
         """Return the most that all claims may cost together, rounded down."""
-        return replace(self, claims=()).left()
+        return replace(self, claims=(), summed=None).left()
 
     def spent(self) -> dict[str, Fraction]:
         """Return what all claims cost together, as exact fractions."""
-        rule = self.filter()
-        prices = [rule.price(claim.charge) for claim in self.claims]
-        return {name: sum((price[name] for price in prices), Fraction(0)) for name in rule.remaining}
+        return self.filter().spent
 
-    def check(self, claim: Claim, path: Path) -> None:
-        """Refuse a claim that costs more than what is left. The message names the shortfall exactly."""
+    def check(self, claim: Claim, path: Path) -> dict[str, Fraction]:
+        """Refuse a claim that costs more than what is left, and return what all cost with it. The message names the shortfall."""
         if self.header["composition"] == "gdp" and claim.mu is None:
             raise InputError(
                 f"Expected a plan of Gaussian releases only, as the ledger's rule gdp composes them, got {claim.method!r} "
                 "with others. Give this data set a ledger with --composition basic from its first run on."
             )
+        rule = self.filter()
         try:
-            self.filter().charge(claim.charge)
+            rule.charge(claim.charge)
+            return rule.spent
         except BudgetExceededError as error:
-            spent = ", ".join(f"{name} {show(amount)}" for name, amount in self.spent().items())
+            spent = ", ".join(f"{name} {show(amount)}" for name, amount in rule.spent.items())
             raise BudgetExceededError(f"Ledger {path}, with {spent} spent: {error}") from error

@@ -47,23 +47,23 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_real, fail
 from sfumato.errors import InputError, LedgerError
 from sfumato.privacy.units import class_named
 from sfumato.record import _population as population
-from sfumato.record._arrivals import Arrival
 from sfumato.record._claims import FIRST_NOISE, Account, Claim, Made
-from sfumato.record._ledger_file import append, begin, begun, head_problem, locked, read_chain
+from sfumato.record._ledger_file import Tail, append, begin, begun, locked
+from sfumato.record._reading import FORMATS, RULES, followed, read_for
+from sfumato.record._reading import read_account as read_account
 from sfumato.record.ledger import canonical_json
 
-RULES = ("basic", "gdp")
-_FORMATS = (1, 2, 3)  # 1: runs did not mark what they spent; 2: no line said when it was written, and by whom
-_claim = lru_cache(1 << 14, typed=True)(Claim)  # to check a claim takes longer than to read its line
-_HEADER = {"format", "unit", "dataset", "total_epsilon", "total_delta", "composition"}
+if TYPE_CHECKING:
+    from sfumato.record._arrivals import Arrival
+
+_NO_RUN = "no run"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class DatasetLedger:
     population: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", _followed(self.path))
+        object.__setattr__(self, "path", followed(self.path))
         if self.total_epsilon is not None:
             object.__setattr__(
                 self, "total_epsilon", check_real(low=0, open_low=True, total_epsilon=self.total_epsilon)
@@ -108,7 +108,7 @@ class DatasetLedger:
     def stated(self, delta: float, unit: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what a run that claims ``delta`` states of the population it is charged to; None if that is a list of ids."""
         if begun(self.path):
-            return population.stated(self._sound().header)
+            return population.stated(self._sound(_NO_RUN)[0].header)
         return population.stated(self._header(delta, unit, {"name": "", "ids_digest": ""}))
 
     def reserve(
@@ -133,7 +133,7 @@ class DatasetLedger:
         """
         with locked(self.path):
             exists = begun(self.path)
-            account = self._sound() if exists else self._opened(claim, unit, dataset)
+            account, tail = self._sound(claim.run) if exists else (self._opened(claim, unit, dataset), None)
             self._agree(account.header, unit, dataset)
             self._same_population(account.header, stated)
             known = next((old for old in account.claims if old.run == claim.run), None)
@@ -142,15 +142,17 @@ class DatasetLedger:
                 return
             if known is not None:
                 raise LedgerError(f"Run {claim.run} is in the ledger {self.path} with another claim. Start a new run.")
-            account.check(claim, self.path)
+            sums = account.check(claim, self.path)
             if not exists:
                 begin(self.path)
-                append(self.path, {"kind": "header", "header": account.header})
-            append(self.path, {"kind": "run", "claim": asdict(claim), **self._made(account.header, folder, dataset)})
+                nothing = dict.fromkeys(sums, Fraction(0))
+                append(self.path, {"kind": "header", "header": account.header}, nothing)
+            made = self._made(account.header, folder, dataset)
+            append(self.path, {"kind": "run", "claim": asdict(claim), **made}, sums, tail)
 
     def look(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
         """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written."""
-        account = self._sound() if begun(self.path) else self._opened(claim, unit, dataset)
+        account = self._whole() if begun(self.path) else self._opened(claim, unit, dataset)
         self._agree(account.header, unit, dataset)
         account.check(claim, self.path)
         return account
@@ -158,14 +160,14 @@ class DatasetLedger:
     def spend(self, run: str, mark: str, what: str) -> None:
         """Record on disk that noise is drawn under a run's claim, by a ``mark`` of 128 (pseudo-)random bits or more, once."""
         with locked(self.path):
-            account = self._sound()
+            account, tail = self._sound(run)
             if all(claim.run != run for claim in account.claims):
                 raise LedgerError(
                     f"The ledger {self.path} holds no claim of run {run[:8]}, which reserved one: an older copy was put in its "
                     "place. Nothing was drawn. Restore the newest ledger with its .head file."
                 )
             if not account.marked(run, what, mark, self.path):
-                append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark})
+                append(self.path, {"kind": "spent", "run": run, "what": what, "mark": mark}, account.spent(), tail)
 
     def cover(
         self,
@@ -179,24 +181,25 @@ class DatasetLedger:
     ) -> None:
         """Record that a run's claim covers nodes that arrive after it: 0 more is charged. It is on disk before this returns."""
         with locked(self.path):
-            account = self._sound()
+            account = self._whole()
             self._agree(account.header, unit, dataset)
             self._same_population(account.header, stated)
             account.check_arrival(claim, arrival, self.path)
             made = self._made(account.header, folder, None)
-            append(self.path, {"kind": "arrival", "arrival": arrival.to_dict(), "claim": asdict(claim), **made})
+            arrived = {"kind": "arrival", "arrival": arrival.to_dict(), "claim": asdict(claim), **made}
+            append(self.path, arrived, account.spent())
 
     def declare(self, name: str) -> None:
         """Declare that the ids of this ledger were a snapshot of a population of this name. All charges stay."""
         population.check_name(name)
         with locked(self.path):
-            account = self._sound()
+            account = self._whole()
             if population.is_population(account.header):
                 raise InputError(
                     f"Expected a ledger of a list of ids, got {str(self.path)!r}, which is of the population "
                     f"{account.header['dataset']['name']!r} already. Its runs may read any snapshot."
                 )
-            append(self.path, {"kind": "population", "name": name, **Made.now().to_dict()})
+            append(self.path, {"kind": "population", "name": name, **Made.now().to_dict()}, account.spent())
 
     def _made(
         self, header: Mapping[str, Any], folder: Path | None, dataset: Mapping[str, Any] | None
@@ -211,10 +214,20 @@ class DatasetLedger:
                 where = folder.name
         return Made.now(where, snapshot).to_dict()
 
-    def _sound(self) -> Account:
-        account = read_account(self.path)
+    def _sound(self, run: str) -> tuple[Account, Tail | None]:
+        """All that the ledger says of a run, and the sums; every line is read only where the file is not as its head notes it."""
+        account, tail = read_for(self.path, run)
+        return self._refused(account), tail
+
+    def _whole(self) -> Account:
+        return self._refused(read_account(self.path))
+
+    def _refused(self, account: Account) -> Account:
         if account.problem:
-            raise LedgerError(f"The ledger {self.path} is damaged: {account.problem}. Nothing was released or charged.")
+            raise LedgerError(
+                f"The ledger {self.path} is damaged: {account.problem}. Nothing was released or charged. What to do: sfumato "
+                f"ledger check {self.path}"
+            )
         return account
 
     def _opened(self, claim: Claim, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
@@ -234,7 +247,7 @@ class DatasetLedger:
                     "The run claims no delta: pass --total-delta (total_delta in Python); 0 admits runs without delta alone.",
                 )
         return {
-            "format": _FORMATS[-1],
+            "format": FORMATS[-1],
             "unit": dict(unit),
             "dataset": dict(dataset) if self.population is None else population.declared(self.population, dataset),
             "total_epsilon": self.total_epsilon,
@@ -281,62 +294,3 @@ class DatasetLedger:
                 f"The plan of this run was made for another ledger than {self.path}: what it says of a population is not what "
                 "the ledger says. Nothing was charged. Start the run again."
             )
-
-
-def read_account(path: Path) -> Account:
-    """Read a ledger file without changing it, and check its chain, its fields and its ``.head``."""
-    path = _followed(path)
-    if not path.exists():
-        raise InputError(
-            f"Expected {str(path)!r} to be the ledger of a data set, as --ledger makes it, but the file does not exist. Check "
-            "the path; a ledger that was lost must be restored."
-        )
-    if path.is_dir():
-        raise InputError(
-            f"Expected {str(path)!r} to be the ledger of a data set, which is one file, got a folder. Name the file; the "
-            "ledger of a single run is RUN/release/ledger.jsonl, and `sfumato verify` reads it."
-        )
-    chain = read_chain(path)
-    header: Any = chain.entries[0].get("header") if chain.entries else None
-    if not _is_header(header):
-        found = "its first line is not the header that --ledger writes" if path.stat().st_size else "the file is empty"
-        raise InputError(
-            f"Expected {str(path)!r} to be the ledger of a data set, but {found}. Check the path. If this was the ledger, "
-            "restore it from a backup: what it held is still spent."
-        )
-    problem = chain.problem or head_problem(path, chain)
-    claims: list[Claim] = []
-    marks: dict[str, dict[str, str]] = {}
-    arrivals: list[tuple[Arrival, Claim]] = []
-    made: dict[str, Made] = {}
-    for number, entry in enumerate(chain.entries[1:], start=2):
-        try:
-            if entry["kind"] == "population" and not population.is_population(header):
-                header = {**header, "dataset": population.declared(entry["name"], header["dataset"])}
-            elif entry["kind"] == "spent":
-                own, what = marks[entry["run"]], entry["what"]
-                if own.setdefault(what, entry["mark"]) != entry["mark"] or not isinstance(entry["mark"], str):
-                    raise TypeError("a second mark")
-            elif entry["kind"] == "arrival":
-                arrivals.append((Arrival.from_dict(entry["arrival"]), _claim(**entry["claim"])))
-            else:
-                claims.append(_claim(**entry["claim"]))
-                marks.setdefault(claims[-1].run, {})
-                made[claims[-1].run] = Made.of(entry)
-        except (KeyError, TypeError, InputError):
-            problem = f"line {number} is not the claim of a run, nor its mark, nor an arrival"
-            break
-    return Account(header, tuple(claims), problem, marks, tuple(arrivals), made)
-
-
-def _is_header(header: Any) -> bool:
-    if not isinstance(header, dict) or set(header) != _HEADER or header["composition"] not in RULES:
-        return False
-    if header["format"] not in _FORMATS:
-        return False
-    numbers = all(isinstance(header[name], float) for name in ("total_epsilon", "total_delta"))
-    return numbers and header["total_epsilon"] > 0 and header["total_delta"] >= 0
-
-
-def _followed(path: Path) -> Path:
-    return Path(os.path.realpath(path)) if path.is_symlink() else path

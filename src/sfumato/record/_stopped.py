@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 from sfumato.errors import SfumatoError
+from sfumato.privacy._filters import show
 from sfumato.record._certificate import round_up
 from sfumato.record._dataset_ledger import read_account
 from sfumato.record.ledger import Chain
@@ -50,7 +52,9 @@ def _of_account(shared: Path, chain: Chain, run: str | None) -> str | None:
     account, plan = read_account(shared), chain.entries[0]["hash"] if chain.entries else None
     for claim in account.claims:
         if claim.run == run or (run is None and claim.plan == plan):
-            left = ", ".join(f"{name} {amount}" for name, amount in account.left().items())
+            left = ", ".join(
+                f"{name} {show(Fraction(repr(amount)), up=False)}" for name, amount in account.left().items()
+            )
             return f"{_cost(claim.epsilon, claim.delta)} stay charged to the ledger {shared}, in which {left} are left."
     return None
 

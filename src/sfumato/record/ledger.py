@@ -90,7 +90,16 @@ def chained(entries: Sequence[dict[str, Any]], body: dict[str, Any]) -> dict[str
     >>> entry["index"], entry["previous"] == GENESIS, len(entry["hash"])
     (0, True, 64)
     """
-    entry = {"index": len(entries), "previous": entries[-1]["hash"] if entries else GENESIS, **body}
+    return linked(len(entries), entries[-1]["hash"] if entries else GENESIS, body)
+
+
+def linked(index: int, previous: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry that ``body`` becomes at an ``index``, after the entry whose hash is ``previous``.
+
+    >>> linked(1, GENESIS, {"kind": "plan"})["index"]
+    1
+    """
+    entry = {"index": index, "previous": previous, **body}
     return {**entry, "hash": hashlib.sha256(canonical_json(entry).encode()).hexdigest()}
 
 
