@@ -1,4 +1,4 @@
-"""`sfumato budget`: the epsilon of a mechanism, or the noise for an epsilon."""
+"""`sfumato budget`: the epsilon of a mechanism, the noise for an epsilon, or a plan of many runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import typer
 
 from sfumato._validate import check_choice
+from sfumato.cli._budget_plan import plan
 from sfumato.cli._output import tell
 from sfumato.cli._table import JSON
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
@@ -14,6 +15,7 @@ from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent
 app = typer.Typer(
     help="Compute an epsilon or the noise for it, without data.", no_args_is_help=True, rich_markup_mode=None
 )
+app.command("plan")(plan)
 
 SAMPLING = typer.Option(
     1.0, "--sampling-prob", help="The probability with which a record takes part in a step (Poisson sampling)."

@@ -28,13 +28,18 @@ class BudgetOptions:
         "The most delta that all runs in the ledger may spend together (default: ten times the delta of the first run)."
     )
     composition: str | None = _budget(
-        "How the costs of the runs in the ledger add up: basic (default), or gdp, which takes Gaussian plans only."
+        "How the costs of the runs in the ledger add up: basic (default), or gdp, which takes plans of Gaussian "
+        "and pure releases only: better for many small ones."
     )
     population: str | None = _budget(
         "At the first run of a ledger: it is of the people of this name, who may join, leave and change from run to run. Each "
         "release charges everybody who is or ever was in (default: of the node ids of the first run)."
     )
+    schedule: Path | None = _budget(
+        "At the first run of a ledger: what each run may spend, as `sfumato budget plan --out FILE` writes it. It fixes the "
+        "totals, and a run above the plan is refused."
+    )
 
 
-TOTALS = ("total_epsilon", "total_delta", "composition", "population")
+TOTALS = ("total_epsilon", "total_delta", "composition", "population", "schedule")
 """What the first run of a ledger fixes, in the order of :class:`~sfumato.record._dataset_ledger.DatasetLedger`."""

@@ -12,6 +12,7 @@ import typer
 
 from sfumato.cli._output import plain_console
 from sfumato.cli._table import JSON
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +80,41 @@ def check(file: Path = FILE, as_json: bool = JSON) -> None:
         )
         _lines([f"Warning: {text}" for text in warned])
     raise typer.Exit(1 if account.problem else 0)
+
+
+@app.command()
+def plan(
+    file: Path = FILE,
+    runs: int | None = typer.Option(
+        None, "--runs", help="How many more runs there will be, if the ledger has no schedule."
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Print what the next runs may spend: what the schedule of the ledger has for them, or equal shares of what is left."""
+    from sfumato._validate import check_int
+    from sfumato.privacy._schedules import left_for
+    from sfumato.record._reading import read_account
+
+    account = read_account(file)
+    if account.problem:
+        _tell_damage(account, file)
+        raise typer.Exit(1)
+    schedule = account.header.get("schedule")
+    if (runs is None) == (schedule is None):
+        word = "no --runs, since the ledger has a schedule" if schedule else "--runs, since the ledger has no schedule"
+        raise InputError(f"Expected {word}. {'Drop it' if schedule else 'Name how many there will be'}.")
+    if schedule:
+        later = list(enumerate(schedule["epsilons"], start=1))[account.runs :]
+        told: dict[str, Any] = {"runs": [{"run": n, "epsilon": e} for n, e in later], "delta": schedule["delta"]}
+        rows = [f"  run {n}: epsilon {e:g}, delta {schedule['delta']:.3g}" for n, e in later]
+        words = [f"{account.runs} of {len(schedule['epsilons'])} runs are charged. The next may spend at most:", *rows]
+    else:
+        told = left_for(account.left(), check_int(low=1, runs=runs))
+        words = [f"Each of {runs} more runs may spend at most {', '.join(f'{k} {v:g}' for k, v in told.items())}."]
+    if as_json:
+        typer.echo(json.dumps(told))
+    else:
+        _lines(words)
 
 
 @app.command()

@@ -299,5 +299,8 @@ def shared_ledger(options: Any, *, private: bool = True) -> DatasetLedger | None
                 raise InputError(f"Expected {spelled(name)} with --ledger FILE only. Name the ledger, or drop it.")
         return None
     from sfumato.record._dataset_ledger import DatasetLedger
+    from sfumato.record._schedule import Schedule
 
-    return DatasetLedger(options.ledger, *totals.values())
+    if totals["schedule"] is not None:
+        totals["schedule"] = Schedule.read(totals["schedule"])
+    return DatasetLedger(options.ledger, **totals)

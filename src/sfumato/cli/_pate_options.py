@@ -110,6 +110,7 @@ class PateOptions:
     total_delta: float | None = _same("total_delta")
     composition: str | None = _same("composition")
     population: str | None = _same("population")
+    schedule: Path | None = _same("schedule")
     sign_key: Path | None = _same("sign_key")
     threads: int | None = _same("threads")
     engine: str = _same("engine")

@@ -9,7 +9,8 @@ larger than both. Two sums survive, because one curve dominates whatever is chos
 * :class:`BasicFilter`: (epsilon, delta) add up. By induction on the number of releases: if the rest costs at most
   (e - epsilon_1, d - delta_1) after every answer y, P(S | y) <= min(1, e^(e - epsilon_1) Q(S | y)) + d - delta_1, and the first
   release turns the expectation of the min into at most e^epsilon_1 that under Q, plus delta_1.
-* :class:`GaussianFilter`: squares of mu add up (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2022).
+* :class:`GaussianFilter`: squares of mu add up (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2022). Pure events have a
+  mu too (:mod:`~sfumato.privacy._pure_gdp`).
 
 Plans that run at the same time are covered: every filter of these two kinds stays valid when interactive mechanisms are
 interleaved (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023). Which filter guards a data set must be fixed before
@@ -31,6 +32,8 @@ from fractions import Fraction
 from sfumato._validate import check_int, check_real, fail
 from sfumato.errors import BudgetExceededError
 from sfumato.noise._rectangles import SAMPLER_TAU
+from sfumato.noise.exact import round_up
+from sfumato.privacy._pure_gdp import pure_mu
 from sfumato.privacy.events import Event, GaussianEvent, flatten
 
 _SAMPLER_SHARE = Fraction(1, 2**32)  # of a Gaussian filter's delta
@@ -43,7 +46,7 @@ class Charge:
     """What a plan costs: the claim that it makes, and what a Gaussian filter needs besides.
 
     ``delta`` holds the share of the noise sampler. ``mu`` is that of all events together (:func:`gaussian_mu`), None unless
-    all are Gaussian; ``draws`` are the noise draws that a record can touch, each within ``SAMPLER_TAU`` of its exact law.
+    all are Gaussian or pure; ``draws`` are the noise draws that a record can touch, each within ``SAMPLER_TAU`` of its exact law.
 
     >>> Charge(epsilon=1.0, delta=1e-7).mu is None
     True
@@ -63,10 +66,11 @@ class Charge:
 
 
 def gaussian_mu(events: Sequence[Event]) -> float | None:
-    """Return mu = sqrt(sum count / noise_multiplier^2), rounded up; None if an event is not a Gaussian release.
+    """Return the mu of all events together, rounded up; None if an event is neither a Gaussian release nor pure.
 
     **Formal guarantee.** The events together are mu-GDP under their relation: telling neighboring data sets apart is at least
-    as hard as telling N(mu, 1) from N(0, 1).
+    as hard as telling N(mu, 1) from N(0, 1). Squares add up: of a Gaussian release count / noise_multiplier^2, of a pure event
+    that of :func:`~sfumato.privacy._pure_gdp.pure_mu`.
 
     >>> round(gaussian_mu([GaussianEvent(noise_multiplier=2.0, count=3), GaussianEvent(noise_multiplier=1.0)]), 6)
     1.322876
@@ -75,9 +79,13 @@ def gaussian_mu(events: Sequence[Event]) -> float | None:
     """
     square = Fraction(0)
     for event, times in flatten(events):
-        if not isinstance(event, GaussianEvent):
+        if isinstance(event, GaussianEvent):
+            square += times * event.count / _exact(event.noise_multiplier) ** 2
+            continue
+        pure = event.pure()
+        if pure is None:
             return None
-        square += times * event.count / _exact(event.noise_multiplier) ** 2
+        square += times * event.repeats() * _exact(pure_mu(round_up(pure))) ** 2
     mu = math.sqrt(square)
     while _exact(mu) ** 2 < square:
         mu = math.nextafter(mu, math.inf)
@@ -178,7 +186,7 @@ class BasicFilter(Filter):
 
 
 class GaussianFilter(Filter):
-    r"""A filter that adds up mu^2, for plans of Gaussian releases only.
+    r"""A filter that adds up mu^2, for plans of Gaussian and pure releases only.
 
     It allows as much as if all plans had been fixed in advance. The total is the largest :math:`\mu^2` with
     :math:`\delta_\mu(\epsilon) \le \delta (1 - 2^{-32})`. The distances of noise samplers from the exact laws,
@@ -211,7 +219,9 @@ class GaussianFilter(Filter):
     def price(self, item: Charge) -> Prices:
         """Return mu^2 of the charge, and what its noise draws add to delta."""
         if item.mu is None:
-            raise fail("mu", None, "of a plan of Gaussian releases only", "Guard this data set with a BasicFilter.")
+            raise fail(
+                "mu", None, "of a plan of Gaussian and pure releases only", "Guard this data set with a BasicFilter."
+            )
         return {"mu^2": _exact(item.mu) ** 2, "sampler delta": item.draws * self._draw}
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.privacy._filters import BasicFilter, Charge, GaussianFilter, gaussian_mu, show
+from sfumato.record._schedule import check_next
 
 if TYPE_CHECKING:
     from sfumato.record._arrivals import Arrival
@@ -32,8 +33,8 @@ class Claim:
     """What a run asks of a data set's budget: its claim, and what the rule ``gdp`` needs.
 
     A ``run`` is charged once; its name is random. ``mu`` is the Gaussian parameter of all events together, rounded up, and None
-    unless all of them are Gaussian; ``draws`` are noise draws that a record can touch; ``plan`` is the hash of the plan entry
-    in the run's own ledger.
+    unless all of them are Gaussian or pure; ``draws`` are noise draws that a record can touch; ``plan`` is the hash of the plan
+    entry in the run's own ledger.
     """
 
     run: str
@@ -97,7 +98,8 @@ class Account:
     ``header`` has unit, data set, totals and rule; ``problem`` says what is wrong with the rest of the file. ``marks`` are, by
     run, of what its noise was drawn from: one of its first noise, and one of each release it bound. ``arrivals`` are nodes that
     arrived after a run, and what their release would cost by itself; its run's claim covers it. ``made`` says, by run, when and
-    by whom it was charged. Where not every line was read, ``claims`` holds those of one run, and ``summed`` what all cost.
+    by whom it was charged. Where not every line was read, ``claims`` holds those of one run, ``summed`` what all cost and
+    ``counted`` how many there are.
     """
 
     header: dict[str, Any]
@@ -107,6 +109,12 @@ class Account:
     arrivals: tuple[tuple[Arrival, Claim], ...] = ()
     made: Mapping[str, Made] = field(default_factory=dict)
     summed: Mapping[str, Fraction] | None = None
+    counted: int | None = None
+
+    @property
+    def runs(self) -> int:
+        """How many runs were charged."""
+        return len(self.claims) if self.counted is None else self.counted
 
     def state(self, claim: Claim) -> str:
         """Return ``spent`` if noise was, or may have been, drawn under a claim, else ``reserved``; ``unknown`` in format 1."""
@@ -174,9 +182,12 @@ class Account:
         """Refuse a claim that costs more than what is left, and return what all cost with it. The message names the shortfall."""
         if self.header["composition"] == "gdp" and claim.mu is None:
             raise InputError(
-                f"Expected a plan of Gaussian releases only, as the ledger's rule gdp composes them, got {claim.method!r} "
-                "with others. Give this data set a ledger with --composition basic from its first run on."
+                "Expected a plan of Gaussian or pure releases only, as the ledger's rule gdp composes them, got "
+                f"{claim.method!r} with others, such as DP-SGD. Give this data set a ledger with --composition basic from its "
+                "first run on."
             )
+        if "schedule" in self.header:
+            check_next(self.header["schedule"], self.runs, (claim.epsilon, claim.delta), path)
         rule = self.filter()
         try:
             rule.charge(claim.charge)

@@ -5,7 +5,7 @@ in the hash-chained form of :mod:`sfumato.record.ledger`. Entries are never remo
 
 **Formal guarantee.** However later runs choose their methods, budgets and number after seeing earlier results, all runs
 together are (total epsilon, total delta)-DP under the ledger's unit, if all of them reserve here: rule ``basic`` is
-:class:`~sfumato.privacy._filters.BasicFilter`, rule ``gdp`` (plans of Gaussian releases only) is
+:class:`~sfumato.privacy._filters.BasicFilter`, rule ``gdp`` (plans of Gaussian and pure releases only) is
 :class:`~sfumato.privacy._filters.GaussianFilter`. The rule is fixed in the header, because the better of two filters, chosen
 afterwards, is not a filter. A number counts as the decimal that ledger and certificate print; sums are exact.
 
@@ -45,7 +45,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,7 @@ from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
     from sfumato.record._arrivals import Arrival
+    from sfumato.record._schedule import Schedule
 
 _NO_RUN = "no run"
 
@@ -74,7 +75,8 @@ class DatasetLedger:
 
     A symbolic link is followed first, so that all names of a file share one lock and one ``.head``. ``total_delta`` is ten
     times the first run's by default, ``composition`` is ``basic``. With ``population`` a new ledger is of all who are ever in
-    it under this name; without, it is of the ids of the first run's graph.
+    it under this name; without, it is of the ids of the first run's graph. A ``schedule`` fixes totals and rule, and what each
+    run may spend.
     """
 
     path: Path
@@ -82,9 +84,16 @@ class DatasetLedger:
     total_delta: float | None = None
     composition: str | None = None
     population: str | None = None
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", followed(self.path))
+        if self.schedule is not None:
+            for name in ("total_epsilon", "total_delta", "composition"):
+                given, fixed = getattr(self, name), getattr(self.schedule, name)
+                if given not in (None, fixed):
+                    raise fail(name, given, f"to be {fixed}, as the schedule says", "Leave it out.")
+                object.__setattr__(self, name, fixed)
         if self.total_epsilon is not None:
             object.__setattr__(
                 self, "total_epsilon", check_real(low=0, open_low=True, total_epsilon=self.total_epsilon)
@@ -137,7 +146,10 @@ class DatasetLedger:
             self._agree(account.header, unit, dataset)
             self._same_population(account.header, stated)
             known = next((old for old in account.claims if old.run == claim.run), None)
-            if known == claim:
+            if known is not None and known in (
+                claim,
+                replace(claim, mu=None),
+            ):  # earlier versions knew no mu of pure events
                 account.marked(claim.run, FIRST_NOISE, mark, self.path)
                 return
             if known is not None:
@@ -253,6 +265,7 @@ class DatasetLedger:
             "total_epsilon": self.total_epsilon,
             "total_delta": delta,
             "composition": self.composition or "basic",
+            **({} if self.schedule is None else {"schedule": self.schedule.header()}),
         }
 
     def _agree(self, header: dict[str, Any], unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
@@ -263,6 +276,11 @@ class DatasetLedger:
                     f"Expected --{name.replace('_', '-')} {header[name]}, which the ledger {self.path} was made with, got "
                     f"{given}. Leave the option out: the totals were fixed with the first run."
                 )
+        if self.schedule is not None and self.schedule.header() != header.get("schedule"):
+            raise InputError(
+                f"Expected the schedule that the ledger {self.path} was made with, got another one. Leave --schedule out: it was "
+                "fixed with the first run."
+            )
         if header["unit"] != dict(unit):
             raise InputError(
                 f"Expected the unit of the ledger {self.path}, {canonical_json(header['unit'])}, got "

@@ -16,11 +16,14 @@ from sfumato.record import _population as population
 from sfumato.record._arrivals import Arrival
 from sfumato.record._claims import Account, Claim, Made
 from sfumato.record._ledger_file import Tail, head_problem, noted_sums, read_chain, read_tail
+from sfumato.record._schedule import is_schedule
 
 RULES = ("basic", "gdp")
 FORMATS = (1, 2, 3)  # 1: runs did not mark what they spent; 2: no line said when it was written, and by whom
+_NO_SCHEDULE = {"epsilons": list[float](), "delta": 0.0}
 _HEADER = {"format", "unit", "dataset", "total_epsilon", "total_delta", "composition"}
 _DIGEST = re.compile(rb'"ids_digest":"([0-9a-f]{64})"')
+_RUN = b'"kind":"run"'
 _DECLARED = b'"kind":"population"'  # in canonical JSON nothing but this field looks like it
 _claim = lru_cache(1 << 14, typed=True)(Claim)  # to check a claim takes longer than to read its line
 
@@ -69,7 +72,7 @@ def read_for(path: Path, run: str) -> tuple[Account, Tail | None]:
     lines = sorted([*tail.lines_with(_DECLARED), *tail.lines_with(run.encode())], key=lambda one: one[0])
     if not is_header(header):
         return read_account(path), None
-    account = replace(_account(header, lines, None), summed=tail.sums)
+    account = replace(_account(header, lines, None), summed=tail.sums, counted=tail.content.count(_RUN))
     if account.problem or account.filter().remaining.keys() != tail.sums.keys():
         return read_account(path), None
     return account, tail
@@ -103,7 +106,9 @@ def _account(header: dict[str, Any], lines: Iterable[tuple[int, dict[str, Any]]]
 
 def is_header(header: Any) -> bool:
     """Return whether a first line is that of a ledger of a data set."""
-    if not isinstance(header, dict) or set(header) != _HEADER or header["composition"] not in RULES:
+    if not isinstance(header, dict) or not is_schedule(header.get("schedule", _NO_SCHEDULE)):
+        return False
+    if set(header) - {"schedule"} != _HEADER or header["composition"] not in RULES:
         return False
     if header["format"] not in FORMATS:
         return False

@@ -11,7 +11,7 @@ from typing import Any
 
 from ._documents import plain
 from ._epsilon import SAMPLER_TAU
-from .events import simple_events
+from .events import KINDS, simple_events
 from .events._gaussian import gaussian_log_delta
 
 _SHARE = Fraction(1, 2**32)  # of delta, for the noise samplers under rule gdp
@@ -30,7 +30,14 @@ class Sum:
     header: dict[str, Any]
 
     def faults(self, claims: Sequence[dict[str, Any]]) -> Iterator[str]:
-        """Yield a problem for a sum above its total, and for a claim that the rule cannot add."""
+        """Yield a problem for a sum above its total, for a claim above the plan, and for one that the rule cannot add."""
+        schedule = self.header.get("schedule")
+        if schedule is not None:
+            if len(claims) > len(schedule["epsilons"]):
+                yield f"the plan is for {len(schedule['epsilons'])} runs, got {len(claims)}"
+            for number, (claim, allowed) in enumerate(zip(claims, schedule["epsilons"], strict=False), start=1):
+                if claim["epsilon"] > allowed or claim["delta"] > schedule["delta"]:
+                    yield f"run {number} claims more than the plan has for it, epsilon {allowed} at delta {schedule['delta']}"
         if self.header["composition"] == "basic":
             for name in ("epsilon", "delta"):
                 spent, total = _added(claims, name), _exact(self.header[f"total_{name}"])
@@ -70,12 +77,35 @@ def mu_of(stated: float | None, releases: Sequence[dict[str, Any]]) -> tuple[flo
     """
     square = Fraction(0)
     for event, times in simple_events([release["event"] for release in releases]):
-        if event["type"] != "gaussian":
+        if event["type"] == "gaussian":
+            square += times / _exact(event["noise_multiplier"]) ** 2
+            continue
+        kind = KINDS.get(event["type"])
+        if kind is None or kind.part is None or not kind.pure:
             return stated, None
-        square += times / _exact(event["noise_multiplier"]) ** 2
+        square += times * Fraction(pure_mu(kind.part(event)[1])) ** 2
     implied = _root(square)
     fits = stated is not None and implied * (1 - 1e-12) <= stated
     return stated, stated if fits else implied
+
+
+def pure_mu(epsilon: float) -> float:
+    """Return the mu of a pure event: where the curves of N(0, 1) against N(mu, 1) and of randomized response meet.
+
+    The curve of the Gaussians is convex and meets that of every pure mechanism, two lines, in its ends and its corner, where
+    both errors are q = 1 / (1 + e^epsilon); so it is below. Phi(-mu / 2) = q there.
+
+    >>> round(pure_mu(1.0), 6)
+    1.232035
+    """
+    small = epsilon < 1
+    goal = math.tanh(epsilon / 2) if small else 2 / (1 + math.exp(min(epsilon, 700.0)))
+    low, high = 0.0, 80.0
+    while low < (middle := (low + high) / 2) < high:
+        at = middle / math.sqrt(8)
+        below = math.erf(at) < goal if small else math.erfc(at) > goal
+        low, high = (middle, high) if below else (low, middle)
+    return high if epsilon <= 700 else math.inf
 
 
 def _added(claims: Sequence[dict[str, Any]], name: str) -> Fraction:

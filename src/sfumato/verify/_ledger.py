@@ -73,7 +73,7 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
     A run is looked for in the folder that its line names, relative to the ledger, and under the folders ``runs``.
 
     **Formal guarantee.** If the ledger is valid, the releases of its runs together satisfy (1.001 * total_epsilon,
-    total_delta)-DP under its unit, rule ``basic``, as far as each run does by :func:`~sfumato.verify._verifier.verify`; of a
+    total_delta)-DP under its unit, as far as each run does by :func:`~sfumato.verify._verifier.verify`; of a
     population through all its snapshots. Releases that were never charged here, and are not among ``runs``, show nowhere.
 
     >>> verify_ledger(Path("no-such-ledger"))

@@ -1,0 +1,169 @@
+r"""A plan of many runs before the first: what each may spend, so that all of them together cost at most a total.
+
+Three ways to add up, for runs that are pure (``auto``, ``label-messages`` and ``lpgnet`` at edge level) or Gaussian (``gap``,
+``progap`` at edge level):
+
+* ``basic``: epsilons and deltas add up. Any run may be charged, whatever was decided after earlier ones.
+* ``gdp``: squares of mu add up (:class:`~sfumato.privacy._filters.GaussianFilter`, :mod:`~sfumato.privacy._pure_gdp`).
+* ``joint``: the exact cost of so many equal randomized responses, which dominate pure runs of this epsilon; of Gaussian runs it
+  is that of ``gdp``. It holds only for epsilons that are all fixed before the first run, and no ledger adds up this way: it
+  says how much the better of the other two leaves.
+
+**Early or late.** Each month's model is trained on its own release, with the noise of its own epsilon e. Let the gain be g(e).
+Where g grows ever more slowly (is concave), the mean of g over the year is largest for equal epsilons, by Jensen's inequality.
+Where e is so small that the graph is hardly used, g is convex: then fewer runs pay, not unequal ones. A larger last release
+pays for who needs the model of the end of the year alone, a larger first one for who serves the first model for long:
+:func:`shares` makes both, and neither changes the total.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+from sfumato._validate import check_choice, check_int, check_real
+from sfumato.privacy._filters import GaussianFilter
+from sfumato.privacy._pure_gdp import pure_epsilon
+
+KINDS, RULES, SHAPES = ("pure", "gaussian"), ("basic", "gdp", "joint"), ("equal", "early", "late")
+MOST_RUNS = 10_000
+_RATIO = 4.0
+"""How much larger the largest release is than the smallest, where they are not equal."""
+_STEP = Decimal("0.000001")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a rule lets each of many runs spend: ``epsilons`` at ``delta`` each, and the deviation of the ``noise`` of a count."""
+
+    rule: str
+    epsilons: tuple[float, ...]
+    delta: float
+    noise: tuple[float, ...]
+
+
+def shares(runs: int, shape: str) -> list[Fraction]:
+    """Return what part of the whole each run takes: equal ones, or falling (``early``) or rising (``late``) by a constant factor.
+
+    >>> [round(float(share), 3) for share in shares(3, "early")]
+    [0.571, 0.286, 0.143]
+    """
+    runs, shape = check_int(low=1, high=MOST_RUNS, runs=runs), check_choice(SHAPES, shape=shape)
+    if shape == "equal" or runs == 1:
+        return [Fraction(1, runs)] * runs
+    weights = [Fraction(_RATIO ** (1 - place / (runs - 1))) for place in range(runs)]
+    whole = sum(weights)
+    found = [weight / whole for weight in weights]
+    return found if shape == "early" else found[::-1]
+
+
+def planned(
+    runs: int, total_epsilon: float, total_delta: float, kind: str = "pure", shape: str = "equal"
+) -> list[Planned]:
+    """Return what each of so many runs may spend, by every rule.
+
+    Epsilons are rounded down to six decimals, so that they add up to no more than the total. Under ``gdp``, ``delta`` is the one
+    at which a Gaussian run is to be calibrated; the sum does not read it.
+
+    >>> [(one.rule, one.epsilons[0]) for one in planned(12, 4.0, 1e-6)]
+    [('basic', 0.333333), ('gdp', 0.193112), ('joint', 0.333387)]
+    >>> [(one.rule, one.epsilons[0]) for one in planned(52, 4.0, 1e-6)]
+    [('basic', 0.076923), ('gdp', 0.09272), ('joint', 0.120235)]
+    """
+    kind = check_choice(KINDS, kind=kind)
+    total_epsilon = check_real(low=0, high=700, open_low=True, total_epsilon=total_epsilon)
+    total_delta = check_real(low=0, high=1, open_low=True, open_high=True, total_delta=total_delta)
+    parts = shares(runs, shape)
+    each = _digits(total_delta, len(parts))
+    basic = [_down(float(part) * total_epsilon) for part in parts]
+    whole = GaussianFilter(total_epsilon, total_delta).remaining["mu^2"]
+    found: dict[str, list[float]]
+    mus = [math.sqrt(whole * float(part)) for part in parts]
+    if kind == "pure":
+        pures = [_down(pure_epsilon(mu)) for mu in mus]
+        found = {"basic": basic, "gdp": pures}
+        if shape == "equal":
+            found["joint"] = [_joint(runs, total_epsilon, total_delta)] * runs
+        return [Planned(rule, tuple(e), each, tuple(map(_laplace, e))) for rule, e in found.items()]
+    return [
+        Planned("basic", tuple(basic), each, tuple(_gaussian(e, each) for e in basic)),
+        *(
+            Planned(
+                rule, tuple(_down(_epsilon(mu, total_delta)) for mu in mus), total_delta, tuple(1 / mu for mu in mus)
+            )
+            for rule in ("gdp", "joint")
+        ),
+    ]
+
+
+def joint_delta(epsilon: float, runs: int, total_epsilon: float) -> float:
+    """Return the delta at which so many pure runs of one epsilon cost a total epsilon, by the law of the sum of their losses.
+
+    >>> round(joint_delta(0.5, 4, 1.5), 6)
+    0.059068
+
+    Source: Kairouz, Oh and Viswanath 2015, theorem 3.3.
+    """
+    up, down = -math.log1p(math.exp(-epsilon)), -math.log1p(math.exp(epsilon))
+    total = 0.0
+    for ups in range(runs + 1):
+        loss = (2 * ups - runs) * epsilon
+        if loss > total_epsilon:
+            ways = math.lgamma(runs + 1) - math.lgamma(ups + 1) - math.lgamma(runs - ups + 1)
+            total += math.exp(ways + ups * up + (runs - ups) * down) * -math.expm1(total_epsilon - loss)
+    return total
+
+
+def _joint(runs: int, total_epsilon: float, total_delta: float) -> float:
+    """The largest epsilon of so many pure runs that cost the total together."""
+    low, high = total_epsilon / runs, total_epsilon
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if joint_delta(middle, runs, total_epsilon) <= total_delta else (low, middle)
+    return _down(low)
+
+
+def _down(epsilon: float) -> float:
+    return float(Decimal(repr(epsilon)).quantize(_STEP, ROUND_FLOOR))
+
+
+def _digits(delta: float, runs: int) -> float:
+    """An equal share of delta, with six digits, rounded down."""
+    return float(Context(prec=6, rounding=ROUND_FLOOR).divide(Decimal(repr(delta)), runs))
+
+
+def _laplace(epsilon: float) -> float:
+    """The deviation of discrete Laplace noise on a count that a record moves by 1."""
+    ratio = math.exp(-epsilon)
+    return math.sqrt(2 * ratio) / (1 - ratio) if epsilon else math.inf
+
+
+def _gaussian(epsilon: float, delta: float) -> float:
+    from sfumato.privacy.calibration import gaussian_noise_multiplier
+
+    return gaussian_noise_multiplier(epsilon, delta) if epsilon else math.inf
+
+
+def _epsilon(mu: float, delta: float) -> float:
+    from sfumato.privacy import accounting
+    from sfumato.privacy.events import GaussianEvent
+
+    return accounting.epsilon([GaussianEvent(1 / mu)], delta)
+
+
+def left_for(left: Mapping[str, float], runs: int) -> dict[str, float]:
+    """Return what each of so many more runs may spend of what is left in a ledger, rounded down.
+
+    Under ``gdp``, of which ``left`` has mu^2, that is an epsilon of pure runs and the multiplier of Gaussian ones.
+
+    >>> left_for({"epsilon": 1.0, "delta": 0.0}, 4), left_for({"mu^2": 0.04, "sampler delta": 1e-16}, 4)
+    ({'epsilon': 0.25, 'delta': 0.0}, {'pure epsilon': 0.079797, 'noise multiplier': 10.0})
+    """
+    runs = check_int(low=1, high=MOST_RUNS, runs=runs)
+    if "epsilon" in left:
+        return {"epsilon": _down(left["epsilon"] / runs), "delta": _digits(left["delta"], runs)}
+    mu = math.sqrt(left["mu^2"] / runs)
+    return {"pure epsilon": _down(pure_epsilon(mu)), "noise multiplier": 1 / mu if mu else math.inf}

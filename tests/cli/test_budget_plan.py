@@ -1,0 +1,105 @@
+"""Plans of many runs, from the file to the ledger that obeys it."""
+
+import json
+
+import pytest
+from living import Town
+
+from sfumato.verify import verify_ledger
+
+
+@pytest.fixture
+def plan(sfumato, tmp_path):
+    def made(*options):
+        told = sfumato(
+            "budget",
+            "plan",
+            "--runs",
+            "3",
+            "--total-epsilon",
+            "2",
+            "--delta",
+            "1e-6",
+            *options,
+            "--out",
+            tmp_path / "p",
+        )
+        assert told.code == 0, told.err
+        return tmp_path / "p"
+
+    return made
+
+
+@pytest.fixture
+def train(sfumato, tmp_path):
+    tables = Town(60).write(tmp_path / "tables")
+
+    def run(name, method, epsilon, *options, delta="0"):
+        asked = ("--unit", "edge", "--epsilon", epsilon, "--delta", delta, "--ledger", tmp_path / "l.jsonl")
+        return sfumato("train", method, *tables, *asked, *options, "--out", tmp_path / name)
+
+    return run
+
+
+def test_a_ledger_obeys_its_schedule(plan, train, sfumato, tmp_path):
+    file = plan("--shape", "late", "--composition", "basic")
+    each = json.loads(file.read_text())["epsilons"]
+    assert each == sorted(each)
+    above = train("a", "lpgnet", "0.6", "--schedule", file, "--set", "epochs=1")
+    assert (above.code, f"at most epsilon {each[0]:g}, which the plan" in above.err) == (1, True)
+    assert not (tmp_path / "l.jsonl").exists()
+    for name, epsilon in zip("abc", each, strict=True):
+        shown = sfumato("ledger", "plan", tmp_path / "l.jsonl", "--json") if name != "a" else None
+        assert shown is None or json.loads(shown.out)["runs"][0]["epsilon"] == epsilon
+        options = ("--schedule", file) if name != "c" else ()
+        assert train(name, "lpgnet", epsilon, "--set", "epochs=1", *options).code == 0
+    fourth = train("d", "lpgnet", "0.000001", "--set", "epochs=1")
+    assert (fourth.code, "is for 3 runs, which are all charged" in fourth.err) == (1, True)
+    found = verify_ledger(tmp_path / "l.jsonl")
+    assert (found.valid, found.header["schedule"]["epsilons"]) == (True, each)
+    assert "3 of 3 runs are charged" in sfumato("ledger", "plan", tmp_path / "l.jsonl").out
+    again = train("e", "lpgnet", "0.1", "--schedule", file, "--total-epsilon", "3")
+    assert (again.code, "as the schedule says" in again.err) == (2, True)
+
+
+def test_a_ledger_of_squares_takes_the_default(plan, train, sfumato, tmp_path):
+    file = plan("--composition", "gdp")
+    each = json.loads(file.read_text())["epsilons"][0]
+    told = train("a", "auto", each, "--schedule", file)
+    assert told.code == 0, told.err
+    assert "label-messages" in (tmp_path / "l.jsonl").read_text()
+    found = verify_ledger(tmp_path / "l.jsonl")
+    assert found.valid
+    assert found.problems == ()
+    (name,) = found.spent
+    assert name == "mu"
+    left = json.loads(sfumato("ledger", "show", tmp_path / "l.jsonl", "--json").out)["left"]["mu^2"]
+    assert left > 0
+
+
+def test_a_plan_without_a_ledger_prints_every_rule(sfumato):
+    asked = ("budget", "plan", "--runs", "12", "--total-epsilon", "4", "--delta", "1e-6")
+    told = json.loads(sfumato(*asked, "--json").out)
+    assert [one["rule"] for one in told["rules"]] == ["basic", "gdp", "joint"]
+    assert told["chosen"] == "basic"
+    shown = sfumato(*asked).out
+    assert "basic: epsilon 0.333333 each" in shown
+    assert "No accuracy on public graphs is recorded near epsilon 0.333333" in shown
+    assert "Berkeley13" in sfumato(*asked[:3], "4", *asked[4:]).out
+
+
+def test_strange_schedules_are_refused(plan, train, tmp_path):
+    file = plan()
+    values = json.loads(file.read_text())
+    for wrong in (
+        {**values, "format": 2},
+        {**values, "epsilons": [0.7, 0.7, 0.7]},
+        {**values, "more": 1},
+        {"format": 1},
+        [],
+    ):
+        file.write_text(json.dumps(wrong))
+        told = train("a", "auto", "0.1", "--schedule", file)
+        assert told.code == 2
+        assert "Expected " in told.err
+    assert not (tmp_path / "l.jsonl").exists()
