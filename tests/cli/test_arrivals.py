@@ -99,6 +99,23 @@ def test_two_batches_cost_nothing_more_and_verify_with_the_run(sfumato, at, worl
     assert "not in this claim" not in alone.out
 
 
+def test_a_server_answers_for_nodes_that_arrived(sfumato, at):
+    from sfumato.cli._serve import _read
+    from sfumato.method._decisions import Decision
+
+    answers = {}
+    for batch in (1, 2):
+        assert sfumato(*at("edge", batch, "--out", at.folder / f"{batch}.csv")).code == 0
+        answers |= predicted(at.folder / f"{batch}.csv")
+    served = _read(at.folder / "edge", Decision())
+    found = {node: served.tell(node) for node in answers}
+    assert {node: one["predicted"] for node, one in found.items()} == answers
+    assert served.about()["nodes"] == 250
+    decided = _read(at.folder / "edge", Decision(coverage=0.8, positive="2005", threshold="cost=1:1"))
+    assert "set" in decided.tell("n0")
+    assert "set" not in decided.tell(next(iter(answers)))
+
+
 def test_a_batch_is_answered_again_from_its_release(sfumato, at, refused, tmp_path):
     assert sfumato(*at("edge", 1)).code == 0
     first = at.folder / "edge" / "arrivals" / "1" / "predictions.csv"

@@ -3,6 +3,7 @@
 The example of docs/guarantees.md ("A population over time"), on a graph that is small enough for a test.
 """
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from living import MONTHS, Town
 
 from sfumato.cli import invoke
+from sfumato.cli._serve import _read as read_served
+from sfumato.method._decisions import Decision
+from sfumato.record._population import group_price
 from sfumato.record.ledger import canonical_json, chained
 from sfumato.verify import verify_ledger
 
@@ -170,6 +174,42 @@ def test_the_thirteenth_month_is_refused(copy, sfumato, tmp_path):
         "train", "auto", *tables, *EACH, "--ledger", copy / "town.jsonl", "--population", "x", "--out", copy / "more"
     )
     assert (told.code, "Expected --population to be that of the ledger" in told.err) == (2, True)
+
+
+def test_predictions_are_those_of_the_newest_run(copy, sfumato):
+    shutil.rmtree(copy / "month-11")
+    told = sfumato("predict", copy / "town.jsonl", "--out", copy / "p.csv")
+    assert told.code == 0, told.err
+    assert sfumato("predict", copy / "month-10", "--out", copy / "q.csv").code == 0
+    assert (copy / "p.csv").read_text() == (copy / "q.csv").read_text()
+    served = read_served(copy / "town.jsonl", Decision())
+    with (copy / "p.csv").open() as file:
+        assert list(served.rows) == [row["node"] for row in csv.DictReader(file)]
+    for month in range(11):
+        shutil.rmtree(copy / f"month-{month}")
+    told = sfumato("predict", copy / "town.jsonl")
+    assert (told.code, "which names none that is there" in told.err) == (2, True)
+
+
+def test_deletions_are_logged_without_ids_and_priced(copy, sfumato):
+    ledger = copy / "town.jsonl"
+    told = sfumato("ledger", "delete", ledger, "--records", "3", "--json")
+    found = json.loads(told.out)
+    assert found["one"]["epsilon"] == pytest.approx(4, rel=1e-5)
+    assert found["together"] == dict(zip(("epsilon", "delta"), group_price(*found["one"].values(), 3), strict=True))
+    said = sfumato("ledger", "delete", ledger, "--records", "1")
+    assert "tells of one record at most epsilon = 3.999996, delta = 1.2e-05, to whoever saw it" in said.out
+    assert "4 records were deleted, in 2 requests" in sfumato("ledger", "show", ledger).out
+    assert json.loads(ledger.read_text().splitlines()[-1]).keys() >= {"records", "at", "kind"}
+    assert verify_ledger(ledger).valid
+    assert sfumato("ledger", "delete", ledger, "--records", "0").code == 2
+
+
+def test_the_public_page_speaks_of_deletion_and_of_the_population(year, tmp_path, sfumato):
+    assert sfumato("report", year / "month-5", "--audience", "public", "--out", tmp_path / "page.html").code == 0
+    page = (tmp_path / "page.html").read_text()
+    for words in ("Article 17 of the General Data Protection", "one of several about town", "the limit is epsilon 4."):
+        assert words in " ".join(page.split())
 
 
 def test_a_ledger_of_ids_becomes_one_of_a_population_once(tmp_path, sfumato):

@@ -198,6 +198,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                 "line run": {"at", "by", "folder", "snapshot"},
                 "line arrival": {"at", "by", "folder"},
                 "line population": {"at", "by"},
+                "line deletion": {"at", "by"},
                 "dataset_header": {"schedule"},
                 "snapshot": {"cells"},
                 "people": {"cells"},

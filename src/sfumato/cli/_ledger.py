@@ -134,6 +134,34 @@ def declare(
     typer.echo(f"{file} is the ledger of the population {name!r}.")
 
 
+@app.command()
+def delete(
+    file: Path = typer.Argument(..., help="The ledger file of a population."),
+    records: int = typer.Option(
+        ..., "--records", help="How many records are deleted, such as 1: their ids are not written."
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Write down that records are deleted, and print what earlier releases can still tell of them.
+
+    This changes no table and no release: leave the records out of the tables of later runs, and train again if the model in
+    use shall be one without them.
+    """
+    from sfumato.record._dataset_ledger import DatasetLedger
+    from sfumato.record._population import deletion_words, group_price
+    from sfumato.record._reading import read_account
+
+    read_account(file)
+    DatasetLedger(file).delete(records)
+    account = read_account(file)
+    epsilon, delta = account.cost()
+    if as_json:
+        together = dict(zip(("epsilon", "delta"), group_price(epsilon, delta, records), strict=True))
+        typer.echo(json.dumps({"records": records, "one": {"epsilon": epsilon, "delta": delta}, "together": together}))
+    else:
+        _lines([f"Logged in {file.name}. {deletion_words(records, epsilon, delta)}"])
+
+
 def _values(account: Account) -> dict[str, Any]:
     sound = account.problem is None
     return {
@@ -144,6 +172,7 @@ def _values(account: Account) -> dict[str, Any]:
         "arrivals": [
             {"extends": one.extends, "nodes": len(one.nodes), **asdict(claim)} for one, claim in account.arrivals
         ],
+        "deletions": [{"records": records, "at": made.at, "by": made.by} for records, made in account.deletions],
         "spent": {name: float(amount) for name, amount in _spent(account).items()} if sound else None,
         "left": {name: float(amount) for name, amount in _left(account).items()} if sound else None,
         "valid": sound,
@@ -218,5 +247,8 @@ def _print(account: Account) -> None:
                 "claims above cover them, and 0 more is spent."
             ]
         )
+    if account.deletions:
+        count, last = sum(records for records, _ in account.deletions), account.deletions[-1][1].at or "-"
+        _lines([f"{count:,} records were deleted, in {len(account.deletions)} requests, the last on {last[:10]}."])
     total, left = account.total(), _left(account)
     _lines([f"{name}: spent {spent} of {total[name]}, left {left[name]}." for name, spent in _spent(account).items()])

@@ -61,7 +61,9 @@ class Options(BudgetOptions):
     Those that ``given`` has looked at name a method, a unit and a folder ``out``.
     """
 
-    run: Path = option(commands="predict", text="The folder of a run.", default=..., argument=True)
+    run: Path = option(
+        commands="predict", text="The folder of a run, or a ledger: its newest run.", default=..., argument=True
+    )
     method: str = option(
         METHODS,
         NEEDED,

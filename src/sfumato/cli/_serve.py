@@ -18,6 +18,7 @@ from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
 from sfumato.cli import _listening as listening
 from sfumato.cli._calibrating import stored_counts
+from sfumato.cli._newest import run_of
 from sfumato.cli._options import of
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
@@ -26,6 +27,10 @@ from sfumato.method._decisions import Decision
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from sfumato.evaluation._source import Source
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+    from sfumato.method.predictions import Predictions
     from sfumato.serving._served import Served
 
 _KEY_BYTES = 32
@@ -34,7 +39,9 @@ _MOST_BYTES = 1 << 20
 
 
 def serve(
-    run: Path = typer.Argument(..., help="The folder of a run."),
+    run: Path = typer.Argument(
+        ..., help="The folder of a run, or a ledger: its newest run, found again at each SIGHUP."
+    ),
     host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
     port: int = typer.Option(8766, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
     token_key: Path = typer.Option(
@@ -66,7 +73,8 @@ def serve(
     GET /predictions/NODE answers for one node, POST /predictions for many, GET /run says what is protected and who may see what.
     Where the certificate shows a prediction to its own node only, a request needs the token of this node (see --tokens), and
     many at once are refused. With --coverage answers hold a set of classes, with --threshold whether the node is chosen. SIGHUP
-    reads the run folder and the certificate again, without a gap. A run that `sfumato verify` refuses is not served.
+    reads the run folder and the certificate again, without a gap. Nodes that arrived after the run are answered too, from what
+    was released for them. A run that `sfumato verify` refuses is not served.
     """
     check_installed(*LIGHT, "fastapi", "uvicorn", "httptools", "prometheus_client")
     from sfumato.web._http import Limits, WebServer
@@ -124,17 +132,40 @@ def _read(run: Path, decision: Decision) -> Served:
     from sfumato.method._answers import predictions_of
     from sfumato.serving._served import Served
 
+    run = run_of(run)
     verified(run)
     fitted = load(run)
     check_trained(run)
+    late: tuple[Predictions, ...] = ()
     if fitted.collection is not None:
         graph = graph_of_run(run, fitted)
     else:
         source = Source.of_run(run)
         graph = source.with_roles_of(source.load(), fitted)
+        late = _arrived(run, fitted, graph, source, decision)
     protected = decision.coverage is not None and "labels" not in fitted.plan.unit.public
     counts = stored_counts(run, fitted) if protected else None
-    return Served(fitted.certificate.values, predictions_of(fitted, graph, None, decision, counts))
+    return Served(fitted.certificate.values, predictions_of(fitted, graph, None, decision, counts), late)
+
+
+def _arrived(run: Path, fitted: Fitted, graph: Graph, source: Source, decision: Decision) -> tuple[Predictions, ...]:
+    """Predictions of the nodes that arrived after a run, from what was released for them; no edge is read, nothing is spent.
+
+    Where a decision cannot be made for nodes of which no validation node is like them, they are answered without it.
+    """
+    from sfumato.cli._arrivals import FOLDER, stored_batches
+    from sfumato.method._answers import predictions_of
+
+    if not (run / FOLDER).is_dir():
+        return ()
+    batches, _ = stored_batches(run, fitted.as_fitted(graph).graph, source)
+    found = []
+    for _, late, newcomers in batches:
+        try:
+            found.append(predictions_of(late, newcomers, None, decision))
+        except InputError:
+            found.append(predictions_of(late, newcomers))
+    return tuple(found)
 
 
 def _secret(path: Path) -> bytes:

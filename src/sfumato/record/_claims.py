@@ -98,8 +98,8 @@ class Account:
     ``header`` has unit, data set, totals and rule; ``problem`` says what is wrong with the rest of the file. ``marks`` are, by
     run, of what its noise was drawn from: one of its first noise, and one of each release it bound. ``arrivals`` are nodes that
     arrived after a run, and what their release would cost by itself; its run's claim covers it. ``made`` says, by run, when and
-    by whom it was charged. Where not every line was read, ``claims`` holds those of one run, ``summed`` what all cost and
-    ``counted`` how many there are.
+    by whom it was charged, and ``deletions`` how many records were deleted, and when. Where not every line was read, ``claims``
+    holds those of one run, ``summed`` what all cost and ``counted`` how many there are.
     """
 
     header: dict[str, Any]
@@ -108,6 +108,7 @@ class Account:
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     arrivals: tuple[tuple[Arrival, Claim], ...] = ()
     made: Mapping[str, Made] = field(default_factory=dict)
+    deletions: tuple[tuple[int, Made], ...] = ()
     summed: Mapping[str, Fraction] | None = None
     counted: int | None = None
 
@@ -177,6 +178,13 @@ class Account:
     def spent(self) -> dict[str, Fraction]:
         """Return what all claims cost together, as exact fractions."""
         return self.filter().spent
+
+    def cost(self) -> tuple[float, float]:
+        """Return (epsilon, delta) of all releases so far, rounded up; under rule ``gdp`` the totals, which bound them."""
+        if self.header["composition"] == "gdp":
+            return self.header["total_epsilon"], self.header["total_delta"]
+        spent = self.spent()
+        return float(show(spent["epsilon"])), float(show(spent["delta"]))
 
     def check(self, claim: Claim, path: Path) -> dict[str, Fraction]:
         """Refuse a claim that costs more than what is left, and return what all cost with it. The message names the shortfall."""

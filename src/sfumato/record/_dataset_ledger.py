@@ -50,7 +50,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._validate import check_choice, check_real, fail
+from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import InputError, LedgerError
 from sfumato.privacy.units import class_named
 from sfumato.record import _population as population
@@ -212,6 +212,18 @@ class DatasetLedger:
                     f"{account.header['dataset']['name']!r} already. Its runs may read any snapshot."
                 )
             append(self.path, {"kind": "population", "name": name, **Made.now().to_dict()}, account.spent())
+
+    def delete(self, records: int) -> None:
+        """Log that so many records are deleted: later snapshots lack them, and nothing of what was charged is given back."""
+        records = check_int(low=1, records=records)
+        with locked(self.path):
+            account = self._whole()
+            if not population.is_population(account.header):
+                raise InputError(
+                    f"Expected the ledger of a population, got {str(self.path)!r}, whose node ids are fixed, so that nobody can "
+                    f"leave. Say once that it is one: sfumato ledger declare {self.path} NAME."
+                )
+            append(self.path, {"kind": "deletion", "records": records, **Made.now().to_dict()}, account.spent())
 
     def _made(
         self, header: Mapping[str, Any], folder: Path | None, dataset: Mapping[str, Any] | None

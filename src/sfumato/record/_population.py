@@ -25,6 +25,8 @@ whether an edge existed in January is protected by the January release.)
 from all releases changes by at most :func:`group_price`. A release that was made stays: it cannot be taken back, and this is
 what it can tell.
 
+A log of deletions (:meth:`~sfumato.record._dataset_ledger.DatasetLedger.delete`) holds how many, and when, and never who.
+
 **What is compared.** A run's unit and cells must be those of the ledger; its ids are not compared. Nothing but the curator's word
 says that a run reads this population. A person under two ids is two records and pays twice; an id that is given to another person
 makes both one record. A run on a part of the population is charged to all of it.
@@ -126,3 +128,18 @@ def _log_expm1(value: float) -> float:
 
 def _up(value: float, exact: Decimal) -> float:
     return value if Decimal(repr(value)) >= exact else math.nextafter(value, math.inf)
+
+
+def deletion_words(records: int, epsilon: float, delta: float) -> str:
+    """Say what releases that were made can still tell of records that are deleted now.
+
+    >>> deletion_words(2, 1.0, 0.0)[:64]
+    'What was released so far tells of 2 records together at most eps'
+    """
+    one = f" (of one, {claim_words(epsilon, delta)})" if records > 1 else ""
+    noun = f"{records} records together" if records > 1 else "one record"
+    together = claim_words(*group_price(epsilon, delta, records))
+    return (
+        f"What was released so far tells of {noun} at most {together}{one}, to whoever saw it, and it stays charged. Leave the "
+        "records out of every later table; a model that is trained without them costs its claim anew."
+    )

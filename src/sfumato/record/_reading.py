@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from sfumato._validate import check_int
 from sfumato.errors import InputError
 from sfumato.record import _population as population
 from sfumato.record._arrivals import Arrival
@@ -84,10 +85,13 @@ def _account(header: dict[str, Any], lines: Iterable[tuple[int, dict[str, Any]]]
     marks: dict[str, dict[str, str]] = {}
     arrivals: list[tuple[Arrival, Claim]] = []
     made: dict[str, Made] = {}
+    deletions: list[tuple[int, Made]] = []
     for number, entry in lines:
         try:
             if entry["kind"] == "population" and not population.is_population(header):
                 header = {**header, "dataset": population.declared(entry["name"], header["dataset"])}
+            elif entry["kind"] == "deletion":
+                deletions.append((check_int(low=1, records=entry["records"]), Made.of(entry)))
             elif entry["kind"] == "spent":
                 own, what = marks[entry["run"]], entry["what"]
                 if own.setdefault(what, entry["mark"]) != entry["mark"] or not isinstance(entry["mark"], str):
@@ -101,7 +105,7 @@ def _account(header: dict[str, Any], lines: Iterable[tuple[int, dict[str, Any]]]
         except (KeyError, TypeError, InputError):
             problem = f"line {number} is not the claim of a run, nor its mark, nor an arrival"
             break
-    return Account(header, tuple(claims), problem, marks, tuple(arrivals), made)
+    return Account(header, tuple(claims), problem, marks, tuple(arrivals), made, tuple(deletions))
 
 
 def is_header(header: Any) -> bool:

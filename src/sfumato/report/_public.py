@@ -66,6 +66,7 @@ def public_page(run: Run) -> str:
         _protected(person, _public(values), noise=bool(values["releases"])),
         _epsilon(values, person),
         _delta(values["claim"]["delta"]),
+        _deletion(values),
         _uncovered(values, person),
         _seen(values),
         _check(run, record),
@@ -194,6 +195,32 @@ def _delta(delta: float) -> Section:
             "above already contains it.",
         )
     return Section("delta", "What the number delta means", texts)
+
+
+def _deletion(values: Mapping[str, Any]) -> Section:
+    epsilon, delta = values["claim"]["epsilon"], values["claim"]["delta"]
+    beside = f", apart from the probability delta ({one_in(delta)})" if delta else ""
+    without = "another one" if values["unit"]["relation"] == "replace" else "left out"
+    texts: list[Part] = [
+        "You may ask the publisher to delete your data. In the European Union, Article 17 of the General Data Protection "
+        "Regulation gives you this right in many cases. The publisher can then remove your part from the data, and make later "
+        "models without it.",
+        "A model that is published cannot be called back from everyone who has it. But it was made so that your part hardly "
+        f"matters: no conclusion from it is more than {factor(epsilon)} times as likely as it would be if your part had been "
+        f"{without}{beside}. If k people leave together, the limit for all of them is k times epsilon: {round_up(2 * epsilon)} "
+        "for two.",
+        "Whether this is enough for the law is not a question that this page can answer.",
+    ]
+    if "population" in values:
+        found = values["population"]
+        total = round_up(found["total_epsilon"])
+        texts.insert(
+            2,
+            f"This model is one of several about {found['name']}, made one after another. Through all of them, the limit is "
+            f"epsilon {total}. Models that were made before you joined, or are made after you have left, tell nothing of your "
+            "part.",
+        )
+    return Section("deletion", "If you want your data to be deleted", tuple(texts))
 
 
 def _public(values: Mapping[str, Any]) -> str:

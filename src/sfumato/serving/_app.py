@@ -191,7 +191,7 @@ class _Service:
                 said = f"{type(error).__name__}: {error}"
                 _LOG.error("The run could not be read again, and the one before is still served. %s", said)
             else:
-                _LOG.info("The run was read again: %d nodes.", len(self._served.predictions.nodes))
+                _LOG.info("The run was read again: %d nodes.", len(self._served.rows))
 
 
 def _answers(good: str, form: type, *refusals: int) -> dict[int | str, dict[str, Any]]:

@@ -19,11 +19,12 @@ _TOKEN_BYTES = 16
 
 @dataclass(frozen=True)
 class Served:
-    """A served run answers for its nodes. All answers are computed beforehand, and serving them spends nothing."""
+    """A served run answers for its nodes, and those that arrived ``late``. Answers are computed beforehand, and spend nothing."""
 
     certificate: Mapping[str, Any]
     predictions: Predictions
-    rows: dict[str, int] = field(init=False, repr=False)
+    late: tuple[Predictions, ...] = ()
+    rows: dict[str, tuple[Predictions, int]] = field(init=False, repr=False)
     is_public: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -37,25 +38,26 @@ class Served:
                 "budget."
             )
         object.__setattr__(self, "is_public", public)
-        object.__setattr__(self, "rows", {str(node): row for row, node in enumerate(self.predictions.nodes)})
+        rows = {str(node): (one, row) for one in (self.predictions, *self.late) for row, node in enumerate(one.nodes)}
+        object.__setattr__(self, "rows", rows)
 
     def about(self) -> dict[str, Any]:
         kept = ("method", "protects", "unit", "claim", "who_may_see")
         known = {name: self.certificate[name] for name in kept}
-        of_nodes = {"classes": list(self.predictions.classes), "nodes": len(self.predictions.nodes)}
+        of_nodes = {"classes": list(self.predictions.classes), "nodes": len(self.rows)}
         return {**known, **of_nodes, "decided": list(self.predictions.notes)}
 
     def tell(self, node: str) -> dict[str, Any] | None:
-        row = self.rows.get(node)
-        if row is None:
+        if node not in self.rows:
             return None
-        predicted, source = self.predictions.answer(row)
-        shares = zip(self.predictions.classes, self.predictions.probabilities[row].tolist(), strict=True)
+        of, row = self.rows[node]
+        predicted, source = of.answer(row)
+        shares = zip(of.classes, of.probabilities[row].tolist(), strict=True)
         told: dict[str, Any] = {"node": node, "predicted": predicted, "probabilities": dict(shares), "source": source}
-        if self.predictions.sets is not None:
-            told["set"] = list(self.predictions.set_of(row))
-        if self.predictions.chosen is not None:
-            told["chosen"] = bool(self.predictions.chosen[row])
+        if of.sets is not None:
+            told["set"] = list(of.set_of(row))
+        if of.chosen is not None:
+            told["chosen"] = bool(of.chosen[row])
         return told
 
 
