@@ -121,6 +121,9 @@ def test_chains_read_integer_rows_dense_and_sparse(monkeypatch):
                 patched.setattr(chains, "_steps", lambda model: None)
                 assert np.array_equal(chained, clipped_gradient_sum(model, [rows], targets, 0.1))
                 assert chained.any()
+        for name in ("head", "mlp", "encoder"):
+            none = clipped_gradient_sum(build(name, 1)[0], [rows[torch.arange(0)]], torch.arange(0), 0.1)
+            assert not none.any()
     (narrow,) = (WholeRows.of(torch.ones(3, 4, dtype=torch.float64), bias=True),)
     with pytest.raises(ValueError, match="padded columns"):
         clipped_gradient_sum(build("mlp", 3)[0], [narrow], torch.arange(3), 0.1)
@@ -237,9 +240,11 @@ def test_blocks_that_are_rounded_one_by_one_are_caught(monkeypatch):
     assert not np.array_equal(released_sum(monkeypatch, x, y, block=7), honest)
 
 
-def test_a_sample_without_a_record_has_a_sum_of_zero_on_sparse_rows(monkeypatch):
-    """Where nobody is drawn a step goes on as any other."""
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_sample_without_a_record_has_a_sum_of_zero(dense, monkeypatch):
+    """Where nobody is drawn a step goes on as any other; integer rows that are none have no place in memory."""
     x, y = crossing(3, 5)
+    x = x.toarray() if dense else x
     monkeypatch.setattr(gradients, "coins", lambda key, share, ids: np.zeros(len(ids), bool))
     assert not released_sum(monkeypatch, x, y).any()
 

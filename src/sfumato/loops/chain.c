@@ -79,7 +79,7 @@ static void enter_layer(const Chain *chain, const Op *op, double *kept) {
   double room = room_of(op->in), *out = place_of_value(chain, op->to) + op->to_at;
   const double *norms = op->from < 0 ? entering->norms : kept;
   const int16_t *rows = op->from < 0 ? entering->rows : (int16_t *)(kept + count);
-  if (op->from < 0 && !rows) {
+  if (op->from < 0 && entering->row_offsets) { /* rows that are none have no address, be they dense */
     products_of_sparse(entering->row_offsets, entering->row_places, entering->row_numbers, norms, count, op->weight, op->out,
                        op->in, room, op->bias, out, to_stride, chain->threads);
     return;
