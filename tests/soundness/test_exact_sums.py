@@ -124,9 +124,15 @@ def test_chains_read_integer_rows_dense_and_sparse(monkeypatch):
         for name in ("head", "mlp", "encoder"):
             none = clipped_gradient_sum(build(name, 1)[0], [rows[torch.arange(0)]], torch.arange(0), 0.1)
             assert not none.any()
-    (narrow,) = (WholeRows.of(torch.ones(3, 4, dtype=torch.float64), bias=True),)
-    with pytest.raises(ValueError, match="padded columns"):
-        clipped_gradient_sum(build("mlp", 3)[0], [narrow], torch.arange(3), 0.1)
+
+
+@pytest.mark.parametrize("columns", [4, 51, 200])
+def test_rows_of_another_width_than_the_first_layer_are_refused(columns):
+    """Sparse ones would be multiplied by what lies behind the weights in memory."""
+    x = torch.ones(3, columns, dtype=torch.float64)
+    for rows in (WholeRows.of(x, bias=True), WholeRows.of_csr(sp.csr_matrix(x.numpy()))):
+        with pytest.raises(ValueError, match="Expected rows of 50 columns"):
+            clipped_gradient_sum(build("mlp", 3)[0], [rows], torch.arange(3), 0.1)
 
 
 class Plain:

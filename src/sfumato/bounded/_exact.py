@@ -98,6 +98,8 @@ class WholeRows:
         tensor([[1., 0.],
                 [0., 1.]], dtype=torch.float64)
         """
+        if len(weight) != self.width:
+            raise ValueError(f"Expected rows of {len(weight)} columns, as the weights have, got {self.width}.")
         bias = None if bias is None else bias.detach()
         rows = self.matrix if isinstance(self.matrix, Tensor) else self.matrix.by_row
         return products().times(rows, self.norms, weight.detach().T.contiguous(), _room(len(weight)), bias)
