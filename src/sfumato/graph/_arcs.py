@@ -156,7 +156,7 @@ def row_blocks(indptr: np.ndarray, most: int = _BLOCK) -> Iterator[tuple[int, in
     """Cut nodes into ranges of at most so many arcs and nodes, or of one node that has more.
 
     >>> list(row_blocks(np.array([0, 3, 4, 4, 9]), 4))
-    [(0, 2), (2, 3), (3, 4)]
+    [(0, 3), (3, 4)]
     """
     first, end = 0, len(indptr) - 1
     while first < end:
