@@ -147,7 +147,7 @@ BAD_COMMANDS = [
     (
         "method-unknown",
         f"train gat --dataset campus {AT_EDGE}",
-        "method to be one of auto, label-messages, piloted-messages, promised-messages, progap, gap",
+        "method to be one of auto, label-messages, daily-messages, piloted-messages, promised-messages, progap, gap",
     ),
     ("method-misspelled", f"train ProGap --dataset campus {AT_EDGE}", "Did you mean 'progap'?"),
     ("audited-method-misspelled", "audit labl-only", "Did you mean 'label-only'?"),
