@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -129,7 +130,7 @@ def test_edges_that_do_not_follow_are_refused_and_nothing_is_released(name, tmp_
     before = {path: path.read_bytes() for path in daily.folder.rglob("*") if path.is_file()}
     came, went, words = REFUSED[name]
     with pytest.raises(InputError, match=words):
-        daily.add(np.zeros((2, 0), int) if came is None else np.array(came), None if went is None else np.array(went))
+        daily.add(np.array([[], []] if came is None else came, int), None if went is None else np.array(went), day=3)
     assert before == {path: path.read_bytes() for path in daily.folder.rglob("*") if path.is_file()}
 
 
@@ -141,6 +142,17 @@ def test_a_day_is_given_once_and_the_same_again_changes_nothing(tmp_path):
     assert np.array_equal(kept(daily)[1], before)
     with pytest.raises(InputError, match="day"):
         daily.add(np.array([[0], [2]]), day=1)
+    assert daily.add(np.array([[0], [1]])) == 1, "after a stop the command is repeated, and it need not name the day"
+    assert daily.add() == 2, "a day without edges is a new one"
+
+
+@pytest.mark.parametrize("day", [8, 20_261_127, 10**12])
+def test_a_day_far_away_is_a_mistake_and_no_day_is_lost(day, tmp_path):
+    daily = begun(tmp_path)
+    daily.add(np.array([[0], [1]]))
+    with pytest.raises(InputError, match="at most 7"):
+        daily.add(np.array([[0], [2]]), day=day)
+    assert daily.day == 1
 
 
 def test_the_horizon_of_sums_is_the_end_and_increments_have_none(tmp_path):
@@ -150,7 +162,7 @@ def test_the_horizon_of_sums_is_the_end_and_increments_have_none(tmp_path):
     sums.add(nothing, day=6)
     with pytest.raises(InputError, match="increments have no horizon"):
         sums.add(nothing)
-    assert increments.add(nothing, day=40) == 40
+    assert [increments.add(nothing, day=day) for day in range(6, 42, 6)][-1] == 36
     run = increments.save(tmp_path / "run")
     assert run.certificate.epsilon <= 2.0
     assert verify.verify(tmp_path / "run").valid
@@ -166,13 +178,59 @@ def test_a_day_that_was_changed_or_lost_stops_everything(tmp_path):
     with pytest.raises(LedgerError, match="changed"):
         daily.add(nothing)
     path.write_text(json.dumps({**json.loads(whole), "came": []}))
-    with pytest.raises(LedgerError, match="Day 3"):
+    with pytest.raises(LedgerError, match=r"Day 2 .* changed"):
         daily.add(nothing)
     path.unlink()
     with pytest.raises(LedgerError, match="Day 2"):
         daily.add(nothing)
     path.write_text(whole)
+    last = path.with_name("000004.json")
+    kept_last = last.read_text()
+    last.write_text(json.dumps({**json.loads(kept_last), "came": [[0, 23]]}))
+    for after in (lambda: daily.add(nothing), daily.told, (daily.folder / "released.npz").unlink, daily.told):
+        with pytest.raises(LedgerError, match="Day 4") if after.__name__ != "unlink" else nullcontext():
+            after()
+    last.write_text(kept_last)
+    path.with_name("notes.json").write_text("{}")
     assert daily.add(nothing) == 5
+
+
+EDITED = {
+    "less noise": lambda values: values["budget"].update(epsilon=200.0),
+    "a smaller claim": lambda values: values["budget"].update(epsilon=0.1),
+    "more refreshes": lambda values: values["method"].update(refreshes=6),
+    "more days": lambda values: values["method"].update(days=600),
+    "other phases": lambda values: values["method"].update(start=9),
+    "deletions": lambda values: values["method"].update(deletions=True),
+    "the other form": lambda values: values["method"].update(noise="sums"),
+}
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_a_plan_that_was_changed_between_days_releases_and_claims_nothing(name, tmp_path):
+    daily = begun(tmp_path)
+    came, went = days()[0]
+    daily.add(came, went)
+    values = json.loads((daily.folder / "plan.json").read_text())
+    EDITED[name](values)
+    (daily.folder / "plan.json").write_text(json.dumps(values))
+    other, before = Daily.open(daily.folder), kept(daily)[1]
+    for act in (other.add, other.told, other.fit, lambda: other.save(tmp_path / "run")):
+        with pytest.raises(LedgerError, match=r"plan\.json or a table"):
+            act()
+    assert np.array_equal(kept(daily)[1], before)
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_that_were_changed_between_days_release_nothing(tmp_path):
+    daily = begun(tmp_path)
+    daily.add(np.array([[0], [1]]))
+    path = daily.folder / "nodes.csv"
+    path.write_text(path.read_text().replace("n0,a", "n0,b"))
+    (daily.folder / "released.npz").unlink()
+    with pytest.raises(LedgerError, match="table"):
+        Daily.open(daily.folder).told()
+    assert not (daily.folder / "released.npz").exists()
 
 
 def test_a_folder_is_begun_once_and_its_key_is_for_its_owner(tmp_path):
@@ -216,8 +274,8 @@ def stopped(daily, given, monkeypatch, stop, after):
 def test_a_stop_at_any_write_loses_no_day_and_repeats_no_noise(form, after, tmp_path, monkeypatch):
     drawn, derive = {}, histories.derive_key
 
-    def noted(key, purpose, day, mac):
-        found = derive(key, purpose, day, mac)
+    def noted(key, purpose, day, form, mac):
+        found = derive(key, purpose, day, form, mac)
         assert drawn.setdefault((key, found), (day, mac)) == (day, mac)
         return found
 

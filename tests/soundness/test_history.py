@@ -138,7 +138,7 @@ def test_noise_is_that_of_its_refresh_and_again_the_same_after_a_crash():
 
 def test_a_key_without_the_day_repeats_noise(monkeypatch):
     derive = histories.derive_key
-    monkeypatch.setattr(histories, "derive_key", lambda key, purpose, day, mac: derive(key, purpose, mac))
+    monkeypatch.setattr(histories, "derive_key", lambda key, purpose, day, form, mac: derive(key, purpose, form, mac))
     one, two = noise_of(2)
     assert np.array_equal(one, two), "a difference of two releases would have no noise"
 
@@ -185,3 +185,15 @@ def test_figures_of_the_encoder_are_those_of_the_module():
     assert [round(deviations(one, 30), 1) for one in forms] == [7.0, 13.1, 4.8]
     assert round(deviations(root, 365, unbiased=True), 1) == 6.6
     assert encoder(365).norm(True) / encoder(365).norm(False) == pytest.approx(1.03, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    "forms", [(Increments(Fraction(5)), Increments(Fraction(9))), (Sums(STEEP, 1e7), Sums(STEEP, 2e7))]
+)
+def test_forms_of_two_scales_never_share_draws_on_the_same_rows(forms):
+    """With shared draws, two releases of one day would be two equations for its rows and one unknown."""
+    size = 4000
+    nothing = History(*np.zeros((4, 0), np.int64))
+    stream = Stream.of(nothing, Schedule(1, 1), np.zeros(size, np.int64), 1)
+    noises = [noisy_day(stream, 1, form, bytes(32))[2].ravel() for form in forms]
+    assert abs(np.corrcoef(*noises)[0, 1]) < 0.1

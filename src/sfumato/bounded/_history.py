@@ -26,9 +26,9 @@ by :math:`e_i` if deletions are not counted, by :math:`e_i` or :math:`e_i - e_k`
   squared shifts have a sum bounded along each course is as private as one (Denisov et al. 2022, theorem 2.1; Smith and
   Thakurta 2022, theorem 1).
 
-**Keys.** The noise of a day follows from the key, the day, a MAC of the exact rows of that day, and (row, column). A row is
-refreshed at most once a day. So a day that is computed again, after a crash, has the same noise on the same rows, and nothing
-else ever has the same noise.
+**Keys.** The noise of a day follows from the key, the day, the form, a MAC of the exact rows of that day, and (row, column). A
+row is refreshed at most once a day. So a day that is computed again, after a crash, has the same noise on the same rows, and
+nothing else ever has the same noise: the same draws at two scales could give the rows away.
 
 **Reading** (:class:`Reader`) is post-processing, and keeps one number for each row and class.
 
@@ -162,6 +162,11 @@ class Increments:
     scale: Fraction
     deletions: bool = False
 
+    @property
+    def name(self) -> str:
+        """Return a name that no other scale has."""
+        return f"increments {self.scale}"
+
     def weights(self, ages: Ints) -> Ints:
         """Return how often a change is told that was so many refreshes ago."""
         return np.asarray(ages == 0, np.int64)
@@ -178,6 +183,11 @@ class Sums:
     encoder: Encoder
     stddev: float
     deletions: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return a name that no other deviation or horizon has."""
+        return f"sums {self.stddev!r} {len(self.encoder.steps)}"
 
     def weights(self, ages: Ints) -> Ints:
         """Return the weight of a change that was so many refreshes ago.
@@ -223,7 +233,7 @@ def noisy_day(stream: Stream, day: int, form: Form, key: Key) -> tuple[Ints, Int
     """
     rows, refreshes = stream.due(day)
     sums = exact_sums(stream, rows, refreshes, form)
-    key = derive_key(key, "day", day, operand_mac(key, rows, sums))
+    key = derive_key(key, "day", day, form.name, operand_mac(key, rows, sums))
     return rows, refreshes, sums + form.noise(key, sums.size).reshape(sums.shape)
 
 

@@ -80,7 +80,8 @@ def add(
 ) -> None:
     """Take the edges of a day, and release the rows that are due on it.
 
-    The same day with the same edges again changes nothing: repeat the command if it was stopped.
+    The same day with the same edges again changes nothing: repeat the command if it was stopped. Name the --day of one without
+    edges, which is a new day otherwise.
     """
     check_installed(*LIGHT)
     from sfumato.evaluation._daily import Daily

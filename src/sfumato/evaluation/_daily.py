@@ -2,7 +2,8 @@ r"""A folder in which a history of edges is kept, released day by day, and learn
 
 * ``plan.json`` is public: settings, budget, what the noise is, and where the nodes are. ``nodes.csv`` (or .parquet) and
   ``schema.toml`` are the tables as they were when the history began, and ``no-edges.csv`` has none.
-* ``private/`` is for the owner alone: the key, and one file for each day with the edges that came and went, chained by SHA-256.
+* ``private/`` is for the owner alone: the key, and one file for each day with the edges that came and went, sealed and chained.
+  The first is chained to the plan and to the tables, so none of them can be changed between days.
 * ``released.npz`` is what was released so far: one number for each node and class, and the day.
 
 **Order of a day.** Its edges are on disk before anything of it is drawn, and a day on disk is never taken again with other edges.
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,13 +30,13 @@ from filelock import FileLock, Timeout
 
 from sfumato._files import read_secret, sync_file, whole_file, write_json
 from sfumato._validate import fail
-from sfumato.bounded._history import NEVER, History, Ints, Reader, Stream, noisy_day
+from sfumato.bounded._history import MOST_DAYS, NEVER, History, Ints, Reader, Stream, noisy_day
 from sfumato.central._daily import DailyMessages, ToldGraph
 from sfumato.errors import DataError, InputError, LedgerError
 from sfumato.evaluation._kept import Kept
 from sfumato.evaluation._source import Source
 from sfumato.graph._graph import Graph
-from sfumato.noise.keys import new_key
+from sfumato.noise.keys import derive_key, new_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel
 from sfumato.record._days import NOTHING, Changes, Days
@@ -44,7 +46,9 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Progress
 
 PLAN, RELEASED, NO_EDGES, PRIVATE = "plan.json", "released.npz", "no-edges.csv", "private"
-_FORMAT = 1
+_FORMAT = 2  # 1: nothing noticed that the plan, a table or the last day was changed
+_ONCE = "A history is never begun twice. A folder without plan.json, as after a stop, has released nothing: remove it."
+_COUNTED = "Days are counted from the first of the history on, and those that are left out cannot be given later."
 _AGAIN = "A new history of the same edges costs again: sfumato daily init."
 
 
@@ -79,7 +83,7 @@ class Daily:
             DataError: the table has no labels to send, or cannot be read.
         """
         if folder.exists() and any(folder.iterdir()):
-            raise fail("out", str(folder), "to be a new or an empty folder", "A history is never begun twice.")
+            raise fail("out", str(folder), "to be a new or an empty folder", _ONCE)
         begun = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -158,7 +162,15 @@ class Daily:
 
     @property
     def _days(self) -> Days:
-        return Days(self.folder / PRIVATE / "days")
+        key = derive_key(read_secret(self.folder / PRIVATE / "key"), "days")
+        return Days(self.folder / PRIVATE / "days", key, self._begun)
+
+    @cached_property
+    def _begun(self) -> str:
+        """SHA-256 of what the history was begun with: the plan, and the tables of the nodes."""
+        names = (PLAN, *(self.values["source"][name] for name in ("nodes", "edges", "schema")))
+        files = [(self.folder / name).read_bytes() for name in names if name]
+        return sha256(b"".join(sha256(content).digest() for content in files)).hexdigest()
 
     def add(self, came: Ints | None = None, went: Ints | None = None, day: int | None = None) -> int:
         """Take the edges of a day, and release the rows that are due; days between, without edges, are released before.
@@ -166,7 +178,7 @@ class Daily:
         Args:
             came: row numbers of both ends of each edge that came, int64 [2, m]; None for none.
             went: those of each edge that went.
-            day: the day; None for the one after the last.
+            day: the day; None for the one after the last, or for the last if it had these edges.
 
         Returns:
             The day.
@@ -181,9 +193,13 @@ class Daily:
         )
         with self._held():
             last = self.day
-            day = last + 1 if day is None else day
+            if day is None:
+                day = last if self._is_last(changes) else last + 1
             if day <= last:
                 return self._given_before(day, changes)
+            most = min(last + self.method.days, MOST_DAYS)
+            if day > most:
+                raise fail("day", day, f"to be at most {most}", f"The last one was {last}. {_COUNTED}")
             if self.method.noise == "sums" and day > self.method.days:
                 remedy = f"The noise of sums was found for these days; increments have no horizon. {_AGAIN}"
                 raise fail("day", day, f"to be at most {self.method.days}, the last day of the history", remedy)
@@ -197,6 +213,7 @@ class Daily:
     def told(self) -> ToldGraph:
         """Return the nodes with what was released of them, through the last day that was given."""
         with self._held():
+            list(self._days)  # noise that was drawn for another plan must not be claimed
             self._release()
             day, kept = self._read()
         reading, done = self.plan(day=day or None), self.method.schedule.done(self.method.phases(self.nodes), day)
@@ -270,14 +287,20 @@ class Daily:
     def _given_before(self, day: int, changes: Changes) -> int:
         if day < 1:
             raise fail("day", day, "to be 1 or later")
-        stored = next(one for number, one in self._days if number == day)
-        same = all(set(self._codes(getattr(stored, name)).tolist()) == set(self._codes(getattr(changes, name)).tolist())
-                   for name in ("came", "went"))  # fmt: skip
-        if not same:
+        if not self._same(dict(self._days)[day], changes):
             remedy = f"A day is given once. Edges that were missed can be given on day {self.day + 1}."
             raise fail("day", day, "to be new, or to come with the edges that it had", remedy)
         self._release()
         return day
+
+    def _is_last(self, changes: Changes) -> bool:
+        """Whether these are the edges of the last day, given again after a stop; a day without edges is a new one."""
+        days = list(self._days) if changes.came.size + changes.went.size else []
+        return bool(days) and self._same(days[-1][1], changes)
+
+    def _same(self, stored: Changes, changes: Changes) -> bool:
+        one, other = ([set(self._codes(ends).tolist()) for ends in vars(each).values()] for each in (stored, changes))
+        return one == other
 
     def _check(self, changes: Changes) -> None:
         """Refuse edges that do not follow from what came before; errors say rows of the table, for the operator alone."""

@@ -1,11 +1,14 @@
 """A journal with one file for each day: what came and went on it, on disk before anything of it is drawn, chained by SHA-256.
 
-A day is written once. Whoever reads the journal compares the chain, so a file that was changed or lost is found before noise that
-was drawn for it could be drawn for anything else. The files are private.
+A day is written once. Its file has a seal, a MAC under the secret key, and names the file before; the first names what the
+history was *begun* with. Whoever reads the journal compares both, so a file that was changed, the last one too, or lost in the
+middle is found before noise that was drawn for it could be drawn for anything else. Lost last days are found by what was
+released. The files are private.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,43 +47,52 @@ NOTHING = Changes(np.zeros((2, 0), np.int64), np.zeros((2, 0), np.int64))
 
 @dataclass(frozen=True)
 class Days:
-    """The journal in a folder.
+    """The journal in a folder, of a history with a secret ``key`` that was ``begun`` with settings and tables of this digest.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     days = Days(Path(folder))
+    ...     days = Days(Path(folder), bytes(32), "ab")
     ...     days.write(1, NOTHING)
     ...     days.last, [day for day, _ in days]
     (1, [1])
     """
 
     folder: Path
+    key: bytes
+    begun: str
 
     @property
     def last(self) -> int:
         """The last day; 0 before the first."""
-        return max((int(path.stem) for path in self.folder.glob("*.json")), default=0)
+        return max((int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal()), default=0)
 
     def write(self, day: int, changes: Changes) -> None:
         """Write the day after the last; it is on disk when this returns."""
         assert day == self.last + 1
-        before = sha256(self._path(day - 1).read_bytes()).hexdigest() if day > 1 else ""
-        pairs = {"came": changes.came.T.tolist(), "went": changes.went.T.tolist()}
+        before = sha256(self._path(day - 1).read_bytes()).hexdigest() if day > 1 else self.begun
+        values = {"day": day, "before": before, "came": changes.came.T.tolist(), "went": changes.went.T.tolist()}
         with whole_file(self._path(day), 0o600) as file:
-            file.write(json.dumps({"day": day, "before": before, **pairs}).encode())
+            file.write(json.dumps({**values, "seal": self._seal(values)}).encode())
 
     def __iter__(self) -> Iterator[tuple[int, Changes]]:
         """Yield the days in order.
 
         Raises:
-            LedgerError: one is missing, or was changed.
+            LedgerError: one is missing, or was changed, or the history was begun with other settings or tables.
         """
-        before = ""
+        before = self.begun
         for day in range(1, self.last + 1):
             try:
                 raw = self._path(day).read_bytes()
                 values = json.loads(raw)
-                found = Changes.of(values) if (values["day"], values["before"]) == (day, before) else None
+                sealed = hmac.compare_digest(values.pop("seal"), self._seal(values))
+                if sealed and day == 1 and values["before"] != before:
+                    raise LedgerError(
+                        "plan.json or a table of the nodes is not the one with which the history was begun. Nothing is released. "
+                        "Put it back as it was: the noise of earlier days is for those settings and nodes. Another plan needs a "
+                        "new history, which costs again."
+                    )
+                found = Changes.of(values) if sealed and (values["day"], values["before"]) == (day, before) else None
             except (OSError, ValueError, KeyError, TypeError):
                 found = None
             if found is None:
@@ -90,6 +102,9 @@ class Days:
                 )
             before = sha256(raw).hexdigest()
             yield day, found
+
+    def _seal(self, values: dict[str, Any]) -> str:
+        return hmac.new(self.key, json.dumps(values).encode(), sha256).hexdigest()
 
     def _path(self, day: int) -> Path:
         return self.folder / f"{day:06}.json"

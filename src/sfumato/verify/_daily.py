@@ -82,6 +82,6 @@ class DailyMessages(Rules):
 
     def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:
         yield from super().value_faults(certificate, released)
-        whole = certificate["settings"]["noise"] == "increments" and "aggregate/1" in released
+        whole = certificate["settings"]["noise"] != "sums" and "aggregate/1" in released
         if whole and (released["aggregate/1"].array() % _STEP).any():
             yield "aggregate/1: holds parts of counts, but increments and their noise are whole counts"
