@@ -5,6 +5,7 @@ import json
 import pytest
 from living import Town
 
+from sfumato.record._reading import read_account
 from sfumato.verify import verify_ledger
 
 
@@ -86,6 +87,16 @@ def test_a_plan_without_a_ledger_prints_every_rule(sfumato):
     assert "basic: epsilon 0.333333 each" in shown
     assert "No accuracy on public graphs is recorded near epsilon 0.333333" in shown
     assert "Berkeley13" in sfumato(*asked[:3], "4", *asked[4:]).out
+
+
+def test_whole_numbers_that_a_hand_wrote_into_a_schedule_leave_a_ledger_that_can_be_read(plan, train, tmp_path):
+    file = plan("--composition", "basic")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "epsilons": [1, 1], "total_epsilon": 2}))
+    for name in "ab":
+        told = train(name, "lpgnet", "1", "--set", "epochs=1", *(("--schedule", file) if name == "a" else ()))
+        assert told.code == 0, told.err
+    assert verify_ledger(tmp_path / "l.jsonl").valid
+    assert read_account(tmp_path / "l.jsonl").header["schedule"]["epsilons"] == [1.0, 1.0]
 
 
 def test_strange_schedules_are_refused(plan, train, tmp_path):

@@ -99,7 +99,8 @@ class DatasetLedger:
                 self, "total_epsilon", check_real(low=0, open_low=True, total_epsilon=self.total_epsilon)
             )
         if self.total_delta is not None:
-            check_real(low=0, high=1, open_high=True, total_delta=self.total_delta)
+            delta = check_real(low=0, high=1, open_high=True, total_delta=self.total_delta)
+            object.__setattr__(self, "total_delta", delta)
         if self.composition is not None:
             check_choice(RULES, composition=self.composition)
         if self.population is not None:

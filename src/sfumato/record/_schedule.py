@@ -34,12 +34,13 @@ class Schedule:
             values = json.loads(path.read_text(encoding="utf-8"))
             if values.pop("format") != 1:
                 raise ValueError("format")
-            found = cls(**{**values, "epsilons": tuple(values["epsilons"])})
-            for epsilon in found.epsilons:
-                check_real(low=0, open_low=True, epsilon=epsilon)
-            check_real(low=0, high=1, open_high=True, delta=found.delta)
-            check_real(low=0, open_low=True, total_epsilon=found.total_epsilon)
-            check_real(low=0, high=1, open_high=True, total_delta=found.total_delta)
+            epsilons = tuple(check_real(low=0, open_low=True, epsilon=epsilon) for epsilon in values["epsilons"])
+            most = check_real(low=0, open_low=True, total_epsilon=values["total_epsilon"])
+            deltas = {
+                name: check_real(low=0, high=1, open_high=True, **{name: values[name]})
+                for name in ("total_delta", "delta")
+            }
+            found = cls(**{**values, **deltas, "epsilons": epsilons, "total_epsilon": most})  # 1.0 where a hand wrote 1
             check_choice(("basic", "gdp"), composition=found.composition)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InputError(
