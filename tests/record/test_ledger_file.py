@@ -2,6 +2,7 @@
 
 import json
 from fractions import Fraction
+from hashlib import sha256
 
 import pytest
 from claimed import claim, files, reserve
@@ -59,10 +60,18 @@ def test_a_changed_byte_is_found_although_sums_are_noted(ledger, path, monkeypat
     reserve(ledger, claim())
 
 
-def test_sums_that_were_lowered_are_found_when_all_lines_are_read(ledger, path, monkeypatch):
-    reserve(ledger, claim())
+def test_sums_that_were_lowered_are_not_taken_and_are_found_if_their_hash_is_new(ledger, path, monkeypatch):
+    reserve(ledger, *(claim() for _ in range(10)))
     head = path.with_name(path.name + ".head")
-    head.write_text(head.read_text().replace('"epsilon":"1/10"', '"epsilon":"0"'))
+    values = json.loads(head.read_text())
+    for sums in ({**values["checked"]["sums"], "epsilon": "0"}, float("nan"), None):
+        head.write_text(json.dumps({**values, "checked": {**values["checked"], "sums": sums}}))
+        in_a_new_process(monkeypatch)
+        with pytest.raises(BudgetExceededError):
+            reserve(ledger, claim())
+    sums = {**values["checked"]["sums"], "epsilon": "0"}
+    digest = sha256(path.read_bytes() + canonical_json(sums).encode()).hexdigest()
+    head.write_text(json.dumps({**values, "checked": {"sha256": digest, "sums": sums}}))
     in_a_new_process(monkeypatch)
     assert "notes other sums than the claims have" in read_account(path).problem
 

@@ -1,9 +1,10 @@
 """The file of a ledger that many runs share: its lock, its lines, and ``FILE.head`` beside it, which names the last line.
 
 **A charge does not read all lines again.** Whoever appends a line has found those before it sound, and writes into the head the
-SHA-256 of the whole file and the sums of all claims. A process that finds these very bytes knows that they are sound and what
-they add up to (:func:`read_tail`): it hashes them, and parses the header and the lines of its own run. Where the hash is another
-one, or the head is of an earlier version, every line is checked, as ``sfumato ledger show`` and ``sfumato verify`` always do.
+sums of all claims and the SHA-256 of the whole file and of these sums. A process that finds these very bytes knows that they are
+sound and what they add up to (:func:`read_tail`): it hashes them, and parses the header and the lines of its own run. Where the
+hash is another one, or the head is of an earlier version, every line is checked, as ``sfumato ledger show`` and ``sfumato
+verify`` always do.
 """
 
 from __future__ import annotations
@@ -100,9 +101,8 @@ def append(path: Path, body: dict[str, Any], sums: Mapping[str, Fraction], tail:
     entry = linked(tail.entries, tail.last, body)
     line = canonical_json(entry)
     append_line(path, line, new=not path.exists())
-    digest = hashlib.sha256(tail.content)
-    digest.update(line.encode() + b"\n")
-    checked = {"sha256": digest.hexdigest(), "sums": {name: str(amount) for name, amount in sums.items()}}
+    noted = {name: str(amount) for name, amount in sums.items()}
+    checked = {"sha256": _digest((tail.content, line.encode() + b"\n"), noted), "sums": noted}
     _write_head(path, *_head_of([entry]), checked)
 
 
@@ -117,9 +117,9 @@ def read_tail(path: Path) -> Tail | None:
         return None
     name, content = str(path.absolute()), path.read_bytes()
     sound, before = _known.get(name, (b"", Chain()))
-    if not content.startswith(sound) or hashlib.sha256(content).hexdigest() != checked.get("sha256"):
-        return None
     try:
+        if not content.startswith(sound) or _digest((content,), checked.get("sums")) != checked.get("sha256"):
+            return None
         last = json.loads(content[content[:-1].rfind(b"\n") + 1 :])
         if (last["index"] + 1, last["hash"]) != _read_head(path):
             return None
@@ -129,6 +129,14 @@ def read_tail(path: Path) -> Tail | None:
         return None
     _remember(name, content, before)
     return tail
+
+
+def _digest(parts: Sequence[bytes], sums: Any) -> str:
+    """Return the SHA-256 of a file and of what is noted of it, so that neither is changed without the other."""
+    digest = hashlib.sha256()
+    for part in (*parts, canonical_json(sums).encode()):
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def noted_sums(path: Path) -> Mapping[str, Fraction] | None:
