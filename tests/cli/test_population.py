@@ -103,6 +103,21 @@ FORGERIES = {
         "line 2: no run of this name was charged",
     ),
     "one release for two charges": (charged_twice_in_one_folder, "line 26: the release of this run was not found"),
+    "another name later": (
+        lambda bodies: [*bodies, {"kind": "population", "name": "village"}],
+        "line 26: the ledger is of a population already",
+    ),
+    "a deletion in a list of ids": (
+        lambda bodies: [
+            *another(bodies, dataset={"name": "graph", "ids_digest": "0" * 64}),
+            {"kind": "deletion", "records": 1},
+        ],
+        "line 26: nobody can leave a list of ids",
+    ),
+    "a huge mu": (
+        lambda bodies: claims(another(bodies, composition="gdp"))[0]["claim"].update(mu=1e300) or bodies,
+        "line 2: claim.mu: expected null or a number from 0 to 1e100",
+    ),
     "a list of ids": (
         lambda bodies: another(bodies, dataset={"name": "graph", "ids_digest": "0" * 64}),
         "line 2: population: ",

@@ -83,7 +83,10 @@ def mu_of(stated: float | None, releases: Sequence[dict[str, Any]]) -> tuple[flo
         kind = KINDS.get(event["type"])
         if kind is None or kind.part is None or not kind.pure:
             return stated, None
-        square += times * Fraction(pure_mu(kind.part(event)[1])) ** 2
+        mu = pure_mu(kind.part(event)[1])
+        if math.isinf(mu):  # above epsilon 700, which no total allows
+            return stated, mu
+        square += times * Fraction(mu) ** 2
     implied = _root(square)
     fits = stated is not None and implied * (1 - 1e-12) <= stated
     return stated, stated if fits else implied

@@ -181,8 +181,14 @@ def _kind_faults(entries: list[Entry]) -> Iterator[str]:
     """Yield a problem for a second header, a run or a node that is charged twice, and a mark or arrival that fits no run."""
     runs, plans, marks = set[str](), dict[str, Entry](), dict[tuple[str, str], str]()
     arrived: set[tuple[str, str]] = set()
+    living = entries[0]["header"]["dataset"].get("population") is True
     for number, entry in enumerate(entries, start=1):
         kind, where = entry["kind"], f"line {number}: "
+        if living and kind == "population":
+            yield f"{where}the ledger is of a population already, whose name stays"
+        if not living and kind == "deletion":
+            yield f"{where}nobody can leave a list of ids: the ledger is of no population"
+        living |= kind == "population"
         if (kind == "header") != (number == 1):
             yield f"{where}expected one header, in the first line"
         elif kind == "run":
