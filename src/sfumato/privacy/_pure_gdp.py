@@ -53,4 +53,6 @@ def pure_epsilon(mu: float) -> float:
     from scipy.special import log_ndtr
 
     mu = check_real(low=0, mu=mu) * (1 - 2 * _ROUNDING)
+    if mu < 1:  # 2 artanh(erf(mu / sqrt 8)), without the digits that a difference of logarithms loses
+        return 2 * math.atanh(math.erf(mu / math.sqrt(8))) * (1 - _ROUNDING)
     return max(0.0, float(log_ndtr(mu / 2) - log_ndtr(-mu / 2)) * (1 - _ROUNDING))
