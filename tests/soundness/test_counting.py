@@ -154,3 +154,13 @@ def test_the_sampler_draws_noise_at_both_ends_of_what_calibration_allows():
     assert not noisy_counts(empty, rows, 1e-9, bytes(32)).any()
     with pytest.raises(InputError, match="scale"):
         noisy_counts(empty, rows, 1e5 / LEAST_PURE_EPSILON, bytes(32))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_noise_is_the_same_in_any_pieces_by_any_threads(workers, monkeypatch):
+    arcs = Arcs(np.array([0, 1, 2, 2]), np.array([1, 0], np.int32))
+    rows, key = np.eye(3, 5, dtype=np.float32), bytes(32)
+    whole = noisy_counts(arcs, rows, 2.0, key)
+    monkeypatch.setattr(counting, "_PIECE", 4)
+    monkeypatch.setattr(counting, "threads", lambda: workers)
+    np.testing.assert_array_equal(noisy_counts(arcs, rows, 2.0, key), whole)

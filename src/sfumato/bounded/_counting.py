@@ -174,5 +174,10 @@ class _Laplace:
             flat[low:high] += keyed_discrete_laplace(self.key, self.scale, start + low, start + high)
 
         pieces = spans(len(flat), _PIECE)
-        with ThreadPoolExecutor(max(1, min(threads(), len(pieces)))) as pool:
+        workers = min(threads(), len(pieces))
+        if workers < 2:
+            for ends in pieces:
+                piece(ends)
+            return
+        with ThreadPoolExecutor(workers) as pool:
             list(pool.map(piece, pieces))
