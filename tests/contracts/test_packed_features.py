@@ -100,7 +100,7 @@ def test_large_graphs_are_scored_part_by_part(monkeypatch):
     unit = UNITS["edge"]
     fitted = method_named("graph-free").calibrate(BUDGET, unit, graphs()[1].public_facts(unit)).fit(graphs()[0], seed=0)
     whole = fitted.predict_proba(graphs()[1])
-    monkeypatch.setattr("sfumato.central._graph_free._MOST_SCORED", 64)
+    monkeypatch.setattr("sfumato._blocks.ROWS_AT_ONCE", 64)
     parts = [fitted.predict_proba(graph) for graph in graphs()]
     np.testing.assert_array_equal(parts[0], parts[1])
     np.testing.assert_allclose(parts[0], whole, rtol=1e-6)

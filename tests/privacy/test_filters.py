@@ -18,6 +18,7 @@ from sfumato.privacy.events import (
     ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
+    PoissonGaussianEvent,
 )
 
 NODES = np.linspace(-12, 12, 40_001)
@@ -191,7 +192,8 @@ def test_gaussian_mu_is_rounded_up():
     exact = Fraction(7, 9) + 2 / Fraction("0.7") ** 2
     mu = gaussian_mu(events)
     assert Fraction(repr(mu)) ** 2 >= exact > Fraction(repr(mu)) ** 2 * (1 - Fraction(1, 10**15))
-    assert gaussian_mu([*events, LaplaceEvent(1.0)]) is None
+    assert gaussian_mu([*events, LaplaceEvent(1.0)]) > mu
+    assert gaussian_mu([*events, PoissonGaussianEvent(0.5, 1.0, 1)]) is None
     assert gaussian_mu([]) == 0.0
 
 
