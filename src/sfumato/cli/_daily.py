@@ -126,7 +126,13 @@ def _show(as_json: bool, values: dict[str, Any]) -> None:
 @app.command()
 def rehearse(
     datasets: list[str] = typer.Option(["campus"], "--dataset", help="The name of a data set; several may be given."),
-    data_dir: Path | None = typer.Option(None, "--data-dir", help="The folder of the data sets."),
+    data_dir: Path | None = typer.Option(
+        None,
+        "--data-dir",
+        envvar="SFUMATO_DATA",
+        show_envvar=False,
+        help="The folder that holds the files of named data sets (default: the environment variable SFUMATO_DATA).",
+    ),
     days: int = DAYS,
     refreshes: int = REFRESHES,
     deletions: bool = typer.Option(
