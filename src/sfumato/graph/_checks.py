@@ -108,7 +108,7 @@ def first_beyond(values: np.ndarray) -> int | None:
         let_go(values)
         low, high = np.float32(part.min()), np.float32(part.max())  # not a number if one is not
         if not -MOST_FEATURE <= low <= high <= MOST_FEATURE:
-            return first + int(np.argmin(np.abs(part) <= MOST_FEATURE))
+            return first + int(np.argmin(np.abs(part.astype(np.float64)) <= MOST_FEATURE))
     return None
 
 
