@@ -62,7 +62,9 @@ def room(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
                 text = f"{size / 1e9:.1f} GB for an array of all nodes, of which {free / 1e9:.1f} GB are free"
                 raise OSError(error.errno, f"Cannot reserve {text}", str(folder)) from None
         else:
-            file.truncate(size)
+            file.seek(size - 1)
+            file.write(b"\0")
+            file.flush()
         return np.asarray(np.memmap(file, dtype, "r+", shape=sides))
 
 
