@@ -48,7 +48,9 @@ def run(fitted, tmp_path_factory):
 @pytest.mark.parametrize("ids", [NAMES, np.arange(60) * 10, np.arange(60).astype(str), None])
 def test_rows_are_found_by_their_ids(ids):
     graph = graph_of(node_ids=ids)
-    known = Identity.from_dict(json.loads(json.dumps(Identity.of(graph, EDGE.public).to_dict())))
+    known = Identity.from_dict(
+        json.loads(json.dumps(Identity.of(graph, EDGE.public).to_dict(), default=np.ndarray.tolist))
+    )
     turned = induced(graph, ORDER)
     rows = known.rows(turned)
     assert rows.tolist() == np.argsort(ORDER).tolist()
