@@ -16,6 +16,7 @@ from sfumato.bounded import _history as history
 from sfumato.bounded import _linked_sums as linked
 from sfumato.bounded import _pairs as pairs
 from sfumato.bounded import _promise as promise
+from sfumato.bounded._refreshes import Schedule
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
 from sfumato.graph._graph import Graph
 from sfumato.nn._training import Adam
@@ -55,7 +56,7 @@ OPERANDS = {
     ],
     "noisy_day": [  # nothing comes on the second and the third day: equal rows, and other noise all the same
         lambda day=day, rows=rows: history.noisy_day(
-            history.Stream.of(history.History(*np.array([rows, [0, 1], [1, 1], [history.NEVER] * 2])), history.Schedule(3, 3),
+            history.Stream.of(history.History(*np.array([rows, [0, 1], [1, 1], [history.NEVER] * 2])), Schedule(3, 3),
                               np.zeros(3, int), 2), day, history.Increments(Fraction(1)), KEY)
         for day, rows in ((1, [0, 1]), (1, [1, 0]), (2, [0, 1]), (3, [0, 1]))
     ],

@@ -13,13 +13,13 @@ from sfumato.bounded._history import (
     NEVER,
     History,
     Increments,
-    Schedule,
     Stream,
     Sums,
     exact_sums,
     increment_sensitivity,
     noisy_day,
 )
+from sfumato.bounded._refreshes import PHASES, Schedule
 from sfumato.central._daily import DailyMessages
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 
@@ -159,13 +159,13 @@ def test_every_row_is_refreshed_as_often_as_the_schedule_says_and_once_a_day_at_
     for days, refreshes in ((365, 12), (365, 365), (7, 3), (10, 1), (4096, 4096), (100_000, 4096)):
         schedule, phases = (
             Schedule(days, refreshes),
-            np.array([0, histories.PHASES - 1, *rng.integers(0, histories.PHASES, 20)]),
+            np.array([0, PHASES - 1, *rng.integers(0, PHASES, 20)]),
         )
         each = np.diff([schedule.done(phases, day) for day in range(min(days, 4096) + 1)], axis=0)
         assert each.min() >= 0
         assert each.max() == 1
         assert (schedule.done(phases, days) == refreshes).all()
-        first = 1 + phases * days // (refreshes * histories.PHASES)
+        first = 1 + phases * days // (refreshes * PHASES)
         assert [int(schedule.done(phases, day)[i]) for i, day in enumerate(first)] == [1] * len(phases)
         assert not schedule.done(phases, first - 1).any()
 
@@ -197,3 +197,10 @@ def test_forms_of_two_scales_never_share_draws_on_the_same_rows(forms):
     stream = Stream.of(nothing, Schedule(1, 1), np.zeros(size, np.int64), 1)
     noises = [noisy_day(stream, 1, form, bytes(32))[2].ravel() for form in forms]
     assert abs(np.corrcoef(*noises)[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("deletions", [False, True])
+def test_the_norm_is_never_below_the_root(deletions):
+    for refreshes in (*range(1, 60), 365, 1000):
+        square, norm = encoder(refreshes).squared_norm(deletions), encoder(refreshes).norm(deletions)
+        assert square <= Fraction(norm) ** 2 < square * (1 + Fraction(1, 10**15))

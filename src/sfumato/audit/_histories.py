@@ -19,12 +19,13 @@ from sfumato._validate import check_int
 from sfumato.audit._evidence import Audit
 from sfumato.audit._gaussian import audit_means
 from sfumato.audit._thresholds import Split, audit_runs
-from sfumato.bounded._history import NEVER, PHASES, Form, Increments, Ints, Stream, noisy_day
+from sfumato.bounded._history import NEVER, Form, Increments, Stream, noisy_day
 from sfumato.graph._graph import Graph
 from sfumato.noise.keys import new_key
 from sfumato.privacy.units import EdgeLevel
 
 if TYPE_CHECKING:
+    from sfumato.bounded._refreshes import Ints
     from sfumato.central._daily import DailyMessages
     from sfumato.noise.keys import Key
     from sfumato.privacy.budget import Budget
@@ -74,8 +75,8 @@ def audit_history(
     phases, senders = method.phases(graph), np.arange(canaries)
     went = np.full(canaries, NEVER)
     if second is not None:  # on the day of the refresh that shall tell first that it went
-        went = _days_of(method, phases[canaries:], second)
-    come = _days_of(method, phases[canaries:], first)
+        went = method.schedule.day_of(phases[canaries:], second)
+    come = method.schedule.day_of(phases[canaries:], first)
     arcs = np.stack([senders, canaries + senders])[:, there]
     both, came, gone = np.hstack([arcs, arcs[::-1]]), np.tile(come[there], 2), np.tile(went[there], 2)
     stream = Stream.of(method.history(unit, graph, both[0], both[1], came, gone), method.schedule, phases, 2)
@@ -119,11 +120,6 @@ def _told_alone(form: Form, refreshes: int, first: int, second: int | None) -> N
     if second is not None:
         told[second:] -= form.weights(np.arange(refreshes - second))
     return told
-
-
-def _days_of(method: DailyMessages, phases: Ints, refresh: int) -> Ints:
-    """The day of a refresh, by its number from 0 on, of rows of these phases."""
-    return np.asarray(1 + (refresh * PHASES + phases) * method.days // (method.refreshes * PHASES))
 
 
 def _released(stream: Stream, form: Form, key: Key, days: int, canaries: int, classes: Ints) -> NDArray[np.int64]:

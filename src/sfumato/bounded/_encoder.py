@@ -1,4 +1,4 @@
-r"""Whole numbers that spread a change over all later releases, their exact sensitivity, and how the releases are read.
+r"""Integer weights that spread a change over all later releases, their exact sensitivity, and how the releases are read.
 
 An encoder has coefficients :math:`q_k = \lfloor 2^{15} (k + 1)^{-1/4} \rfloor`, k = 0, ..., m - 1, for m refreshes: a change is
 told by every later refresh, with a weight that falls with its age. With Q the lower triangular Toeplitz matrix of q, and changes
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, cached_property
 
 import numpy as np
@@ -34,7 +35,7 @@ MOST_REFRESHES = 4096
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """An encoder of whole coefficients q, ``steps`` int64 [num_refreshes], which are positive and never rise.
+    """An encoder of integer coefficients q, ``steps`` int64 [num_refreshes], which are positive and never rise.
 
     >>> encoder(3).steps.tolist(), encoder(3).norm(False) <= encoder(3).norm(True)
     ([32768, 27554, 24898], True)
@@ -63,8 +64,10 @@ class Encoder:
     def norm(self, deletions: bool) -> float:
         """Return the L2 sensitivity in steps, rounded upward."""
         square = self.squared_norm(deletions)
-        root = math.isqrt(square)
-        return float(root) if root * root == square else math.nextafter(math.sqrt(square), math.inf)
+        root = math.sqrt(square)
+        while Fraction(root) ** 2 < square:
+            root = math.nextafter(root, math.inf)
+        return root
 
     @cached_property
     def readers(self) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 r"""Counts of neighbors by class over a whole history of edges that come and go, released day by day under one budget.
 
-**Stream.** Every row v (a node that receives) is *refreshed* on public days (:class:`Schedule`). Its j-th refresh is told the
-change of its counts since the one before, :math:`x_{v,j}`, one number a class: arcs that came, less arcs that went if deletions
-are counted. An arc that came and went between two refreshes is in none.
+**Stream.** Every row v (a node that receives) is *refreshed* on public days (:mod:`~sfumato.bounded._refreshes`). Its j-th
+refresh is told the change of its counts since the one before, :math:`x_{v,j}`, one number a class: arcs that came, less arcs
+that went if deletions are counted. An arc that came and went between two refreshes is in none.
 
 **Neighbors** differ in one edge and all of its history: the day on which it came and the day on which it went. By
 :func:`~sfumato.bounded._routing.one_way` an edge is one arc, or a unit is one arc, so one row and one class differ: :math:`x`
@@ -16,11 +16,11 @@ by :math:`e_i` if deletions are not counted, by :math:`e_i` or :math:`e_i - e_k`
   :math:`\delta_j` with :math:`\sum_j |\delta_j| \le \Delta_1`, and given the past the ratio of the probabilities of
   :math:`y_j` is at most :math:`e^{|\delta_j| / b}`. (Edges may be chosen by looking at earlier releases: the bound holds along
   each course.) The noise of a count after j refreshes is the sum of j draws. There is no horizon: refreshes may go on for ever.
-* *Sums* (:class:`Sums`): :math:`y_j = \sum_{i \le j} q_{j-i} x_i + \mathrm{round}(\sigma Z_j)`, where q are whole numbers that
+* *Sums* (:class:`Sums`): :math:`y_j = \sum_{i \le j} q_{j-i} x_i + \mathrm{round}(\sigma Z_j)`, where q are integers that
   fall with age (:mod:`~sfumato.bounded._encoder`). *Guarantee:* a Gaussian event of noise multiplier
   :math:`\sigma / \Delta_2`. With Q the lower triangular matrix of q, for m refreshes, :math:`\Delta_2` is
   :math:`\max_i \|Q e_i\|`, and :math:`\max(\max_i \|Q e_i\|, \max_{i < k} \|Q e_i - Q e_k\|)` if deletions are counted.
-  All of it is computed in integers. *Proof:* the releases are :math:`\mathrm{round}(Q x + \sigma Z)`, since Q x is whole; Q x
+  All of it is computed in integers. *Proof:* the releases are :math:`\mathrm{round}(Q x + \sigma Z)`, since Q x is integer; Q x
   moves by :math:`Q e_i` or :math:`Q (e_i - e_k)`. If edges are chosen by looking at earlier releases, the shifts
   :math:`\delta_j` along any course have :math:`\sum_j \delta_j^2 \le \Delta_2^2`, and a sequence of Gaussian releases whose
   squared shifts have a sum bounded along each course is as private as one (Denisov et al. 2022, theorem 2.1; Smith and
@@ -40,16 +40,15 @@ on adaptive streams; Smith and Thakurta (2022), Fully adaptive composition for G
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_int, fail
+from sfumato._validate import fail
+from sfumato.bounded._refreshes import MOST_DAYS, Ints, Schedule
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.gaussian import rounded_gaussian
@@ -58,48 +57,8 @@ from sfumato.noise.keys import Key, derive_key, operand_mac
 if TYPE_CHECKING:
     from sfumato.bounded._encoder import Encoder
 
-PHASES = 1 << 32
-MOST_DAYS = 100_000
 NEVER = MOST_DAYS + 1
 """The day on which an edge goes that is still there."""
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Schedule:
-    r"""A public schedule: every row is refreshed ``refreshes`` times in ``days`` days, evenly, from a phase of its own on.
-
-    Refresh j = 1, 2, ... of a row of phase :math:`\phi \in [0, 1)` is on day
-    :math:`1 + \lfloor (j - 1 + \phi) \, \mathrm{days} / \mathrm{refreshes} \rfloor`: at most one a day.
-
-    Raises:
-        InputError: a number is out of range.
-
-    >>> Schedule(365, 12).done(np.array([0, PHASES // 2]), 365).tolist(), Schedule(365, 12).done(np.array([0]), 30).tolist()
-    ([12, 12], [1])
-    """
-
-    days: int
-    refreshes: int
-
-    def __post_init__(self) -> None:
-        check_int(low=1, high=MOST_DAYS, days=self.days)
-        check_int("A row is refreshed once a day at most.", low=1, high=self.days, refreshes=self.refreshes)
-
-    def done(self, phases: Ints, day: int | Ints) -> Ints:
-        """Return how many refreshes rows of these phases have had by the end of a day, or of each its own."""
-        ends = -((-np.asarray(day, np.int64) * (self.refreshes * PHASES)) // self.days)
-        return np.asarray((ends - 1 - phases) // PHASES + 1)
-
-
-def row_phases(names: Sequence[str], seed: int) -> Ints:
-    """Return the phase of each row, in steps of 2^-32, from the public seed and the name of its node.
-
-    >>> row_phases(["a", "b"], 0).tolist() == row_phases(["b", "a"], 0)[::-1].tolist()
-    True
-    """
-    heads = [sha256(f"{seed} {name}".encode()).digest()[:4] for name in names]
-    return np.array([int.from_bytes(head, "big") for head in heads], np.int64)
 
 
 @dataclass(frozen=True)
@@ -220,7 +179,7 @@ def increment_sensitivity(deletions: bool) -> int:
 
 
 def noisy_day(stream: Stream, day: int, form: Form, key: Key) -> tuple[Ints, Ints, Ints]:
-    r"""Release the rows that are due on a day: their numbers, those of their refreshes, and one row of whole numbers each.
+    r"""Release the rows that are due on a day: their numbers, those of their refreshes, and one row of integers each.
 
     **Formal guarantee.** All days of one history together are one event (module). What came or went after the day is not told:
     its refresh is a later one. ``key`` is that of the whole history.
@@ -258,7 +217,7 @@ def exact_sums(stream: Stream, rows: Ints, refreshes: Ints, form: Form) -> Ints:
 
 
 def _added(cells: Ints, weights: Ints, like: Ints) -> Ints:
-    """Add whole numbers below 2^16 by cell. Their sums are exact in float64: they are below 2^53 for up to 2^37 arcs."""
+    """Add integers below 2^16 by cell. Their sums are exact in float64: they are below 2^53 for up to 2^37 arcs."""
     return np.bincount(cells, weights, like.size).astype(np.int64).reshape(like.shape)
 
 

@@ -30,22 +30,19 @@ from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, fail, integer
 from sfumato.bounded._counting import count_sensitivity
 from sfumato.bounded._encoder import MOST_REFRESHES, encoder
 from sfumato.bounded._history import (
-    MOST_DAYS,
     NEVER,
     Form,
     History,
     Increments,
-    Ints,
     Reader,
-    Schedule,
     Stream,
     Sums,
     deviation,
     increment_sensitivity,
     noisy_day,
-    row_phases,
 )
 from sfumato.bounded._incoming import incoming
+from sfumato.bounded._refreshes import MOST_DAYS, Ints, Schedule, row_phases
 from sfumato.bounded._routing import needs_one_way
 from sfumato.central._counts import NAME, class_shares, message_inputs, one_hot, reading_arrays, stored_shares
 from sfumato.central._graph_free import unused_features

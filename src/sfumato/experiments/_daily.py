@@ -17,11 +17,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.bounded._history import NEVER, Ints, Reader, Stream, noisy_day
+from sfumato.bounded._history import NEVER, Reader, Stream, noisy_day
 from sfumato.central._daily import DailyMessages, ToldGraph
 from sfumato.central._graph_free import GraphFree
 from sfumato.central._labels import LabelMessages
@@ -33,6 +34,9 @@ from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent
 from sfumato.privacy.units import EdgeLevel
 from sfumato.scoring._scores import Summary
+
+if TYPE_CHECKING:
+    from sfumato.bounded._refreshes import Ints
 
 ONCE, NAIVE, ALONE = "one release without a past", "naive splitting, last day", "no graph"
 
