@@ -30,9 +30,11 @@ from filelock import FileLock, Timeout
 
 from sfumato._files import read_secret, sync_file, whole_file, write_json
 from sfumato._validate import fail
-from sfumato.bounded._history import MOST_DAYS, NEVER, History, Ints, Reader, Stream, noisy_day
+from sfumato.bounded._history import History, Reader, Stream, noisy_day
+from sfumato.bounded._refreshes import MOST_DAYS, Ints
 from sfumato.central._daily import DailyMessages, ToldGraph
 from sfumato.errors import DataError, InputError, LedgerError
+from sfumato.evaluation._edges import Edges
 from sfumato.evaluation._kept import Kept
 from sfumato.evaluation._source import Source
 from sfumato.graph._graph import Graph
@@ -203,7 +205,7 @@ class Daily:
             if self.method.noise == "sums" and day > self.method.days:
                 remedy = f"The noise of sums was found for these days; increments have no horizon. {_AGAIN}"
                 raise fail("day", day, f"to be at most {self.method.days}, the last day of the history", remedy)
-            self._check(changes)
+            self._edges().check(changes)
             for empty in range(last + 1, day):
                 self._days.write(empty, NOTHING)
             self._days.write(day, changes)
@@ -261,33 +263,15 @@ class Daily:
 
     def history(self) -> History:
         """Return the arcs that carry a message, with their days; private."""
-        ends, came, gone = self._edges()
-        arcs = ends if self.unit.directed else np.hstack([ends, ends[::-1]])
-        copies = 1 if self.unit.directed else 2
-        return self.method.history(
-            self.unit, self.nodes, arcs[0], arcs[1], np.tile(came, copies), np.tile(gone, copies)
-        )
+        return self.method.history(self.unit, self.nodes, *self._edges().arcs())
 
-    def _edges(self) -> tuple[Ints, Ints, Ints]:
-        """All edges that ever came, [2, m], and the days on which they came and went."""
-        days = list(self._days)
-        ends = np.hstack([NOTHING.came, *(one.came for _, one in days)])
-        came = np.repeat([day for day, _ in days], [one.came.shape[1] for _, one in days]).astype(np.int64)
-        gone, order = np.full(len(came), NEVER), np.argsort(self._codes(ends), kind="stable")
-        codes = self._codes(ends)[order]
-        for day, one in days:
-            gone[order[np.searchsorted(codes, self._codes(one.went))]] = day
-        return ends, came, gone
-
-    def _codes(self, ends: Ints) -> Ints:
-        """One number for each edge; of undirected ones both directions have the same."""
-        source, target = ends if self.unit.directed else (ends.min(axis=0), ends.max(axis=0))
-        return np.asarray(source * self.nodes.num_nodes + target)
+    def _edges(self) -> Edges:
+        return Edges.of(self._days, self.nodes.num_nodes, self.unit.directed)
 
     def _given_before(self, day: int, changes: Changes) -> int:
         if day < 1:
             raise fail("day", day, "to be 1 or later")
-        if not self._same(dict(self._days)[day], changes):
+        if not self._edges().same(dict(self._days)[day], changes):
             remedy = f"A day is given once. Edges that were missed can be given on day {self.day + 1}."
             raise fail("day", day, "to be new, or to come with the edges that it had", remedy)
         self._release()
@@ -296,34 +280,7 @@ class Daily:
     def _is_last(self, changes: Changes) -> bool:
         """Whether these are the edges of the last day, given again after a stop; a day without edges is a new one."""
         days = list(self._days) if changes.came.size + changes.went.size else []
-        return bool(days) and self._same(days[-1][1], changes)
-
-    def _same(self, stored: Changes, changes: Changes) -> bool:
-        one, other = ([set(self._codes(ends).tolist()) for ends in vars(each).values()] for each in (stored, changes))
-        return one == other
-
-    def _check(self, changes: Changes) -> None:
-        """Refuse edges that do not follow from what came before; errors say rows of the table, for the operator alone."""
-        ends, _, gone = self._edges()
-        known, there = set(self._codes(ends).tolist()), set(self._codes(ends[:, gone == NEVER]).tolist())
-        for name, edges in vars(changes).items():
-            if edges.size and not (edges.min() >= 0 and edges.max() < self.nodes.num_nodes):
-                remedy = "Nodes are declared when a history begins; one without an edge costs nothing."
-                raise fail(name, "another number", f"to be rows of the {self.nodes.num_nodes} nodes", remedy)
-            for row, code in enumerate(self._codes(edges).tolist(), 1):
-                if name == "came" and edges[0, row - 1] == edges[1, row - 1]:
-                    raise _refused(row, "joins a node with itself", "Leave it out.")
-                if name == "came" and code in known:
-                    raise _refused(
-                        row, "came before, or is there twice", "An edge comes once, and goes once: leave it out."
-                    )
-                if name == "went" and code not in there:
-                    raise _refused(
-                        row, "goes, but is not there", "An edge goes once, after it came: leave it out.", "--removed"
-                    )
-                (known.add if name == "came" else there.discard)(code)
-                if name == "came":
-                    there.add(code)
+        return bool(days) and self._edges().same(days[-1][1], changes)
 
     def _release(self) -> None:
         """Release every day that was given and is not released yet."""
@@ -372,10 +329,6 @@ class Daily:
             yield
         finally:
             lock.release()
-
-
-def _refused(row: int, what: str, remedy: str, table: str = "--edges") -> InputError:
-    return InputError(f"Row {row} of {table} {what}. {remedy} Nothing was taken and nothing released.")
 
 
 def _copied(folder: Path, source: Source) -> Source:
