@@ -40,9 +40,9 @@ class Sum:
                     yield f"run {number} claims more than the plan has for it, epsilon {allowed} at delta {schedule['delta']}"
         if self.header["composition"] == "basic":
             for name in ("epsilon", "delta"):
-                spent, total = _added(claims, name), _exact(self.header[f"total_{name}"])
+                spent, total = _added(claims, name), exact(self.header[f"total_{name}"])
                 if spent > total:
-                    yield f"the sum of {name} is {_shown(spent)}, above the total of {_shown(total)}"
+                    yield f"the sum of {name} is {shown(spent)}, above the total of {shown(total)}"
         elif any(claim["mu"] is None for claim in claims):
             yield "rule gdp: a claim states no mu, so nothing adds it up"
         else:
@@ -51,22 +51,22 @@ class Sum:
             goal = math.log(delta) + math.log1p(-float(_SHARE)) if delta else -math.inf
             if mu and gaussian_log_delta(mu, epsilon) > goal + _MARGIN:
                 allowed = f"epsilon {epsilon} at delta {delta}"
-                yield f"rule gdp: all claims together are {_shown(Fraction(mu))}-GDP, which exceeds {allowed}"
+                yield f"rule gdp: all claims together are {shown(Fraction(mu))}-GDP, which exceeds {allowed}"
             draws = sum(claim["draws"] for claim in claims)
             price = draws * (1 + Fraction(math.exp(min(epsilon, 700.0)))) * Fraction(SAMPLER_TAU)
-            if price > _exact(delta) * _SHARE * (1 + Fraction(1, 10**9)):
+            if price > exact(delta) * _SHARE * (1 + Fraction(1, 10**9)):
                 yield f"rule gdp: {plain(str(draws))} draws of noise exceed the samplers' share of delta"
 
     def spent(self, claims: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str]]:
         """Return each sum, rounded up, and its total, in words."""
         if self.header["composition"] == "basic":
             return {
-                name: (_shown(_added(claims, name)), _shown(_exact(self.header[f"total_{name}"])))
+                name: (shown(_added(claims, name)), shown(exact(self.header[f"total_{name}"])))
                 for name in ("epsilon", "delta")
             }
         known = [claim for claim in claims if claim["mu"] is not None]
         whole = f"what epsilon {self.header['total_epsilon']} at delta {self.header['total_delta']} allows"
-        return {"mu": (_shown(Fraction(_root(_squares(known)))), whole)}
+        return {"mu": (shown(Fraction(_root(_squares(known)))), whole)}
 
 
 def mu_of(stated: float | None, releases: Sequence[dict[str, Any]]) -> tuple[float | None, float | None]:
@@ -78,7 +78,7 @@ def mu_of(stated: float | None, releases: Sequence[dict[str, Any]]) -> tuple[flo
     square = Fraction(0)
     for event, times in simple_events([release["event"] for release in releases]):
         if event["type"] == "gaussian":
-            square += times / _exact(event["noise_multiplier"]) ** 2
+            square += times / exact(event["noise_multiplier"]) ** 2
             continue
         kind = KINDS.get(event["type"])
         if kind is None or kind.part is None or not kind.pure:
@@ -112,22 +112,22 @@ def pure_mu(epsilon: float) -> float:
 
 
 def _added(claims: Sequence[dict[str, Any]], name: str) -> Fraction:
-    return sum((_exact(claim[name]) for claim in claims), Fraction())
+    return sum((exact(claim[name]) for claim in claims), Fraction())
 
 
 def _squares(claims: Sequence[dict[str, Any]]) -> Fraction:
-    return sum((_exact(claim["mu"]) ** 2 for claim in claims), Fraction())
+    return sum((exact(claim["mu"]) ** 2 for claim in claims), Fraction())
 
 
 def _root(square: Fraction) -> float:
     return math.sqrt(square)
 
 
-def _exact(value: float) -> Fraction:
+def exact(value: float) -> Fraction:
     """The decimal that a float prints as."""
     return Fraction(repr(float(value)))
 
 
-def _shown(amount: Fraction) -> str:
+def shown(amount: Fraction) -> str:
     value = _UP.divide(Decimal(amount.numerator), Decimal(amount.denominator)).normalize(_UP)
     return f"{value:f}" if value == 0 or value.adjusted() > -9 else f"{value:e}"

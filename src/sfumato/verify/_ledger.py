@@ -10,16 +10,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from ._charges import Sum, mu_of
-from ._documents import canonical, differences, loads, one_line, parse, plain
+from ._charges import Sum, exact, mu_of, shown
+from ._documents import differences, loads, one_line, parse, plain
 from ._folder import VerifyInputError
+from ._ledger_lines import Entry, dates, entries_of, head_faults, kind_faults
 from ._population import STATED
 from ._verifier import Verification, verify
-
-Entry = dict[str, Any]
-_FIRST = "0" * 64
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,8 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
     if not file.is_file():
         raise VerifyInputError(f"Expected the file of a ledger, got {str(file)!r}, which is none.")
     problems: list[str] = []
-    entries = _entries(file, problems)
-    problems.extend(_head_faults(file, entries))
+    entries = entries_of(file, problems)
+    problems.extend(head_faults(file, entries))
     if not entries or entries[0]["kind"] != "header":
         problems.append("line 1: expected the header of a ledger of a data set")
         return LedgerVerification(False, tuple(problems))
@@ -93,7 +90,7 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
     found = {path.resolve(): _read(path, public_key) for path in _folders(file, entries, runs)}
     known = [run for run in found.values() if isinstance(run, Run)]
     problems.extend(text for text in found.values() if isinstance(text, str))
-    problems.extend(_kind_faults(entries))
+    problems.extend(kind_faults(entries))
     marked = {entry["run"] for entry in entries if entry["kind"] == "spent"}
     dataset = header["dataset"]
     for number, entry in enumerate(entries[1:], start=2):
@@ -118,7 +115,7 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
             taken.add(run.release)
             problems.extend(f"line {number}: {text}" for text in _run_faults(run, header, dataset, entry))
         lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder")))
-    aside = list(_dates(entries))
+    aside = list(dates(entries))
     for run in known:
         if run.release not in taken:
             same = _reads(run, header, dataset, entries)
@@ -134,90 +131,6 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
 
 def _cells(dataset: Entry) -> Entry:
     return {"cells": dataset["cells"]} if "cells" in dataset else {}
-
-
-def _entries(file: Path, problems: list[str]) -> list[Entry]:
-    """Read the lines up to the first that is not of a known form, or does not continue the chain."""
-    entries: list[Entry] = []
-    previous = _FIRST
-    *whole, rest = file.read_bytes().split(b"\n")
-    for number, line in enumerate(whole, start=1):
-        where, faults = f"line {number}", list[str]()
-        entry = parse(where, {where: line + b"\n"}, "dataset_ledger_entry", faults)
-        if entry is not None:
-            body = canonical({key: value for key, value in entry.items() if key != "hash"})
-            stated = {key: entry[key] for key in ("index", "previous", "hash")}
-            wanted = {"index": number - 1, "previous": previous, "hash": hashlib.sha256(body).hexdigest()}
-            found = list(differences(stated, wanted, "its"))
-            if found:
-                faults = [
-                    f"{where}: does not continue the chain ({found[0]}): lines were changed, removed or put in another order"
-                ]
-        if faults:
-            problems.extend(faults)
-            return entries
-        entries.append(entry)
-        previous = entry["hash"]
-    if rest:
-        problems.append(f"line {len(whole) + 1}: has no end: its writer was stopped; nothing was drawn for it")
-    return entries
-
-
-def _head_faults(file: Path, entries: list[Entry]) -> Iterator[str]:
-    path = file.with_name(file.name + ".head")
-    try:
-        head = loads(path.read_bytes()) if path.is_file() else None
-        noted = None if head is None else (head["entries"], head["hash"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        noted = None
-    ends = [(entry["index"] + 1, entry["hash"]) for entry in entries[-2:]]
-    if noted is None:
-        yield f"{plain(path.name)}: is missing or damaged, so nothing says which line is the last"
-    elif noted not in ends:
-        yield f"{plain(path.name)}: names another last line: the ledger lost lines, or one of both files is an older copy"
-
-
-def _kind_faults(entries: list[Entry]) -> Iterator[str]:
-    """Yield a problem for a second header, a run or a node that is charged twice, and a mark or arrival that fits no run."""
-    runs, plans, marks = set[str](), dict[str, Entry](), dict[tuple[str, str], str]()
-    arrived: set[tuple[str, str]] = set()
-    living = entries[0]["header"]["dataset"].get("population") is True
-    for number, entry in enumerate(entries, start=1):
-        kind, where = entry["kind"], f"line {number}: "
-        if living and kind == "population":
-            yield f"{where}the ledger is of a population already, whose name stays"
-        if not living and kind == "deletion":
-            yield f"{where}nobody can leave a list of ids: the ledger is of no population"
-        living |= kind == "population"
-        if (kind == "header") != (number == 1):
-            yield f"{where}expected one header, in the first line"
-        elif kind == "run":
-            if entry["claim"]["run"] in runs:
-                yield f"{where}run {plain(entry['claim']['run'][:8])} is charged twice"
-            runs.add(entry["claim"]["run"])
-            plans[entry["claim"]["plan"]] = entry["claim"]
-        elif kind == "spent":
-            if entry["run"] not in runs:
-                yield f"{where}no run of this name was charged before"
-            if marks.setdefault((entry["run"], entry["what"]), entry["mark"]) != entry["mark"]:
-                yield f"{where}a second mark: noise was drawn twice under one claim"
-        elif kind == "arrival":
-            paid, late = plans.get(entry["arrival"]["plan"]), entry["claim"]
-            if paid is None or any(late[name] > paid[name] for name in ("epsilon", "delta")):
-                yield f"{where}these nodes extend no run that was charged as much before"
-            nodes = {(entry["arrival"]["extends"], node) for node in entry["arrival"]["nodes"]}
-            if nodes & arrived:
-                yield f"{where}a node arrives twice after one run"
-            arrived |= nodes
-
-
-def _dates(entries: list[Entry]) -> Iterator[str]:
-    """Yield a sentence for each line that says it is older than one before, as after a clock that was set back."""
-    last = ""
-    for number, entry in enumerate(entries, start=1):
-        if entry.get("at", last) < last:
-            yield f"line {number} is of {entry['at']}, earlier than a line before it"
-        last = max(last, entry.get("at", last))
 
 
 def _folders(file: Path, entries: list[Entry], runs: Sequence[Path]) -> list[Path]:
@@ -309,8 +222,8 @@ def describe_ledger(file: Path, result: LedgerVerification) -> str:
         claim = line.claim
         where = f"line {line.number}: {one_line(line.folder or claim['run'][:8])}"
         lines.append(
-            f"{where}{f' of {line.at}' if line.at else ''}, {plain(claim['method'])}, epsilon {claim['epsilon']:.9g}, delta "
-            f"{claim['delta']:.9g}: {line.state}"
+            f"{where}{f' of {line.at}' if line.at else ''}, {plain(claim['method'])}, epsilon {shown(exact(claim['epsilon']))}, "
+            f"delta {shown(exact(claim['delta']))}: {line.state}"
         )
     lines.extend(
         f"{name}: {spent} of {total} by rule {result.header['composition']}"
