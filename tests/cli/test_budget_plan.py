@@ -5,6 +5,11 @@ import json
 import pytest
 from living import Town
 
+import sfumato as sf
+from sfumato.catalog import method_named
+from sfumato.cli._budget_plan import _METHODS
+from sfumato.graph._graph import PublicFacts
+from sfumato.privacy.events import GaussianEvent, flatten
 from sfumato.record._reading import read_account
 from sfumato.verify import verify_ledger
 
@@ -114,3 +119,12 @@ def test_strange_schedules_are_refused(plan, train, tmp_path):
         assert told.code == 2
         assert "Expected " in told.err
     assert not (tmp_path / "l.jsonl").exists()
+
+
+@pytest.mark.parametrize(("method", "kind"), _METHODS.items())
+def test_methods_are_of_the_kind_that_plans_say(method, kind):
+    facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
+    plan = method_named(method).calibrate(sf.Budget(2.0, 1e-6), sf.EdgeLevel(directed=False), facts)
+    events = [event for event, _ in flatten([release.event for release in plan.entry.releases])]
+    assert events
+    assert all(event.pure() is not None if kind == "pure" else isinstance(event, GaussianEvent) for event in events)
