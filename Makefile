@@ -23,7 +23,7 @@ demo: .venv/light.stamp ## train a private model on the built-in graph
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=15 --doctest-modules
 GUARDED := bounded loops noise privacy verify
-GUARDING := $(addprefix tests/,$(GUARDED) contracts randomizers record soundness) tests/cli/test_population.py
+GUARDING := $(addprefix tests/,$(GUARDED) contracts randomizers record soundness) $(addsuffix .py,$(addprefix tests/,cli/test_population cli/test_arrivals central/test_graph_split central/test_linked_groups))
 bounded_floor := 99
 loops_floor := 99
 noise_floor := 98

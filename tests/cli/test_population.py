@@ -16,6 +16,7 @@ from sfumato.cli._serve import _read as read_served
 from sfumato.method._decisions import Decision
 from sfumato.record._population import group_price
 from sfumato.record.ledger import canonical_json, chained
+from sfumato.verify import main as verifier
 from sfumato.verify import verify_ledger
 
 EACH = ("--unit", "edge", "--epsilon", "0.333333", "--delta", "1e-6")
@@ -259,3 +260,14 @@ def test_a_ledger_of_ids_becomes_one_of_a_population_once(tmp_path, sfumato):
     assert (found.code, [run["state"] for run in json.loads(found.out)["runs"]]) == (0, ["verified", "verified"])
     shown = sfumato("ledger", "show", ledger)
     assert (shown.code, "Population town" in shown.out) == (0, True)
+
+
+def test_the_verifier_alone_tells_of_every_line(copy, capsys):
+    assert verifier([str(copy / "town.jsonl")]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[:2] == [
+        f"VALID: {copy / 'town.jsonl'}",
+        "population town; unit: directed False, name edge, relation add-remove",
+    ]
+    assert sum(line.endswith("epsilon 0.333333, delta 0.000001: verified") for line in told) == MONTHS
+    assert told[-2:] == ["epsilon: 3.999996 of 4 by rule basic", "delta: 0.000012 of 0.00002 by rule basic"]
