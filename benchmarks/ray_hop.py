@@ -1,16 +1,17 @@
 """One noisy hop over 46 million arcs on a Ray cluster of this machine and in one process: the bits, and both times.
 
-python benchmarks/ray_hop.py [--train STORE] [--nodes 116713] [--arcs 46000000] [--workers 2] [--rounds 3]
+python benchmarks/ray_hop.py [--train STORE [--batch 0]] [--nodes 116713] [--arcs 46000000] [--workers 2] [--rounds 3]
 
 With ``--train`` GAP learns from a stored graph with both engines, with one fixed key: every released byte, and both times. The
 store is one that `sfumato data import` wrote, for example of `benchmarks/rmat.py --like-46m`. A key that anyone knows has no
-guarantee: the released files are compared and removed.
+guarantee: the released files are compared and removed. With ``--batch`` the unit is a node, and samples have this expected size.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ WIDTH, METHOD, KEY = 16, "gap", bytes(range(32))
 
 def main() -> None:
     """Print whether the bits are the same, both times, and what each part costs."""
-    given = study.options(__doc__, train=None, nodes=116_713, arcs=46_000_000, workers=2, rounds=3)
+    given = study.options(__doc__, train=None, batch=0, nodes=116_713, arcs=46_000_000, workers=2, rounds=3)
     if given.train:
         train(given)
         return
@@ -62,8 +63,10 @@ def main() -> None:
 def train(given: Any) -> None:
     """Print whether the releases are the same, and the seconds of both engines."""
     opening.new_key = lambda: KEY
-    graph, unit = Graph.load(given.train).with_split(seed=0), sf.EdgeLevel(directed=False)
-    plan = method_named(METHOD).calibrate(sf.Budget(1.0, 1e-8), unit, graph.public_facts(unit))
+    graph, unit, method = Graph.load(given.train).with_split(seed=0), sf.EdgeLevel(directed=False), method_named(METHOD)
+    if given.batch:
+        unit, method = sf.NodeLevel(max_out_degree=20), replace(method, batch_size=given.batch)
+    plan = method.calibrate(sf.Budget(1.0, 1e-8), unit, graph.public_facts(unit))
     with tempfile.TemporaryDirectory() as folder, RayEngine(workers=given.workers) as there:
         kept = []
         for name, engine in (("local", LOCAL), (f"Ray, {given.workers} workers", there)):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.bounded import _shards
 from sfumato.bounded._engine import LOCAL, cut, engine, using
 from sfumato.bounded._pagerank import Walk, approximate_pagerank
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
@@ -102,12 +103,14 @@ def test_parts_have_the_bits_of_the_local_engine(compute, other):
     ("method", "unit"),
     [
         (sf.GAP(num_hops=2, epochs=1, batch_size=45), EDGE),
+        (sf.GAP(num_hops=1, epochs=1, batch_size=45), NODE),
         (sf.LabelMessages(), NODE),
         (tuned.Tuned((sf.MLP(epochs=1, batch_size=45), sf.MLP(epochs=2, batch_size=30)), "geometric", 4), NODE),
     ],
 )
 def test_runs_have_the_same_bits_and_certificate_and_are_charged_once(method, unit, other, tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "new_key", lambda: KEY)
+    monkeypatch.setattr(_shards, "_LEAST", 1)  # workers share every step of DP-SGD
     plan = method.calibrate(BUDGET, unit, GRAPH.public_facts(unit))
     kept = []
     for number, chosen in enumerate((LOCAL, other)):

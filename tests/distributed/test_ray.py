@@ -1,4 +1,4 @@
-"""Ray workers and machines die in the middle of a hop: the same bits, one charge; or a clear error, and the charge stays."""
+"""Ray workers and machines die in a hop or in training: the same bits, one charge; or a clear error, and the charge stays."""
 
 import os
 import signal
@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.bounded import aggregation
+from sfumato.bounded import _shards, aggregation
 from sfumato.bounded._engine import using
+from sfumato.bounded._gradients import PrivateSGD, private_steps
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows
 from sfumato.cli import invoke
 from sfumato.distributed import _ray as module
@@ -19,6 +20,7 @@ from sfumato.distributed._ray import RayEngine
 from sfumato.errors import EngineError, InputError
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.graph._weights import FULL
+from sfumato.nn._models import MLP
 from sfumato.record._dataset_ledger import read_account
 from sfumato.record.ledger import Chain
 
@@ -31,6 +33,17 @@ def hop():
     rows = normalize_rows(np.random.default_rng(0).normal(size=(400, 20)))
     weights = (np.arange(GRAPH.num_arcs) % (FULL + 1)).astype(np.uint16)
     return noisy_neighborhood_sum(Arcs(GRAPH.indptr, GRAPH.indices, weights), rows, 3.0, KEY)
+
+
+def network(prob=0.5, steps=3):
+    """The weights of a network after some steps of DP-SGD, and a digest of all its sums."""
+    import torch
+
+    torch.manual_seed(0)
+    model, x, y = MLP((20, 8, 3)).double(), torch.rand(400, 20, dtype=torch.float64), torch.from_numpy(GRAPH.y)
+    settings = PrivateSGD(prob, steps, 1.0, 1.0, 0.1)
+    read = private_steps(model, lambda chosen: (x[chosen], y[chosen]), np.arange(400), settings, KEY)
+    return np.frombuffer(read + b"".join(one.detach().numpy().tobytes() for one in model.parameters()), np.uint8)
 
 
 def dying(folder, times, function, *arguments):
@@ -53,13 +66,15 @@ def waiting(folder, seconds, function, *arguments):
 
 @pytest.fixture
 def parts_are(ray, monkeypatch, tmp_path):
-    """Let the parts of hops die or wait: ``parts_are(dying, 2)``."""
+    """Let the parts of hops and of training steps die or wait: ``parts_are(dying, 2)``. Workers share every step."""
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     folder = tmp_path / "parts"
     folder.mkdir()
+    monkeypatch.setattr(_shards, "_LEAST", 1)
 
     def change(how, number):
-        monkeypatch.setattr(aggregation, "_block_sums", partial(how, str(folder), number, aggregation._block_sums))
+        for room, name in ((aggregation, "_block_sums"), (_shards, "_part")):
+            monkeypatch.setattr(room, name, partial(how, str(folder), number, getattr(room, name)))
         return folder
 
     yield change
@@ -72,6 +87,14 @@ def test_a_hop_whose_workers_are_killed_has_the_same_bits(on_ray, parts_are):
     with using(on_ray):
         assert on_ray.parts == 8
         assert np.array_equal(hop(), expected)
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_training_whose_workers_are_killed_has_the_same_bits(on_ray, parts_are):
+    expected = network()
+    folder = parts_are(dying, 2)
+    with using(on_ray):
+        assert np.array_equal(network(), expected)
     assert len(list(folder.iterdir())) == 2
 
 
@@ -130,19 +153,20 @@ def cluster(ray, on_ray):
 
 
 @pytest.mark.soak
-def test_machines_die_and_the_bits_stay(cluster, parts_are):
-    expected = hop()
+@pytest.mark.parametrize("compute", [hop, network])
+def test_machines_die_and_the_bits_stay(cluster, parts_are, compute):
+    expected = compute()
     for count in (1, 1, 2):  # one, two and four machines
         last = cluster.machines(count)[-1]
         with RayEngine(cluster.address) as engine, using(engine):
-            assert np.array_equal(hop(), expected)
+            assert np.array_equal(compute(), expected)
     folder = parts_are(waiting, 1.0)
     from threading import Thread
 
     with RayEngine(cluster.address) as engine, using(engine):
         killer = Thread(target=kill, args=(cluster, last, folder, 6))
         killer.start()
-        assert np.array_equal(hop(), expected)
+        assert np.array_equal(compute(), expected)
         killer.join()
 
 

@@ -20,6 +20,9 @@ from sfumato.nn._models import MLP, Encoder, Linear, MultiHopClassifier
 class Plan:
     """What all steps of a training share.
 
+    ``known`` says that all values of the network, compiled or not, are those of :mod:`sfumato.loops._products`, whose bits no
+    processor changes.
+
     >>> layer = nn.Linear(2, 1)
     >>> Plan(layer, [layer]).size
     3
@@ -31,9 +34,9 @@ class Plan:
         ends = list(accumulate((one.numel() for one in parameters), initial=0))
         self.size = ends[-1]
         self._spans = {id(one): span for one, span in zip(parameters, pairwise(ends), strict=True)}
-        self._steps = _steps(model) if products().NAME == "C" else None
-        if self._steps is not None and self._steps.layers != list(layers):
-            self._steps = None
+        steps = _steps(model)
+        self.known = steps is not None and steps.layers == list(layers)
+        self._steps = steps if self.known and products().NAME == "C" else None
 
     def sums(self, total: Tensor) -> list[tuple[Tensor, Tensor | None]]:
         """Return views of the sums of all parameters: those of each layer's weights and of its bias."""

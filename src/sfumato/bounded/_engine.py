@@ -1,7 +1,8 @@
 """An engine decides where the parts of a large computation run: in this process, or on the workers of a cluster.
 
 A part is a function of its own arguments alone. So it may run anywhere, again after a failure, and in any order: which engine
-runs it never changes a bit of the result. No engine draws the noise of a hop or charges a ledger; the process that fits does.
+runs it never changes a bit of the result. No engine charges a ledger, or draws the noise of a hop or a
+step: the process that fits does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Engine(Protocol):
 
     ``parts`` is how many parts a computation should have at least. ``run`` calls ``function(*shared, *part)`` for each of
     ``parts`` and yields (number, result) as they finish, in any order. ``shared`` is sent to a worker once. ``threads`` is the
-    number of threads of one part where it decides the bits, as in training; None where it does not.
+    number of threads of one part where it decides the bits, as in training; None where it does not. What ``hold`` returns stands
+    for a value in ``shared`` and ``parts`` of any later ``run``, which workers keep meanwhile.
 
     >>> def total(chosen: Engine) -> int:
     ...     return sum(result for _, result in chosen.run(pow, (2,), [(3,), (4,)]))
@@ -29,6 +31,8 @@ class Engine(Protocol):
 
     @property
     def parts(self) -> int: ...
+
+    def hold(self, value: Any) -> Any: ...
 
     def run(
         self,
@@ -48,6 +52,10 @@ class LocalEngine:
     """
 
     parts = 1
+
+    def hold(self, value: Any) -> Any:
+        """Return the value, which is here already."""
+        return value
 
     def run(
         self,

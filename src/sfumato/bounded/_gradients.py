@@ -49,6 +49,7 @@ from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, real
 from sfumato.bounded._chains import Plan
 from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.bounded._example_gradients import clipped_example_sum
+from sfumato.bounded._shards import Shards, ranges
 from sfumato.errors import UnsupportedUnitError
 from sfumato.loops._products import products
 from sfumato.nn._losses import Slope, class_slope
@@ -224,7 +225,8 @@ def private_steps(
     """Train ``model`` in place with DP-Adam. The result is the last iterate. Return a secret MAC of all sums that were read.
 
     ``ids`` are the public ids in the training role: position and divisor use nothing else. ``block`` examples are read at a
-    time, which changes no bit of the sums, but few wide rows stay in fast memory. With ``alone`` each example is computed by
+    time, which changes no bit of the sums, but few wide rows stay in fast memory. Where a step is large, the workers of an
+    engine share it, which changes no bit either (:mod:`~sfumato.bounded._shards`). With ``alone`` each example is computed by
     itself (:func:`~sfumato.bounded._example_gradients.clipped_example_sum`), so layers may be convolutions. Its sums are on the
     grid as they are, and eta is 0; targets are classes.
 
@@ -240,9 +242,16 @@ def private_steps(
         raise fail("ids", "no id", "to hold the ids of the training role", "Give at least one node the train role.")
 
     size, kept = sum(p.numel() for p in parameters), None if alone else Plan(model, linear_layers(model))
+    optimizer = Adam(parameters, settings.learning_rate)
+    cuts = ranges(len(ids), 3.0 * size * settings.sampling_prob * len(ids))  # forward, backward and the sums
+    shards = None
+    if kept is not None and kept.known and len(cuts) > 1:
+        shards = Shards(clipped_gradient_sum, model, (settings.l2_clip_norm, slope), batch, cuts, block)
 
     def on_grid(chosen: NDArray[np.int64], _: int) -> NDArray[np.int64]:
         check_rows(len(chosen))
+        if shards is not None:
+            return to_grid(shards.sum(optimizer.flat.numpy(), chosen))
         total = np.zeros(size, np.int64)
         for at in range(0, max(len(chosen), 1), block):
             *inputs, targets = batch(chosen[at : at + block])
@@ -255,7 +264,7 @@ def private_steps(
         return total if alone else to_grid(total)
 
     margin = 0.0 if alone else rounding_margin(size)
-    return noisy_steps(Adam(parameters, settings.learning_rate), on_grid, ids, settings, key, margin, progress)
+    return noisy_steps(optimizer, on_grid, ids, settings, key, margin, progress)
 
 
 def noisy_steps(

@@ -1,9 +1,9 @@
 """Run the parts of a computation on a Ray cluster, which may lose workers and machines meanwhile.
 
-**What leaves the process that fits.** The parts of a hop get arcs and messages, and return exact sums. Noise is added in the
-process that fits, so the key of a hop never leaves it. Trials and teachers get the records, and each trial a key of its own. So
-every machine of the cluster sees private data and belongs to the curator. Nothing is charged on a worker: a part that runs
-twice changes no ledger.
+**What leaves the process that fits.** The parts of a hop get arcs and messages, and those of a step of DP-SGD rows, labels,
+weights and the drawn positions; both return exact sums. Noise is added in the process that fits, so the keys of hops and steps
+never leave it. Trials and teachers get the records, and each trial a key of its own. So every machine of the cluster sees
+private data and belongs to the curator. Nothing is charged on a worker: a part that runs twice changes no ledger.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _PARTS = 4  # for each processor, so that one large part does not hold up the ot
 _RETRIES = 3
 _LOOK = 2.0  # seconds between two looks at the cluster, while nothing finishes
 _PATIENCE = 60.0  # seconds without enough processors until the run gives up
+_FULL = "Give it more memory: ray start --head --object-store-memory BYTES"
 _LOST = "Start the machines again, and give them more memory if it ran out."
 
 
@@ -73,6 +74,13 @@ class RayEngine:
         """Return how many parts keep all processors of the cluster busy."""
         return _PARTS * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
+    def hold(self, value: Any) -> Any:
+        """Put a value where all workers find it, for as long as what is returned is kept."""
+        try:
+            return self._ray.put(value)
+        except self._ray.exceptions.ObjectStoreFullError as error:
+            raise EngineError(f"The object store of the Ray cluster is full. {_FULL}") from error
+
     def run(
         self,
         function: Callable[..., T],
@@ -82,10 +90,10 @@ class RayEngine:
         threads: int | None = None,
     ) -> Iterator[tuple[int, T]]:
         ray = self._ray
-        if 0 < self._most() < (threads or 1):
+        if (threads or 1) > 1 and 0 < self._most() < (threads or 1):
             expected = f"to be at most {self._most()}, the processors of the largest machine of the cluster"
             raise fail("threads", threads, expected, "Pass --threads, or start a larger machine.")
-        held = [ray.put(value) for value in shared]
+        held = [value if isinstance(value, ray.ObjectRef) else self.hold(value) for value in shared]
         task = self._task.options(num_cpus=threads or 1)
         numbered, at_once = enumerate(parts), self.parts
         pending: dict[Any, int] = {}
