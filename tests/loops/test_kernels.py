@@ -78,7 +78,7 @@ def test_sums_are_exact_at_any_width(loops, threads, width):
     assert np.array_equal(summed(loops, offsets, sources, steps, 301, 453), total[301:453])
 
 
-@pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 31, 32, 33, 70])
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 16, 31, 32, 33, 64, 70])
 def test_weighted_sums_are_exact_and_rounded_toward_zero(loops, threads, width):
     random = np.random.default_rng(width)
     offsets, sources = skewed_arcs(random, 700)
@@ -93,9 +93,25 @@ def test_weighted_sums_are_exact_and_rounded_toward_zero(loops, threads, width):
     assert np.array_equal(summed(loops, offsets, sources, steps, weights=full), expected(offsets, sources, steps))
 
 
+@pytest.mark.parametrize("width", [8, 16, 32, 50, 64, 150])
+def test_every_kind_of_vector_unit_sums_alike(built, width):
+    library, random = _native.library(built), np.random.default_rng(width)
+    offsets, sources = skewed_arcs(random, 700)
+    steps = random.integers(-INT16_ONE - 1, INT16_ONE + 1, (700, width)).astype(np.int16)
+    weights, top = random.integers(0, FULL + 1, len(sources)).astype(np.uint16), library.use_level(-1)
+    plain, weighed = expected(offsets, sources, steps), summed(_numba, offsets, sources, steps, weights=weights)
+    try:
+        for level in range(top + 1):
+            assert library.use_level(level) == level
+            assert np.array_equal(summed(_native.Compiled(library), offsets, sources, steps), plain)
+            assert np.array_equal(summed(_native.Compiled(library), offsets, sources, steps, weights=weights), weighed)
+    finally:
+        library.use_level(top)
+
+
 @pytest.mark.parametrize("extreme", [INT16_ONE, -INT16_ONE - 1])
 @pytest.mark.parametrize("degree", [2**16, 2**16 + 1, 2**17 + 3])
-@pytest.mark.parametrize("width", [3, 16, 33])
+@pytest.mark.parametrize("width", [3, 16, 33, 64])
 def test_a_hub_of_more_terms_than_an_accumulator_holds_is_exact(loops, extreme, degree, width):
     offsets = np.array([0, 1, 1 + degree, 2 + degree])
     steps, full = np.full((3, width), extreme, np.int16), np.full(degree + 2, FULL, np.uint16)

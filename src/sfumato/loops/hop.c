@@ -3,6 +3,7 @@
    _native.py loads this file compiled, and _numba.py computes the same bits without it. Threads take rows of the result
    in pieces, as they become free; a row of the result is summed by one thread. */
 
+#include "levels.h"
 #include "sampler.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@ enum {
   SHIFT = 15,      /* a weight of 1 is 2^15 */
   FLUSH = 1 << 16, /* 2^16 terms of at least -2^15 and below 2^15 stay within an int32 */
   AHEAD = 32,      /* the row of so many arcs later is fetched into the cache */
+  LINE = 32,       /* so many int16 lie in a line of the cache */
   PIECE = 128,     /* so many rows of the result are handed to a thread at a time */
   TOGETHER = 128,  /* so many values of noise are drawn at a time, at least */
   MOST_THREADS = 256
@@ -34,57 +36,67 @@ typedef struct {
   Sampler *noise;          /* added to the sums while they are in the cache, if there is one */
 } Sums;
 
-/* Eight int16 as four int32: shifts part the even from the odd ones, on every processor that has 16-byte vectors. */
-typedef int32_t Pairs __attribute__((vector_size(16)));
-typedef int32_t Row __attribute__((vector_size(16), aligned(2), may_alias));
+/* Pairs of int16 as int32: shifts part the even from the odd ones. Where a processor's vectors are shorter, the compiler cuts these. */
+#define DEFINE_PAIRS(BYTES)                                         \
+  typedef int32_t Pairs##BYTES __attribute__((vector_size(BYTES))); \
+  typedef int32_t Row##BYTES __attribute__((vector_size(BYTES), aligned(2), may_alias));
+DEFINE_PAIRS(16)
+DEFINE_PAIRS(32)
+DEFINE_PAIRS(64)
 
-/* Values times a weight of 0 to 2^15, over 2^15, rounded toward zero; a product is within 2^30. */
-static inline Pairs weigh(Pairs values, int32_t weight) {
-  Pairs product = values * weight;
-  return (product + (product >> 31 & ((1 << SHIFT) - 1))) >> SHIFT;
-}
-
-/* Sum columns column to column + 8 * BLOCKS of one row, each value as TAKE(value, arc) has it. */
-#define DEFINE_SUM_ROW(NAME, BLOCKS, TAKE)                                                          \
-  static inline void NAME##_##BLOCKS(const Sums *job, int64_t row, int64_t column) {                \
-    const int16_t *rows = job->rows + column;                                                       \
-    const int32_t *sources = job->sources;                                                          \
-    int64_t padded = job->padded, arc = job->offsets[row], end = job->offsets[row + 1];             \
-    int64_t final = job->offsets[job->last] - 1, sums[8 * BLOCKS] = {0};                            \
-    while (arc < end) {                                                                             \
-      int64_t stop = end - arc > FLUSH ? arc + FLUSH : end;                                         \
-      Pairs even[BLOCKS] = {0}, odd[BLOCKS] = {0};                                                  \
-      for (; arc < stop; arc++) {                                                                   \
-        __builtin_prefetch(rows + padded * sources[arc + AHEAD < final ? arc + AHEAD : final]);     \
-        const Row *values = (const Row *)(rows + padded * sources[arc]);                            \
-        for (int block = 0; block < BLOCKS; block++) {                                              \
-          even[block] += TAKE(values[block] << 16 >> 16, arc);                                      \
-          odd[block] += TAKE(values[block] >> 16, arc);                                             \
-        }                                                                                           \
-      }                                                                                             \
-      for (int lane = 0; lane < 8 * BLOCKS; lane++)                                                 \
-        sums[lane] += (lane % 2 ? odd : even)[lane / 8][lane / 2 % 4];                              \
-    }                                                                                               \
-    int64_t *out = job->out + (row - job->first) * job->width + column, left = job->width - column; \
-    for (int64_t lane = 0; lane < 8 * BLOCKS && lane < left; lane++) out[lane] = sums[lane];        \
+/* Sum columns column to column + BYTES / 2 * BLOCKS of one row, each value as TAKE(value, arc) has it. */
+#define DEFINE_SUM_ROW(NAME, BYTES, BLOCKS, TAKE)                                                       \
+  BODY NAME##_##BYTES##_##BLOCKS(const Sums *job, int64_t row, int64_t column) {                        \
+    enum { EACH = BYTES / 4, HALF = EACH * BLOCKS };                                                    \
+    const int16_t *rows = job->rows + column;                                                           \
+    const int32_t *sources = job->sources;                                                              \
+    int64_t padded = job->padded, arc = job->offsets[row], end = job->offsets[row + 1];                 \
+    int64_t final = job->offsets[job->last] - 1, left = job->width - column, more = 0;                  \
+    int64_t *out = job->out + (row - job->first) * job->width + column;                                 \
+    do {                                                                                                \
+      int64_t stop = end - arc > FLUSH ? arc + FLUSH : end;                                             \
+      Pairs##BYTES even[BLOCKS] = {0}, odd[BLOCKS] = {0};                                               \
+      for (; arc < stop; arc++) {                                                                       \
+        const int16_t *later = rows + padded * sources[arc + AHEAD < final ? arc + AHEAD : final];      \
+        for (int line = 0; line < 2 * HALF; line += LINE) __builtin_prefetch(later + line);             \
+        const Row##BYTES *values = (const Row##BYTES *)(rows + padded * sources[arc]);                  \
+        for (int block = 0; block < BLOCKS; block++) {                                                  \
+          even[block] += TAKE(values[block] << 16 >> 16, arc);                                          \
+          odd[block] += TAKE(values[block] >> 16, arc);                                                 \
+        }                                                                                               \
+      }                                                                                                 \
+      int32_t evens[HALF], odds[HALF];                                                                  \
+      memcpy(evens, even, sizeof evens);                                                                \
+      memcpy(odds, odd, sizeof odds);                                                                   \
+      if (!more && left >= 2 * HALF)                                                                    \
+        for (int pair = 0; pair < HALF; pair++) out[2 * pair] = evens[pair], out[2 * pair + 1] = odds[pair]; \
+      else                                                                                              \
+        for (int64_t lane = 0; lane < 2 * HALF && lane < left; lane++)                                  \
+          out[lane] = (more ? out[lane] : 0) + (lane % 2 ? odds : evens)[lane / 2];                     \
+      more = 1;                                                                                         \
+    } while (arc < end);                                                                                \
   }
 
 /* Sums of rows low to high, and noise every few rows, while the next rows are on their way to the cache. */
 #define DEFINE_SUM(NAME, TAKE)                                                                        \
-  DEFINE_SUM_ROW(NAME##_row, 1, TAKE)                                                                 \
-  DEFINE_SUM_ROW(NAME##_row, 2, TAKE)                                                                 \
-  DEFINE_SUM_ROW(NAME##_row, 4, TAKE)                                                                 \
-  static void NAME##_piece(const void *argument, int64_t low, int64_t high) {                         \
+  DEFINE_SUM_ROW(NAME##_row, 16, 1, TAKE)                                                             \
+  DEFINE_SUM_ROW(NAME##_row, 32, 1, TAKE)                                                             \
+  DEFINE_SUM_ROW(NAME##_row, 64, 1, TAKE)                                                             \
+  DEFINE_SUM_ROW(NAME##_row, 64, 2, TAKE)                                                             \
+  BODY NAME##_body(const void *argument, int64_t low, int64_t high) {                                 \
     const Sums *job = argument;                                                                       \
     Listed listed;                                                                                    \
     listed.count = 0;                                                                                 \
     for (int64_t row = job->first + low, start = row; row < job->first + high; row++) {               \
+      int64_t column = 0;                                                                             \
       if (job->padded == 8)                                                                           \
-        NAME##_row_1(job, row, 0);                                                                    \
+        NAME##_row_16_1(job, row, 0);                                                                 \
       else if (job->padded == 16)                                                                     \
-        NAME##_row_2(job, row, 0);                                                                    \
-      else                                                                                            \
-        for (int64_t column = 0; column < job->width; column += 32) NAME##_row_4(job, row, column);   \
+        NAME##_row_32_1(job, row, 0);                                                                 \
+      else {                                                                                          \
+        for (; column + 64 <= job->padded; column += 64) NAME##_row_64_2(job, row, column);           \
+        if (column < job->padded) NAME##_row_64_1(job, row, column);                                  \
+      }                                                                                               \
       if (job->noise && ((row + 1 - start) * job->width >= TOGETHER || row + 1 == job->first + high)) { \
         add_values(job->noise, job->out + (start - job->first) * job->width, (row + 1 - start) * job->width, \
                    (uint64_t)(start * job->width), &listed);                                          \
@@ -92,10 +104,13 @@ static inline Pairs weigh(Pairs values, int32_t weight) {
       }                                                                                               \
     }                                                                                                 \
     if (job->noise) settle(job->noise, &listed);                                                      \
-  }
+  }                                                                                                   \
+  FOR_EACH_LEVEL(NAME, (const void *argument, int64_t low, int64_t high), (argument, low, high))
 
 #define WHOLE(value, arc) (value)
-#define WEIGHED(value, arc) weigh(value, job->weights[arc])
+/* Values times a weight of 0 to 2^15, over 2^15, rounded toward zero; a product is within 2^30. */
+#define TIMES(value, arc) ((value) * job->weights[arc])
+#define WEIGHED(value, arc) ((TIMES(value, arc) + (TIMES(value, arc) >> 31 & ((1 << SHIFT) - 1))) >> SHIFT)
 
 DEFINE_SUM(sum, WHOLE)
 DEFINE_SUM(weighted_sum, WEIGHED)
@@ -165,7 +180,7 @@ __attribute__((visibility("hidden"))) void share_work(void (*piece)(const void *
 void sum_rows(const int64_t *offsets, const int32_t *sources, const int16_t *rows, int64_t padded, int64_t width,
               int64_t first, int64_t last, int64_t *out, const uint16_t *weights, Sampler *noise, int64_t threads) {
   Sums job = {offsets, sources, rows, padded, width, first, last, out, weights, noise};
-  share_work(weights ? weighted_sum_piece : sum_piece, &job, last - first, PIECE, threads);
+  share_work(weights ? weighted_sum_at : sum_at, &job, last - first, PIECE, threads);
 }
 
 void quantize(const float *rows, int64_t count, int64_t width, int16_t *out, double *squares, int64_t threads) {
