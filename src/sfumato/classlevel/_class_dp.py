@@ -25,9 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from sfumato._validate import AT_LEAST_1, PRIVATE, check_fields, fail, flag, integer, optional, real, setting
 from sfumato.bounded._classes import check_cells, class_steps, members
@@ -36,6 +34,7 @@ from sfumato.bounded._gradients import PrivateSGD
 from sfumato.classlevel._cells import cells_key, cells_of, check_partition
 from sfumato.classlevel._images import CONTROLS, ImageMethod
 from sfumato.method.card import Audience, Card
+from sfumato.nn._dense import mean_gradient
 from sfumato.privacy.events import PoissonGaussianEvent
 
 if TYPE_CHECKING:
@@ -89,23 +88,21 @@ class CellMethod(ImageMethod):
         total = plan.unit.num_cells(plan.public.num_classes)
         order = np.argsort(cells, kind="stable")
         starts = np.searchsorted(cells[order], np.arange(total + 1))
-        parameters = list(head.parameters())
 
-        def mean_gradient(cell: int, step: int) -> Tensor | None:
+        def mean_of(cell: int, step: int) -> Tensor | None:
             own = order[starts[cell] : starts[cell + 1]]
             places = members(key, step, cell, own, self.records_per_cell or len(own))
             if not len(places):
                 return None
             inputs, targets = data.take(places)
-            loss = self.loss_scale * functional.cross_entropy(head(inputs), targets)
-            return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
+            return mean_gradient(head, inputs, targets, self.loss_scale)
 
         settings = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )
         optimizer = self.stepper(head, event.steps)
         progress = session.watch.stage("network")
-        operands = class_steps(optimizer, mean_gradient, total, settings, key, progress)
+        operands = class_steps(optimizer, mean_of, total, settings, key, progress)
         session.bind("network", np.frombuffer(operands, np.uint8))
         return public
 

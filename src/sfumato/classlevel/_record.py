@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from sfumato._validate import AT_LEAST_1, PRIVATE, check_fields, real, setting
 from sfumato.bounded._classes import class_steps
@@ -24,6 +22,7 @@ from sfumato.bounded._gradients import (
 )
 from sfumato.classlevel._images import CONTROLS, ImageMethod
 from sfumato.method.card import Audience, Card
+from sfumato.nn._dense import mean_gradient
 from sfumato.privacy.events import PoissonGaussianEvent
 
 if TYPE_CHECKING:
@@ -109,7 +108,6 @@ class CNN(ImageMethod):
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )
         optimizer = self.stepper(head.double(), event.steps)
-        parameters = list(head.parameters())
 
         def clipped_sum(drawn: NDArray[np.int64], _: int) -> NDArray[np.int64]:
             inputs, targets = data.take(drawn)
@@ -117,15 +115,14 @@ class CNN(ImageMethod):
                 return clipped_example_sum(head, inputs.double(), targets, self.l2_clip_norm)
             return to_grid(clipped_gradient_sum(head, [inputs.double()], targets, self.l2_clip_norm))
 
-        def mean_gradient(record: int, _: int) -> Tensor | None:
+        def mean_of(record: int, _: int) -> Tensor | None:
             inputs, targets = data.take(np.array([record]))
             if targets[0] < 0:
                 return None
-            loss = functional.cross_entropy(head(inputs.double()), targets)
-            return torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
+            return mean_gradient(head, inputs.double(), targets)
 
         if self.augment:
-            operands = class_steps(optimizer, mean_gradient, len(data.rows), settings, key, progress)
+            operands = class_steps(optimizer, mean_of, len(data.rows), settings, key, progress)
         else:
             margin = rounding_margin(len(optimizer.flat))
             operands = noisy_steps(optimizer, clipped_sum, data.rows, settings, key, margin, progress)

@@ -31,7 +31,9 @@ _SHRUNK, _GAIN = 0.01, 0.5
 _LEAST_SPREAD = 0.05
 
 
-class _Selu(nn.Module):
+class Selu(nn.Module):
+    """SELU as a layer."""
+
     def forward(self, x: Tensor) -> Tensor:
         return selu(x)
 
@@ -53,7 +55,7 @@ class ConvNet(nn.Module):
         self.places = nn.Conv2d(_DIRECTIONS, _DIRECTIONS, _PLACE, _STRIDE, padding=_MARGIN, bias=False)
         size = _DIRECTIONS * math.prod((side + 2 * _MARGIN - _PLACE) // _STRIDE + 1 for side in shape[1:])
         hidden, out = nn.Linear(size, width, bias=False), nn.Linear(width, num_classes)
-        self.head = nn.Sequential(hidden, _Selu(), out)
+        self.head = nn.Sequential(hidden, Selu(), out)
         away = torch.eye(_DIRECTIONS) - 1 / _DIRECTIONS
         with torch.no_grad():
             self.edges.weight.copy_(_edges().expand(-1, shape[0], -1, -1) / shape[0])
