@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from sfumato.catalog import WORDS
 from sfumato.cli import app
+from sfumato.cli._commands import COMMANDS
 from sfumato.cli._options import Options
 from sfumato.cli._table import DATA, option, takes
 
@@ -38,6 +39,13 @@ def test_train_shows_needed_options_first_and_with_help_all_every_option_once(sf
     assert (
         f"sfumato train --help-all shows {hidden + 1} more options." in shown
     )  # --help is a line, and no option of the table
+
+
+def test_the_list_of_commands_says_what_their_help_says():
+    commands = get_command(app).commands
+    assert {name: commands[name].get_short_help_str(1000) for name in commands} == {
+        name: text for name, (_, text) in COMMANDS.items()
+    }
 
 
 def test_methods_are_explained(sfumato):

@@ -30,7 +30,7 @@ NOTHING_HEAVY = {
     "sfumato.privacy.accounting": HEAVY,
     "sfumato.noise.keys": HEAVY,
     "sfumato.audit._bounds": HEAVY | {"numba", "scipy"},
-    "sfumato.cli": HEAVY,
+    "sfumato.cli": HEAVY | {"numpy", "scipy"},
     "sfumato.randomizers._collision": HEAVY | DRAWING,
     "sfumato.randomizers._privunit": HEAVY | DRAWING,
     "sfumato.collect._drawing": HEAVY | {"numba", "httpx", "typer", "rich"},
@@ -53,6 +53,17 @@ def test_light_parts_load_nothing_heavy(module):
 @pytest.mark.parametrize("module", ONLY)
 def test_some_parts_load_a_few_packages_alone(module):
     assert packages_of(module) <= {"sfumato"} | ONLY[module]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["verify", "--help"], ["budget", "--help"]])
+def test_help_computes_nothing(words):
+    probe = f"import sys; from sfumato.cli import invoke; invoke({words}); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
+    assert "Usage: sfumato" in done.stdout
+    loaded = {name.split(".")[0] for name in done.stderr.split()}
+    assert not loaded & (HEAVY | DRAWING | {"numpy", "scipy", "cryptography"}) - {"typer"}
+    modules = {name for name in done.stderr.split() if name.startswith("sfumato.cli._")}
+    assert words != ["--help"] or modules == {"sfumato.cli._commands"}
 
 
 def test_local_family_loads_neither_torch_nor_numba():

@@ -17,71 +17,19 @@ import typer
 
 from sfumato._optional import explained
 from sfumato._version import __version__
-from sfumato.cli import _attack as attack
-from sfumato.cli import _audit as audit
-from sfumato.cli import _budget as budget
-from sfumato.cli import _check as check
-from sfumato.cli import _collect as collect
-from sfumato.cli import _daily as daily
-from sfumato.cli import _data as data
-from sfumato.cli import _experiment as experiment
-from sfumato.cli import _explain as explain
-from sfumato.cli import _export_onnx as export_onnx
-from sfumato.cli import _export_registry as export_registry
-from sfumato.cli import _invert as invert
-from sfumato.cli import _ledger as ledger
-from sfumato.cli import _methods as methods
-from sfumato.cli import _pate as pate
-from sfumato.cli import _predict as predict
-from sfumato.cli import _report as report
-from sfumato.cli import _run as run
-from sfumato.cli import _serve as serve
-from sfumato.cli import _store as store
-from sfumato.cli import _text as text
-from sfumato.cli import _train as train
-from sfumato.cli import _tune as tune
-from sfumato.cli._grouped import GroupedCommand, StopError, StoppableGroup
-from sfumato.cli._stored import by_options
+from sfumato.cli._commands import Commands, StopError
 from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
-from sfumato.evaluation._kept import notes_of
 
 _OF_READERS = (DroppedWarning, TextWarning)
 
 app = typer.Typer(
     name="sfumato",
-    cls=StoppableGroup,
+    cls=Commands,
     help="Differentially private learning on graphs, with guarantees a reviewer can check.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("train", cls=GroupedCommand)(train.train)
-app.command("check", cls=GroupedCommand)(check.check)
-app.command("predict")(predict.predict)
-app.command("evaluate")(run.evaluate)
-app.command("verify")(run.verify)
-app.command("report")(report.report)
-app.command("explain")(explain.explain)
-app.command("methods")(methods.methods)
-app.command("datasets")(data.datasets)
-app.command("tune", cls=GroupedCommand)(tune.tune)
-app.command("serve")(serve.serve)
-app.command("audit")(audit.audit)
-app.command("attack")(attack.attack)
-app.command("invert")(invert.invert)
-app.command("cite")(report.cite)
-app.add_typer(store.app, name="data")
-app.add_typer(budget.app, name="budget")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(daily.app, name="daily")
-app.add_typer(text.app, name="text")
-app.add_typer(collect.app, name="collect")
-app.add_typer(experiment.app, name="experiment")
-app.add_typer(pate.app, name="pate")
-export = typer.Typer(no_args_is_help=True, help="Take a finished run into other tools. This spends nothing.")
-export.command("onnx")(export_onnx.onnx)
-export.command("registry")(export_registry.registry)
-app.add_typer(export, name="export")
 
 
 def _version(value: bool) -> None:
@@ -175,6 +123,9 @@ def _note(
 
 
 def _fail(error: Exception, code: int, message: str | None = None) -> int:
+    from sfumato.cli._stored import by_options
+    from sfumato.evaluation._kept import notes_of
+
     text = f"{str(error) if message is None else message} {notes_of(error)}"
     print("Error: " + by_options(" ".join(text.split())), file=sys.stderr)
     return code

@@ -15,12 +15,12 @@ from sfumato.cli._data import in_place_of
 from sfumato.cli._output import tell
 from sfumato.errors import DataError, InputError
 from sfumato.evaluation._kept import Kept
-from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:
     import typer
 
     from sfumato.cli._options import Options
+    from sfumato.evaluation._source import Source
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted, Plan
     from sfumato.privacy.budget import Budget
@@ -70,6 +70,8 @@ class Arriving:
 
 def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Source:
     """Return the source of a run's graph, with what the command line names in place of it."""
+    from sfumato.evaluation._source import Source
+
     stored = Source.of_run(run)
     if given["dataset"] is not None:
         stored = replace(stored, nodes=None, edges=None, label=None, schema=None, text=(), graph=None)
@@ -125,6 +127,7 @@ def stored_batches(
 ) -> tuple[list[tuple[int, Fitted, Newcomers]], dict[str, int]]:
     """Return the finished arrivals of a run in order, and the marks of nodes whose release was stopped."""
     from sfumato.catalog import load
+    from sfumato.evaluation._source import Source
     from sfumato.record.ledger import Chain
     from sfumato.tables._newcomers import Newcomers, read_new_nodes
 
@@ -191,6 +194,7 @@ def _release(
 ) -> dict[str, Any]:
     """Release the rows of nodes that are new, keep them, and predict."""
     from sfumato.central._arrivals import calibrate_arrival
+    from sfumato.evaluation._source import Source
     from sfumato.record._arrivals import marks
     from sfumato.record._release_folder import read_sign_key
     from sfumato.tables._newcomers import node_names, read_newcomers

@@ -19,10 +19,10 @@ from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
-from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:
     from sfumato.attacks._attack import Attack
+    from sfumato.evaluation._source import Source
     from sfumato.method._plan import Fitted
 
 
@@ -94,6 +94,8 @@ def attack(
 
 def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:
     """Where the graph is: as the run kept it, save for what is named; a data set or a store can be named without that."""
+    from sfumato.evaluation._source import Source
+
     try:
         return source_of(run, named, context)
     except InputError:

@@ -14,7 +14,6 @@ from sfumato._files import write_json
 from sfumato.cli._output import tell
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import Kept, write_words
-from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -54,6 +53,7 @@ def charged_counts(
 ) -> tuple[NoisyCounts, float]:
     """Charge, release and keep the counts of a run; return them, and what they cost."""
     from sfumato.central._set_calibration import SetCalibration, calibrate_sets
+    from sfumato.evaluation._source import Source
 
     named, folder = Source.ledger_of(run), run / FOLDER
     if named is not None and shared is None:

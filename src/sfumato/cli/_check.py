@@ -12,7 +12,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
 from sfumato._optional import LIGHT, check_installed
@@ -156,6 +155,8 @@ def _told(found: Look, job: Job | None, options: Options) -> dict[str, Any]:
 
 def _expected(graph: Graph, plan: Plan) -> list[Figure]:
     """The figures of public graphs that are most like this one; of rare classes too, where labels are public."""
+    import numpy as np
+
     from sfumato.evaluation._expected import AUC, expected
 
     if plan.budget is None or graph.targets is not None:

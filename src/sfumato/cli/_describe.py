@@ -15,7 +15,6 @@ from sfumato.cli._options import of
 from sfumato.cli._table import JSON, one_or_more
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import write_page
-from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -55,6 +54,8 @@ def describe(
     Nothing is trained, no budget is needed, and nothing leaves this machine. The output is for the owner of the data: it counts
     missing cells and edges, which are private.
     """
+    from sfumato.evaluation._source import Source
+
     check_installed("duckdb", "pyarrow", "numba")
     from sfumato.graph._schema import Schema
     from sfumato.graph._weights import declared_weight

@@ -1,14 +1,13 @@
-"""How commands are grouped: the help of one with many options, by what it decides, and a group that says what a stop costs."""
+"""The help of a command with many options, which are grouped by what they decide."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from sfumato.cli._options import Options
 from sfumato.cli._table import ALL, NEEDED, PANELS, RUNS, rows
-from sfumato.evaluation._kept import NOTHING, notes_of
 
 _ROWS = rows(Options)
 
@@ -49,18 +48,3 @@ class GroupedCommand(TyperCommand):
         if hidden:
             formatter.write_paragraph()
             formatter.write_text(f"{ctx.command_path} --help-all shows {hidden} more options.")
-
-
-class StopError(Exception):
-    """Ctrl-C stopped a command. The text says what is charged and how to go on."""
-
-
-class StoppableGroup(TyperGroup):
-    """A group of commands that say what a stop by Ctrl-C costs. Those of Typer would end in silence."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that the context names."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise StopError(f"Stopped. {notes_of(error) or NOTHING}") from error

@@ -19,10 +19,10 @@ from sfumato.cli._output import stage_bars
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import write_page
-from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:
     from sfumato.attacks._inversion import Inversion
+    from sfumato.evaluation._source import Source
 
 ATTACKS = ("enhanced", "original")
 
@@ -139,6 +139,8 @@ def _attack(name: str, regularizer: str | None, given: list[str], **asked: Any) 
 
 def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:
     """Where the images are: as the run kept it, save for what is given."""
+    from sfumato.evaluation._source import Source
+
     try:
         kept = Source.of_run(run)
     except InputError:

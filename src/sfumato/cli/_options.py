@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.catalog import CARDS, WORDS, words_with
 from sfumato.cli._budget_options import BudgetOptions
@@ -26,9 +26,11 @@ from sfumato.cli._table import (
     option,
     show_all,
 )  # fmt: skip
-from sfumato.evaluation._source import Source
 from sfumato.privacy.units import UNITS
 from sfumato.record._deployment import Deployment
+
+if TYPE_CHECKING:
+    from sfumato.evaluation._source import Source
 
 TUNABLE = {word: CARDS[name].summary for word, name in WORDS.items() if CARDS[name].candidates}
 _HOPS = "; ".join(f"{word} {CARDS[WORDS[word]].defaults['hops']}" for word in words_with("hops"))
@@ -369,12 +371,16 @@ class Options(BudgetOptions):
 
     def source(self) -> Source:
         """Return the source of the graph that the options name, checked."""
+        from sfumato.evaluation._source import Source
+
         source = Source(**{**named_source(self), "split": self.split or Source.split})
         return source.check(labeled=self.method not in WORDS or CARDS[WORDS[self.method]].reads_labels)
 
 
 def named_source(options: Options) -> dict[str, Any]:
     """Return what options say of a source, by the names of its fields; paths are words there."""
+    from sfumato.evaluation._source import Source
+
     named = {one.name: getattr(options, one.name) for one in fields(Source) if hasattr(options, one.name)}
     return {name: str(value) if isinstance(value, Path) else value for name, value in named.items()}
 

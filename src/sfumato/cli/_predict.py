@@ -21,13 +21,13 @@ from sfumato.cli._parse import shared_ledger
 from sfumato.cli._predictions import Writer
 from sfumato.cli._table import takes
 from sfumato.errors import InputError
-from sfumato.evaluation._source import Source
 from sfumato.method._decisions import Decision
 from sfumato.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sfumato.evaluation._source import Source
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted
     from sfumato.record._dataset_ledger import DatasetLedger
@@ -60,6 +60,8 @@ def predict(context: typer.Context, values: dict[str, Any]) -> None:
     The command says who may see the file, as the certificate does. At edge level anyone may: features and labels, which stand in
     it, are public there. At node level each line is for its own node alone, and the file must not be published.
     """
+    from sfumato.evaluation._source import Source
+
     check_installed(*LIGHT)
     from sfumato.catalog import load
 

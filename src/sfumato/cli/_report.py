@@ -15,7 +15,6 @@ from sfumato.cli._table import JSON
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import check_outside, write_page
-from sfumato.evaluation._source import Source
 
 if TYPE_CHECKING:
     from sfumato.report._run import Run
@@ -83,6 +82,8 @@ def _page_for(audience: str, run: Path) -> str:
 
 def _with_graph(folder: Path, run: Run) -> Run:
     """Add predictions and scores by class and degree if the graph is still where it was, or else the reason why not."""
+    from sfumato.evaluation._source import Source
+
     if run.validation is not None:
         return run  # nobody has true labels
     from sfumato.catalog import load

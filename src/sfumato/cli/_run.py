@@ -13,7 +13,6 @@ from sfumato.cli._options import of
 from sfumato.cli._scores import shown
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
-from sfumato.evaluation._source import Source
 
 RUN = typer.Argument(..., help="The folder of a run.")
 
@@ -25,7 +24,7 @@ def evaluate(run: Path = RUN, by: str | None = of("by"), as_json: bool = JSON) -
     """
     check_installed(*LIGHT)
     from sfumato.catalog import load
-    from sfumato.evaluation._source import groups_of
+    from sfumato.evaluation._source import Source, groups_of
 
     fitted = load(run)
     if fitted.collection is not None:

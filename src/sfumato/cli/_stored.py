@@ -12,7 +12,6 @@ from sfumato.cli._options import Options
 from sfumato.cli._table import paths, rows, spelled
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import PRIVATE
-from sfumato.evaluation._source import Source
 from sfumato.method._settings import read_settings, settings_of
 from sfumato.record._deployment import Deployment
 
@@ -27,6 +26,8 @@ _REPEATED = tuple(one.name for one in fields(Options) if one.default == ())
 
 def again(options: Options) -> tuple[str, ...]:
     """Return the words of a command line that name the same graph, unit and budget, for a run of another method."""
+    from sfumato.evaluation._source import Source
+
     words: list[str] = []
     for name in (name for name, row in _ROWS.items() if row.again):
         value = getattr(options, name)

@@ -1,0 +1,126 @@
+"""All commands by name: the list shows their first sentences, and the code of one is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+COMMANDS = {
+    "train": ("_train", "Train a method within a privacy budget."),
+    "check": (
+        "_check",
+        "Show what a run would read, release, cost and achieve, and everything that is wrong with it.",
+    ),
+    "predict": (
+        "_predict",
+        "Predict the class (or labels, or number) of every node, score links (--pairs, --top), or write rows (--embeddings).",
+    ),
+    "evaluate": (
+        "_run",
+        "Score a run on its test nodes again, beside the floor that `train --save-floor` saved with it.",
+    ),
+    "verify": ("_run", "Check a run, or a ledger with all its runs, without trusting it."),
+    "report": ("_report", "Write one page about a run."),
+    "explain": (
+        "_explain",
+        "Print what an epsilon and a delta mean for one person: guesses, beliefs and odds at most.",
+    ),
+    "methods": ("_methods", "List the methods that can be trained, or explain the settings of one."),
+    "datasets": (
+        "_data",
+        "List the named data sets and those whose files are there, or say where the files of one come from.",
+    ),
+    "tune": ("_tune", "Choose the settings of a method within a privacy budget."),
+    "serve": ("_serve", "Give predictions of a run over HTTP until Ctrl-C."),
+    "audit": ("_audit", "Test the claim of a method or a run by attacks, and print the epsilon that they prove."),
+    "attack": ("_attack", "Run an attack on the model of a run, and measure what it infers."),
+    "invert": (
+        "_invert",
+        "Search an image of each class in the weights of a run, and measure how near it comes to training images.",
+    ),
+    "cite": ("_report", "Print BibTeX entries for what a run used."),
+    "data": ("_store", "Import and check stored graphs."),
+    "budget": ("_budget", "Compute an epsilon or the noise for it, without data."),
+    "ledger": ("_ledger", "Show what the runs on a data set or a population have spent."),
+    "daily": ("_daily", "Learn day by day from edges that come and go, under one budget for a whole history."),
+    "text": ("_text", "Turn texts into features of nodes."),
+    "collect": ("_collect", "Collect reports that users' devices randomize."),
+    "experiment": ("_experiment", "Reproduce published tables and figures."),
+    "pate": ("_pate", "Learn from the noisy votes of teachers (PATE)."),
+    "export": ("_export", "Take a finished run into other tools."),
+}
+"""Of each command its module, and the first sentence of its help. The module has the commands below it in
+``app``, or a function of this name."""
+_MANY_OPTIONS = ("train", "check", "tune")
+
+
+class StopError(Exception):
+    """Ctrl-C stopped a command. The text says what is charged and how to go on."""
+
+
+class Commands(TyperGroup):
+    """All commands of the command line, which say what a stop by Ctrl-C costs. Those of Typer would end in silence.
+
+    >>> list(Commands(name="sfumato").commands)[:3]
+    ['train', 'check', 'predict']
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Imported()
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context names."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            from sfumato.evaluation._kept import NOTHING, notes_of
+
+            raise StopError(f"Stopped. {notes_of(error) or NOTHING}") from error
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands, of which none is imported."""
+        listed: dict[str, Any] = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
+        TyperGroup(name=self.name, commands=listed).format_commands(ctx, formatter)
+
+
+class _Imported(MutableMapping[str, Any]):
+    """Commands by name, each of which is imported when it is read."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _command(name, COMMANDS[name][0])
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _command(name: str, module: str) -> Any:
+    found, alone = import_module(f"sfumato.cli.{module}"), typer.Typer(rich_markup_mode=None)
+    if hasattr(found, "app"):
+        alone.add_typer(found.app, name=name)
+    elif name in _MANY_OPTIONS:
+        from sfumato.cli._grouped import GroupedCommand
+
+        alone.command(name, cls=GroupedCommand)(getattr(found, name))
+    else:
+        alone.command(name)(getattr(found, name))
+    alone.callback()(lambda: None)
+    return typer.main.get_group(alone).commands[name]
