@@ -130,8 +130,9 @@ class PrivateGraphClassifier:
             method = method_for(method, {})
         Decision(class_weight=self.class_weight).check(unit, None, tuple(classes))
         budget = Budget(self.epsilon, self.delta) if unit.private else None
-        plan = method.calibrate(budget, unit, graph.public_facts(unit, assume_public=self.assume_public))
         ledger = None if self.ledger is None else DatasetLedger(Path(self.ledger), self.total_epsilon, self.total_delta)
+        charged = method if ledger is None else method.charged_to(ledger.rule)
+        plan = charged.calibrate(budget, unit, graph.public_facts(unit, assume_public=self.assume_public))
         if plan.epsilon and ledger is None:
             plan.check(graph)  # a fit that is refused is none
             warn_of_repeated(self.graph, type(self).__name__, plan.epsilon, _ADD_UP)

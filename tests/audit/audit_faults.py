@@ -20,7 +20,6 @@ from sfumato.bounded.aggregation import Arcs, to_steps
 from sfumato.catalog import method_named
 from sfumato.central import _counts as counts
 from sfumato.central import _gap as gap
-from sfumato.central import _labels as labels
 from sfumato.central import _learning
 from sfumato.central import _linear as linear
 from sfumato.central._gap import GAP
@@ -430,7 +429,7 @@ FAULTS = (
     Fault("cap that refills", _BARE, NODE, patched(engine, "capped", on_lists(refilled_cap)), "bound", 1.0, 20),
     Fault("public predictions", OpenPredictions(epochs=1), NODE, nothing, "promise"),
     Fault("raw encodings released", RawFeatures(epochs=1), NODE, nothing, "promise"),
-    Fault("head in the clear", _LABELS, NODE, patched(labels, "train", trained_in_the_clear("head", 100)), "bound", 1.0, 3),
+    Fault("head in the clear", _LABELS, NODE, patched(_learning, "train", trained_in_the_clear("head", 100)), "bound", 1.0, 3),
     Fault("encoder in the clear", GAP(epochs=1), NODE,
           patched(gap, "train", trained_in_the_clear("encoder", 100)), "bound", 1.0, 3),
     Fault("center without noise", replace(method_named("linear"), epochs=10), NODE,

@@ -41,9 +41,9 @@ def split(full, *bounds):
     return known
 
 
-def fit(graph, unit=EDGE, budget=BUDGET, **how):
+def fit(graph, unit=EDGE, budget=BUDGET, noise=None, **how):
     budget = budget if unit.private else None
-    plan = sf.LabelMessages(epochs=20).calibrate(budget, unit, graph.public_facts(unit))
+    plan = sf.LabelMessages(epochs=20, noise=noise).calibrate(budget, unit, graph.public_facts(unit))
     return plan.fit(graph, **how)
 
 
@@ -174,12 +174,17 @@ def test_what_is_refused_is_refused_before_any_ledger_has_a_line(tmp_path):
     assert not (tmp_path / "own.jsonl").exists()
 
 
-def test_the_ledger_of_the_data_set_counts_nothing_more(tmp_path):
+@pytest.mark.parametrize("noise", [None, "gaussian"])
+def test_the_ledger_of_the_data_set_counts_nothing_more(tmp_path, noise):
     trained, late, later = split(graph_of(), 240, 280, 300)
     ledger = DatasetLedger(tmp_path / "ledger.jsonl", total_epsilon=4.0)
-    run = fit(trained, dataset_ledger=ledger)
+    run = fit(trained, noise=noise, dataset_ledger=ledger)
     first = plan_for([run], late).fit(late, dataset_ledger=ledger, ledger=tmp_path / "one.jsonl")
     plan_for([run, first], later).fit(later, dataset_ledger=ledger)
+    folder = run.save(tmp_path / "run")
+    first.save(folder / "arrivals" / "1")
+    assert sf.verify.verify(folder).problems == ()
+    assert first.plan.releases[0].event == run.plan.releases[0].event
     account = read_account(ledger.path)
     assert account.problem is None
     assert [len(one.nodes) for one, _ in account.arrivals] == [40, 20]
@@ -188,7 +193,7 @@ def test_the_ledger_of_the_data_set_counts_nothing_more(tmp_path):
     with pytest.raises(LedgerError, match="arrived before"):
         plan_for([run], late).fit(late, dataset_ledger=ledger)
     with pytest.raises(BudgetExceededError):
-        fit(trained, dataset_ledger=ledger)
+        fit(trained, noise=noise, dataset_ledger=ledger)
     other = fit(trained)
     with pytest.raises(LedgerError, match="no claim of the run"):
         plan_for([other], late).fit(late, dataset_ledger=ledger)

@@ -9,6 +9,7 @@ import sfumato as sf
 from sfumato.central import _counts as counts
 from sfumato.central import _labels as labels
 from sfumato.central import _piloted as piloted
+from sfumato.central import _rows as heads
 from sfumato.central._forecast import _plane, forecast
 from sfumato.central._graph_free import GraphFree
 from sfumato.central._labels import LabelMessages
@@ -114,7 +115,7 @@ def test_messages_are_kept_where_they_tell():
 def test_a_graph_free_model_that_was_kept_is_saved_verified_and_loaded(tmp_path, monkeypatch, fixed_key):
     """A head that learns nothing gives way."""
     graph = crossed()
-    monkeypatch.setattr(labels, "train", lambda *args, **how: [])
+    monkeypatch.setattr(heads, "train", lambda *args, **how: [])
     fitted, accuracy = fit(LabelMessages(), EDGE, graph, 1.0)
     assert accuracy > 0.8
     assert not any(name.startswith("head.") for name in fitted.weights)

@@ -9,14 +9,18 @@ import pytest
 from central_hops import ARC, BUDGET, EDGE, differing, fitted, small
 
 import sfumato as sf
+from sfumato.catalog import method_named
 from sfumato.central import _counts as counts
 from sfumato.central import _labels as labels
+from sfumato.central import _rows as heads
 from sfumato.central import _shares as shares
 from sfumato.central._labels import LabelMessages
 from sfumato.central._shares import simplex
 from sfumato.central._tuned import Tuned
 from sfumato.graph._graph import Graph
 from sfumato.method import _plan as plans
+from sfumato.privacy.calibration import gaussian_noise_multiplier
+from sfumato.privacy.events import GaussianEvent
 from sfumato.verify import verify
 
 NODE, NONE = sf.NodeLevel(), sf.NoPrivacy()
@@ -98,8 +102,8 @@ def test_node_level_roles_of_nodes_follow_no_label(fixed_key, hops):
 
 @pytest.mark.parametrize("share", [0.2, 1.0])
 def test_learners_are_the_last_training_nodes_in_the_public_order(share, monkeypatch):
-    graph, seen, original = small(), [], labels.train
-    monkeypatch.setattr(labels, "train", lambda *args, **how: (seen.append(args[2]), original(*args, **how))[1])
+    graph, seen, original = small(), [], heads.train
+    monkeypatch.setattr(heads, "train", lambda *args, **how: (seen.append(args[2]), original(*args, **how))[1])
     fit(graph, learner_share=share, num_hops=1)
     (classes,) = seen
     rank = labels.public_order(graph.train_mask, 0)
@@ -137,6 +141,40 @@ def test_one_key_gives_the_same_bits_and_another_does_not(unit, monkeypatch):
         fits.append(fit(graph, unit))
     assert not differing(fits[0].weights, fits[1].weights) | differing(fits[0].released, fits[1].released)
     assert differing(fits[0].released, fits[2].released) == set(fits[0].released)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("unit", [ARC, EDGE])
+def test_counts_with_gaussian_noise_are_one_event_that_touches_one_row(unit, hops, tmp_path):
+    graph = small()
+    run = fit(graph, unit, num_hops=hops, noise="gaussian")
+    (release,) = run.plan.releases
+    assert (release.event, release.draws) == (GaussianEvent(release.event.noise_multiplier), graph.num_classes)
+    assert 0.99 * BUDGET.epsilon < run.plan.epsilon <= BUDGET.epsilon
+    assert counts.count_deviation(run.ran) == pytest.approx(release.event.noise_multiplier)
+    assert release.event.noise_multiplier == pytest.approx(
+        gaussian_noise_multiplier(BUDGET.epsilon, BUDGET.delta), rel=1e-6
+    )
+    loaded = sf.load(run.save(tmp_path / "run"))
+    np.testing.assert_array_equal(loaded.predict_proba(graph), run.predict_proba(graph))
+    assert verify(tmp_path / "run").problems == ()
+
+
+def test_the_noise_is_chosen_by_unit_rule_and_budget_alone():
+    facts, method = small().public_facts, LabelMessages().charged_to("gdp")
+    assert LabelMessages().charged_to("basic") == LabelMessages()
+    assert LabelMessages(noise="laplace").charged_to("gdp").noise == "laplace"
+    chosen = {unit.name: method.calibrate(BUDGET, unit, facts(unit)).method.noise for unit in (EDGE, NODE)}
+    assert chosen == {"edge": "gaussian", "node": None}
+    assert method.calibrate(None, NONE, facts(NONE)).method.noise is None
+    assert method.calibrate(sf.Budget(1.0, 0.0), EDGE, facts(EDGE)).method.noise == "laplace"
+    for rule, noise in (("basic", None), ("gdp", "gaussian")):
+        assert method_named("auto").charged_to(rule).calibrate(BUDGET, EDGE, facts(EDGE)).method.noise == noise
+    for wrong in ({"noise": "normal"}, {"noise": 1}):
+        with pytest.raises(sf.errors.InputError, match="noise"):
+            LabelMessages(**wrong)
+    with pytest.raises(sf.errors.InputError, match="delta above 0"):
+        LabelMessages(noise="gaussian").calibrate(sf.Budget(1.0, 0.0), EDGE, facts(EDGE))
 
 
 @pytest.mark.parametrize(("unit", "hops_of"), [(EDGE, (1, 1)), (EDGE, (1, 2)), (NODE, (1, 1))])

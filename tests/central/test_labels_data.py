@@ -11,7 +11,7 @@ from central_hops import small as larger
 
 import sfumato as sf
 from sfumato.bounded._exact import WholeRows
-from sfumato.central import _labels as labels
+from sfumato.central import _rows as heads
 from sfumato.central._heads import chosen
 from sfumato.central._labels import LabelMessages
 from sfumato.central._rows import beside, centered_rows, head_scores
@@ -91,14 +91,14 @@ def test_rows_are_the_same_however_features_are_stored(unit, fixed_key):
 
 def test_a_column_that_is_flat_for_learners_stays_small_elsewhere():
     flat = np.full((7, 1), -13.81551, np.float32)
-    mean, scale = labels._moments(np.hstack([flat, np.arange(7, dtype=np.float32)[:, None]]))
+    mean, scale = heads._moments(np.hstack([flat, np.arange(7, dtype=np.float32)[:, None]]))
     assert scale[0] == 1
     assert scale[1] == 2
     assert np.abs(flat - mean[0]).max() < 1e-12
     head = {"weight": np.array([[1.0, 2.0], [3.0, -4.0]], np.float32), "bias": np.array([5.0, 6.0], np.float32)}
     rows = np.arange(10, dtype=np.float32).reshape(5, 2)
     expected = (rows - mean) / scale @ head["weight"].T + head["bias"]
-    np.testing.assert_allclose(head_scores(labels._unscaled(head, mean, scale), rows), expected, rtol=1e-4)
+    np.testing.assert_allclose(head_scores(heads._unscaled(head, mean, scale), rows), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,16 @@ def test_a_ledger_obeys_its_schedule(plan, train, sfumato, tmp_path):
 
 def test_a_ledger_of_squares_takes_the_default(plan, train, sfumato, tmp_path):
     file = plan("--composition", "gdp")
-    each = json.loads(file.read_text())["epsilons"][0]
-    told = train("a", "auto", each, "--schedule", file)
-    assert told.code == 0, told.err
-    assert "label-messages" in (tmp_path / "l.jsonl").read_text()
+    values = json.loads(file.read_text())
+    each = values["epsilons"][0]
+    for name in "abc":
+        told = train(name, "auto", each, *(("--schedule", file) if name == "a" else ()), delta=values["delta"])
+        assert told.code == 0, told.err
+    made = json.loads((tmp_path / "a" / "release" / "certificate.json").read_text())
+    assert (made["method"], made["settings"]["noise"]) == ("label-messages", "gaussian")
+    assert [one["event"]["type"] for one in made["releases"]] == ["gaussian"]
+    fourth = train("d", "auto", each, delta=values["delta"])
+    assert (fourth.code, "is for 3 runs, which are all charged" in fourth.err) == (1, True)
     found = verify_ledger(tmp_path / "l.jsonl")
     assert found.valid
     assert found.problems == ()
@@ -83,15 +89,33 @@ def test_a_ledger_of_squares_takes_the_default(plan, train, sfumato, tmp_path):
     assert left > 0
 
 
+def test_without_delta_or_squares_counts_have_laplace_noise(train, tmp_path):
+    """The rule reads the ledger and the budget, which are public."""
+    for name, delta, rule in (("a", "0", "gdp"), ("b", "1e-7", "basic")):
+        (tmp_path / "l.jsonl").unlink(missing_ok=True)
+        (tmp_path / "l.jsonl.head").unlink(missing_ok=True)
+        totals = ("--total-epsilon", "2", "--total-delta", "1e-6", "--composition", rule)
+        assert train(name, "auto", "0.2", *totals, delta=delta).code == 0
+        made = json.loads((tmp_path / name / "release" / "certificate.json").read_text())
+        assert made["settings"]["noise"] in (None, "laplace")
+        assert [one["event"]["type"] for one in made["releases"]] == ["pure"]
+
+
 def test_a_plan_without_a_ledger_prints_every_rule(sfumato):
     asked = ("budget", "plan", "--runs", "12", "--total-epsilon", "4", "--delta", "1e-6")
     told = json.loads(sfumato(*asked, "--json").out)
     assert [one["rule"] for one in told["rules"]] == ["basic", "gdp", "joint"]
-    assert told["chosen"] == "basic"
+    assert told["chosen"] == "gdp"
+    assert [one["law"] for one in told["rules"]] == ["laplace", "gaussian", "laplace"]
+    assert list(told["schedules"]) == ["equal", "early", "late"]
     shown = sfumato(*asked).out
-    assert "basic: epsilon 0.333333 each" in shown
-    assert "No accuracy on public graphs is recorded near epsilon 0.333333" in shown
-    assert "Berkeley13" in sfumato(*asked[:3], "4", *asked[4:]).out
+    assert "basic: epsilon 0.333333 each (delta 8.33e-08), laplace noise of deviation 4.24" in shown
+    assert "gdp: epsilon 1.02354 each (delta 1e-06), gaussian noise of deviation 4.13" in shown
+    assert "early: own release 4.43, 6.12; mean of all releases so far 1.62, 1.19" in shown
+    assert "No accuracy on public graphs is recorded with about this noise" in shown
+    few = sfumato(*asked[:3], "4", *asked[4:])
+    assert "Berkeley13" in few.out
+    assert "Rule basic leaves the least noise" in few.out
 
 
 def test_whole_numbers_that_a_hand_wrote_into_a_schedule_leave_a_ledger_that_can_be_read(plan, train, tmp_path):
@@ -124,7 +148,10 @@ def test_strange_schedules_are_refused(plan, train, tmp_path):
 @pytest.mark.parametrize(("method", "kind"), _METHODS.items())
 def test_methods_are_of_the_kind_that_plans_say(method, kind):
     facts = PublicFacts(num_nodes=1000, num_train=750, num_features=10, num_classes=3, directed=False)
-    plan = method_named(method).calibrate(sf.Budget(2.0, 1e-6), sf.EdgeLevel(directed=False), facts)
-    events = [event for event, _ in flatten([release.event for release in plan.entry.releases])]
-    assert events
-    assert all(event.pure() is not None if kind == "pure" else isinstance(event, GaussianEvent) for event in events)
+    for rule in ("basic", "gdp"):
+        made = method_named(method).charged_to(rule)
+        plan = made.calibrate(sf.Budget(2.0, 1e-6), sf.EdgeLevel(directed=False), facts)
+        events = [event for event, _ in flatten([release.event for release in plan.entry.releases])]
+        assert events
+        gaussian = kind == "gaussian" or (kind, rule) == ("counts", "gdp")
+        assert all(isinstance(event, GaussianEvent) if gaussian else event.pure() is not None for event in events)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.central import _labels as labels
+from sfumato.central import _rows as heads
 from sfumato.cli._options import Options
 from sfumato.cli._table import DATA, NEEDED, RECORD, rows
 from sfumato.record._release_folder import read_release
@@ -58,7 +58,7 @@ def test_a_floor_that_is_not_free_is_refused_before_anything_is_spent(tables, re
 
 def test_messages_that_were_dropped_are_told_wherever_the_run_is_shown(tables, sfumato, tmp_path, monkeypatch):
     """A head that learns nothing gives way to features, on which the floor stands too."""
-    monkeypatch.setattr(labels, "train", lambda *args, **how: [])
+    monkeypatch.setattr(heads, "train", lambda *args, **how: [])
     run = tmp_path / "run"
     told = sfumato("train", "label-messages", *tables["first"], *EDGE, "--out", run)
     assert told.code == 0, told.err

@@ -93,6 +93,7 @@ MADE = {
     "columns": lambda: (sf.GAP(epochs=1), OF_FIVE, named()),
     "unnamed columns": lambda: (sf.GAP(epochs=1), OF_FIVE, replace(named(), feature_names=())),
     "labels": lambda: (sf.LabelMessages(epochs=1), EDGE, named()),
+    "gaussian labels": lambda: (sf.LabelMessages(epochs=1, noise="gaussian"), EDGE, named()),
     "layers": lambda: (sf.ProGAP(depth=1, base_layers=10, width=2, epochs=1), EDGE, named()),
     "stages": lambda: (sf.ProGAP(depth=100, width=1, epochs=1, layerwise=True), EDGE, named()),
     "tuned": lambda: (sf.Tuned(tuple(sf.GAP(num_hops=k, epochs=1) for k in (1, 2)), mean_trials=2.0), EDGE, named()),

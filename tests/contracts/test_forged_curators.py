@@ -33,6 +33,7 @@ from sfumato.verify import verify
 
 CENTER, HEAD, PAIRS, TEST, REST = range(5)
 """Releases of promised messages."""
+GAUSSIAN = {"type": "gaussian", "noise_multiplier": 9.0, "count": 1}
 DEVICES = ("local", "pgc-links", "blink")
 
 
@@ -161,9 +162,20 @@ FORGED = [
     ("scattering", facts(image_shape=[1, 16, 8]), "image_shape"),
     ("scattering", facts(image_shape=[1, 9, 12]), "image_shape"),
     ("scattering", no_fact("image_shape"), "at least 8 x 8 pixels"),
+    ("labels", setting(noise="gaussian"), "expected one release of type gaussian"),
+    ("labels", setting(noise="normal"), "settings.noise: expected one of laplace, gaussian, auto"),
+    ("labels", release(0, event=GAUSSIAN), "expected one release of type pure"),
+    ("labels", both(setting(noise="gaussian"), release(0, event=GAUSSIAN)), "affected_coordinates: expected"),
+    *[("gaussian labels", setting(noise=noise), "expected one release of type pure") for noise in (None, "laplace", "auto")],
+    ("gaussian labels", release(0, event={"type": "pure", "epsilon": 8.0, "count": 1}), "expected one release of type gaussian"),
+    ("gaussian labels", release(0, affected_coordinates=0), "affected_coordinates: expected"),
+    ("gaussian labels", event(0, noise_multiplier=0.5), "claim.epsilon"),
+    ("gaussian labels", event(0, count=2), "expected one release of type gaussian"),
+    ("gaussian labels", setting(num_hops=1), "releases[0].shape"),
+    ("piloted", setting(noise="gaussian"), "settings.noise: expected null where labels are protected"),
     ("link-messages", everywhere("claim", {"epsilon": 1.0, "delta": 0.0}), "claim.epsilon"),
     ("link-messages", event(0, epsilon=3.0), "claim.epsilon"),
-    ("link-messages", release(0, event={"type": "gaussian", "noise_multiplier": 9.0, "count": 1}), "of type pure"),
+    ("link-messages", release(0, event=GAUSSIAN), "of type pure"),
     ("link-messages", event(0, count=2), "expected one release of type pure"),
     ("link-messages", release(0, shape=[180]), "shape: expected"),
     ("link-messages", no_release(), "releases: expected ['links']"),

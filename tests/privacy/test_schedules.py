@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.central._counts import least_noise
 from sfumato.errors import InputError
 from sfumato.privacy import accounting
 from sfumato.privacy._filters import BasicFilter, Charge, GaussianFilter, gaussian_mu
-from sfumato.privacy._schedules import SHAPES, joint_delta, planned, shares
+from sfumato.privacy._pure_gdp import less_noise, pure_mu
+from sfumato.privacy._schedules import SHAPES, joint_delta, planned, shares, told
+from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PureEvent
 
@@ -47,6 +50,56 @@ def test_gaussian_runs_cost_the_total_together(shape):
     assert 3.99 < accounting.epsilon(runs, 1e-6) <= 4.0
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_counts_of_squares_cost_the_total_together_and_have_the_noise_that_is_told(shape):
+    found = by_rule(12, 4.0, 1e-6, "counts", shape)["gdp"]
+    laws = [least_noise(Budget(epsilon, found.delta)) for epsilon in found.epsilons]
+    assert {law for law, _ in laws} == {found.law} == {"gaussian"}
+    runs = [GaussianEvent(gaussian_noise_multiplier(budget.epsilon, budget.delta)) for _, budget in laws]
+    assert [run.noise_multiplier for run in runs] == pytest.approx(found.noise, rel=1e-4)
+    gdp = GaussianFilter(4.0, 1e-6)
+    for run, epsilon in zip(runs, found.epsilons, strict=True):
+        gdp.charge(Charge(epsilon, found.delta, gaussian_mu([run])))
+    assert gdp.remaining["mu^2"] < 1e-4
+
+
+def test_laplace_noise_wins_at_a_mu_of_no_use_and_never_costs_more_than_asked():
+    assert [less_noise(mu)[0] for mu in (0.01, 1.0, 9.0, 9.3, 30.0)] == ["gaussian"] * 3 + ["laplace"] * 2
+    law, budget = least_noise(Budget(100.0, 1e-6))
+    mu = 1 / gaussian_noise_multiplier(100.0, 1e-6)
+    assert law == "laplace"
+    assert pure_mu(budget.epsilon) <= mu < pure_mu(budget.epsilon * 1.001)
+    assert math.sqrt(2) / budget.epsilon < 1 / mu
+    assert by_rule(1, 100.0, 1e-6, "counts")["gdp"].law == "laplace"
+
+
+def test_early_releases_pay_where_they_are_read_again_and_equal_ones_where_they_are_not():
+    for kind, rule in (("counts", "basic"), ("counts", "gdp")):
+        found = told(12, 4.0, 1e-6, kind, rule)
+        own, last, pooled, whole = zip(*(found[shape] for shape in SHAPES), strict=True)
+        assert min(own) == own[0]
+        assert min(last) == last[2]
+        assert min(pooled) == pooled[1]
+        if rule == "gdp":
+            assert whole == pytest.approx([whole[0]] * 3)
+            assert whole[0] == pytest.approx(by_rule(1, 4.0, 1e-6, "gaussian")["gdp"].noise[0])
+
+
+def test_the_page_has_what_is_told():
+    page = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text()
+    for epsilon, runs in ((4.0, 12), (4.0, 365), (2.0, 12), (2.0, 365)):
+        plans = by_rule(runs, epsilon, 1e-6), by_rule(runs, epsilon, 1e-6, "counts")
+        noise = plans[0]["basic"].noise[0], plans[0]["gdp"].noise[0], plans[1]["gdp"].noise[0]
+        cells = " | ".join(f"{one:.3g}" for one in noise)
+        assert f"| {runs} | {epsilon:g} | {cells} |" in page
+    for epsilon, first in ((4.0, 12), (2.0, 10)):
+        for runs in (first - 1, first):
+            by_squares = by_rule(runs, epsilon, 1e-6, "counts")["gdp"].noise[0]
+            assert (by_squares < by_rule(runs, epsilon, 1e-6)["basic"].noise[0]) == (runs == first)
+    for shape, numbers in told(12, 4.0, 1e-6, "counts", "gdp").items():
+        assert f"| {shape} | {' | '.join(f'{one:.3g}' for one in numbers)} |" in page
+
+
 def test_what_pays():
     """Months: sums of epsilons; weeks: squares of mu. The joint rule is never worse than either."""
     for runs, better in ((12, "basic"), (26, "basic"), (52, "gdp"), (365, "gdp")):
@@ -54,13 +107,6 @@ def test_what_pays():
         ledgers = {rule: found[rule].noise[0] for rule in ("basic", "gdp")}
         assert min(ledgers, key=ledgers.get) == better
         assert found["joint"].noise[0] <= min(ledgers.values()) * (1 + 1e-5)
-
-
-def test_the_table_of_the_page_is_what_is_planned():
-    page = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text()
-    for runs in (12, 26, 52, 365):
-        cells = " | ".join(f"{one.epsilons[0]:.6f}" for one in planned(runs, 4.0, 1e-6))
-        assert f"| {runs} | {cells} |" in page
 
 
 def test_shapes_share_the_whole():

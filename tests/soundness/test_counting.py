@@ -8,7 +8,7 @@ from soundness_neighbors import NODES, WIDTH, Graphs, edge_pairs, owner_arcs, wi
 import sfumato as sf
 from sfumato.bounded import _counting as counting
 from sfumato.bounded import _routing as routing
-from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts, to_count_steps
+from sfumato.bounded._counting import count_sensitivity, from_senders, gaussian_counts, noisy_counts, to_count_steps
 from sfumato.bounded._degree import by_destination
 from sfumato.bounded.aggregation import Arcs, neighborhood_sum
 from sfumato.central import _power_steps as power
@@ -48,12 +48,12 @@ def power_steps(graphs: Graphs, directed: bool) -> list[np.ndarray]:
     return [neighborhood_sum(one, steps).reshape(graphs.rows.shape) for one in sets]
 
 
-def check(directed, claim, parts=parts, most=1):
-    """Both parts together move by the claim at most, in one row; some pair of graphs reaches it."""
+def check(directed, claim, parts=parts, most=1, order=1):
+    """Both parts together move by the claim at most in a norm, in one row; some pair of graphs reaches it."""
     pairs = without_loops(edge_pairs(40, directed=directed))
     sides = [parts(side, directed) for side in (pairs.left, pairs.right)]
     moved = [np.abs(left - right) for left, right in zip(*sides, strict=True)]
-    change = sum(one.sum(axis=(1, 2)) for one in moved) / INT16_ONE
+    change = sum((one.astype(float) ** order).sum(axis=(1, 2)) for one in moved) ** (1 / order) / INT16_ONE
     rows = sum(one.any(axis=2).sum(axis=1) for one in moved)
     assert change.max() <= claim + 1e-12, "too small a claim"
     assert rows.max() <= most, "two rows change"
@@ -66,10 +66,26 @@ def test_both_parts_together_move_by_1_at_most(directed):
     assert check(directed, count_sensitivity(ARC if directed else EDGE)) > 100
 
 
+def whole(rows):
+    """Rows with one entry of norm 1, such as labels have: what the bound in L2 norm allows at most."""
+    flat = rows.reshape(-1, WIDTH)
+    flat = flat / np.maximum(np.abs(flat).sum(1, keepdims=True), 1e-9)
+    return np.where(np.arange(WIDTH) == 0, np.abs(flat).sum(1, keepdims=True), 0).astype(np.float32)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_both_parts_together_move_by_1_at_most_in_the_norm_of_gaussian_noise(directed, monkeypatch):
+    monkeypatch.setitem(globals(), "shares", whole)
+    assert check(directed, count_sensitivity(ARC if directed else EDGE), order=2) > 100
+
+
+@pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("factor", "message"), [(0.95, "too small"), (1.05, "not reached")])
-def test_another_claim_fails(factor, message):
+def test_another_claim_fails(factor, message, order, monkeypatch):
+    if order == 2:
+        monkeypatch.setitem(globals(), "shares", whole)
     with pytest.raises(AssertionError, match=message):
-        check(False, factor)
+        check(False, factor, order=order)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +170,29 @@ def test_the_sampler_draws_noise_at_both_ends_of_what_calibration_allows():
     assert not noisy_counts(empty, rows, 1e-9, bytes(32)).any()
     with pytest.raises(InputError, match="scale"):
         noisy_counts(empty, rows, 1e5 / LEAST_PURE_EPSILON, bytes(32))
+
+
+@pytest.mark.parametrize("factor", [1, 2 / 3, 3 / 2])
+def test_gaussian_counts_have_the_deviation_that_is_asked_for(factor):
+    """A near miss of two thirds or three halves of it is told apart."""
+    empty, rows = Arcs(np.zeros(4001, np.int64), np.zeros(0, np.int32)), np.zeros((4000, 2), np.float32)
+    noise = gaussian_counts(empty, rows, 3.0, bytes(32)) / INT16_ONE
+    assert (abs(noise.std() / (3.0 * factor) - 1) < 0.03) == (factor == 1)
+    assert abs(noise.mean()) < 0.15
+    assert abs(np.mean((noise / noise.std()) ** 4) - 3) < 0.3, "Laplace noise would have 6"
+
+
+def test_gaussian_counts_depend_on_the_exact_operand_and_refuse_longer_rows():
+    both, rows = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32)), np.eye(2, dtype=np.float32)
+    first = gaussian_counts(both, rows, 2.0, bytes(32))
+    np.testing.assert_array_equal(gaussian_counts(both, rows, 2.0, bytes(32)), first)
+    other = gaussian_counts(both, rows[::-1].copy(), 2.0, bytes(32))
+    assert (first - neighborhood_sum(both, to_count_steps(rows)) != other).all()
+    for wrong, message in ((np.full((2, 2), 0.7, np.float32), "L1 norm"), (np.eye(3, dtype=np.float32), "2 rows")):
+        with pytest.raises(InputError, match=message):
+            gaussian_counts(both, wrong, 1.0, bytes(32))
+    with pytest.raises(InputError, match="noise_stddev"):
+        gaussian_counts(both, rows, -1.0, bytes(32))
 
 
 @pytest.mark.parametrize("workers", [1, 3])

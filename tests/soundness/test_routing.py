@@ -159,30 +159,41 @@ def handed_over(monkeypatch, plan, graph, fixed):
 
     monkeypatch.setattr(shares, "noisy_neighborhood_sum", partial(observe, steps=to_steps))
     monkeypatch.setattr(counts, "noisy_counts", observe)
+    monkeypatch.setattr(counts, "gaussian_counts", observe)
     monkeypatch.setattr("sfumato.method._opening.new_key", lambda: KEY)
     plan.fit(graph, seed=5)
     return seen
 
 
 @pytest.mark.parametrize(
-    "unit", [ARC, EDGE, OWNED, replace(OWNED, max_out_degree=2), replace(REPLACED, max_out_degree=3)], ids=str
+    ("unit", "law"),
+    [
+        *(
+            (unit, None)
+            for unit in (ARC, EDGE, OWNED, replace(OWNED, max_out_degree=2), replace(REPLACED, max_out_degree=3))
+        ),
+        (ARC, "gaussian"),
+        (EDGE, "gaussian"),
+    ],
+    ids=str,
 )
-def test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit):
+def test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit, law):
     rng, worst = np.random.default_rng(0), 0.0
     fixed = rng.integers(-INT16_ONE, INT16_ONE, (3, NODES, 3))
     directed = unit != EDGE
     for _ in range(100):
         data = graph_of(rng, directed)
         left, right = (build(*side, directed) for side in (data, neighbor(rng, unit, *data)))
-        plan = LabelMessages(epochs=1).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
+        plan = LabelMessages(epochs=1, noise=law).calibrate(Budget(1.0, 1e-5), unit, left.public_facts(unit))
         runs = [handed_over(monkeypatch, plan, graph, fixed) for graph in (left, right)]
         event, changed = plan.event("aggregate/1"), 0.0
-        noise = event.noise_multiplier if isinstance(unit, NodeLevel) else 1 / event.epsilon
+        gaussian = isinstance(unit, NodeLevel) or law == "gaussian"
+        noise = event.noise_multiplier if gaussian else 1 / event.epsilon
         assert len(runs[0]) == (1 if isinstance(unit, NodeLevel) else 2)
         for (sums_left, rows_left, scale), (sums_right, rows_right, other) in zip(*runs, strict=True):
-            order = 2 if isinstance(unit, NodeLevel) else 1
             assert scale == other
-            changed += np.linalg.norm((sums_left - sums_right).ravel(), order) / INT16_ONE * noise / float(scale)
+            length = np.linalg.norm((sums_left - sums_right).ravel(), 2 if gaussian else 1)
+            changed += length / INT16_ONE * noise / float(scale)
             assert changed <= 1 + 1e-12, "the parts together change by more than is charged"
             if not isinstance(unit, NodeLevel):
                 assert np.array_equal(rows_left, rows_right), "messages read arcs other than by releases"
@@ -200,19 +211,22 @@ class TwiceCounted(counts.Counter):
 
 
 @pytest.mark.parametrize(
-    ("unit", "name", "fault"),
+    ("unit", "law", "name", "fault"),
     [
-        (EDGE, "one_way", faults.both_ways),
-        (EDGE, "one_way", faults.degree_order),
-        (EDGE, "Counter", TwiceCounted),
-        (ARC, "Counter", TwiceCounted),
-        (OWNED, "share", faults.undivided),
+        (EDGE, None, "one_way", faults.both_ways),
+        (EDGE, None, "one_way", faults.degree_order),
+        (EDGE, "gaussian", "one_way", faults.both_ways),
+        (EDGE, "gaussian", "count_deviation", lambda plan: plan.event("aggregate/1").noise_multiplier * 2 / 3),
+        (EDGE, None, "Counter", TwiceCounted),
+        (EDGE, "gaussian", "Counter", TwiceCounted),
+        (ARC, None, "Counter", TwiceCounted),
+        (OWNED, None, "share", faults.undivided),
     ],
 )
-def test_planted_faults_from_end_to_end(monkeypatch, unit, name, fault):
-    monkeypatch.setattr(shares if name == "share" else labels, name, fault)
+def test_planted_faults_from_end_to_end(monkeypatch, unit, law, name, fault):
+    monkeypatch.setattr({"share": shares, "count_deviation": counts}.get(name, labels), name, fault)
     with pytest.raises(AssertionError):
-        test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit)
+        test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit, law)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from sfumato.bounded._routing import (
     share,
 )
 from sfumato.bounded.aggregation import Arcs, hop_sensitivity, neighborhood_sum, normalize_rows, to_steps
-from sfumato.central._counts import laplace_scale, one_hot
+from sfumato.central._counts import count_deviation, laplace_scale, one_hot
 from sfumato.central._gap import GAP, encode
 from sfumato.central._learning import Features
 from sfumato.central._lpgnet import LPGNet
@@ -119,7 +119,9 @@ def _counts(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:
     arcs, rank = incoming(graph), public_order(known, seed)
     arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
     sums = neighborhood_sum(from_senders(arcs, known), to_count_steps(rows))
-    yield Hop("aggregate/1", sums, float(laplace_scale(plan)), slice(0, classes))
+    pure = isinstance(plan.event("aggregate/1"), PureEvent)
+    noise = float(laplace_scale(plan)) if pure else count_deviation(plan)
+    yield Hop("aggregate/1", sums, noise, slice(0, classes))
 
 
 def _routed(run: Run, graph: Graph, seed: int) -> Iterator[Hop]:

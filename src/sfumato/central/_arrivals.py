@@ -94,8 +94,9 @@ class _Heard(NamedTuple):
 class LabelInference(Inference):
     """Trained label messages release the counts or the hop of another private graph, with its own labels; no weight changes.
 
-    **Formal guarantee.** Edge level: one Laplace release of L1 sensitivity 1. Node level, owned arcs: one Gaussian release of
-    sensitivity 1 (2 if records are replaced). Both are about the *new* graph. ``head`` is the method again.
+    **Formal guarantee.** Edge level: one Laplace release of L1 sensitivity 1, or a Gaussian one of L2 sensitivity 1. Node level,
+    owned arcs: one Gaussian release of sensitivity 1 (2 if records are replaced). All are about the *new* graph. ``head`` is the
+    method again.
     """
 
     head: LabelHead
@@ -184,10 +185,11 @@ class ArrivalInference(LabelInference):
         if budget is not None:
             remedy = "An edge pays once, in the run or here: the noise is that of the run."
             raise fail("budget", budget, "to be None for nodes that arrive later at edge level", remedy)
-        paid, allowed = trained.ran.event_of(PureEvent, NAME), trained.plan.budget
+        paid, allowed = trained.ran.event(NAME), trained.plan.budget
         assert allowed is not None
+        epsilon = paid.epsilon if isinstance(paid, PureEvent) else trained.plan.epsilon
         releases = tuple(replace(release, event=paid) for release in self.releases(unit, public, 1.0))
-        return derived(Plan(self, unit, allowed, public, releases, paid.epsilon, allowed.delta))
+        return derived(Plan(self, unit, allowed, public, releases, epsilon, allowed.delta))
 
     def calibrated_again(self, plan: Planned) -> Plan:
         """Return the plan again: at edge level without the budget, which is that of the run."""

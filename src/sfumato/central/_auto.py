@@ -4,7 +4,8 @@ The choice between methods is a fixed rule of public facts: unit, budget, counts
 promise. It reads no data and costs nothing.
 
 * *Edge level*, and without privacy: label messages (:mod:`~sfumato.central._labels`). Features and labels are public
-  there, so whether messages help is seen for nothing.
+  there, so whether messages help is seen for nothing. Where a ledger adds up squares of mu, their counts have Gaussian noise,
+  if that is smaller at the same mu (:func:`~sfumato.central._counts.least_noise`).
 * *Node level, owned arcs*: piloted messages (:mod:`~sfumato.central._piloted`), which find out within the budget. The
   pilot is left out, and the whole budget goes to features (:mod:`~sfumato.central._linear`), in four cases: its test would
   say nothing, because noise moves the measured correlation by more than 0.07; or the budget is so small that DP-SGD cannot
@@ -35,9 +36,10 @@ without privacy gap learns them, and elsewhere the whole budget goes to the grap
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from sfumato._validate import check_fields, one_of
 from sfumato.bounded._promise import protects_every_arc
 from sfumato.bounded._routing import can_route
 from sfumato.central._labels import LabelMessages
@@ -65,6 +67,12 @@ class Auto(Listed):
     :class:`~sfumato.central._piloted.PilotedMessages`, :class:`~sfumato.central._promised.PromisedMessages` or
     :class:`~sfumato.central._linear.Linear`. The choice between them reads public facts alone, so it costs nothing.
 
+    Args:
+        composition: how what is charged adds up, ``basic`` or ``gdp``. ``sfumato train --ledger`` takes it from the ledger.
+
+    Raises:
+        InputError: ``composition`` is neither.
+
     >>> from sfumato.graph._graph import PublicFacts
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import NodeLevel
@@ -75,7 +83,15 @@ class Auto(Listed):
     'linear'
     """
 
+    composition: str = "basic"
     card: ClassVar[Card] = Card(name="auto", summary="label messages or features, as the budget allows (recommended)")
+
+    def __post_init__(self) -> None:
+        check_fields(self, composition=one_of("basic", "gdp"))
+
+    def charged_to(self, composition: str) -> Auto:
+        """Return the default for a ledger of this rule."""
+        return replace(self, composition=composition)
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Make a plan for a run of the chosen method within ``budget`` under ``unit``, by ``public`` facts; no data is seen."""
@@ -97,7 +113,7 @@ class Auto(Listed):
             return GAP() if "labels" in unit.public or not unit.private else MLP()
         routed = public.num_classes > 1 and (can_route(unit) or not unit.private)
         if routed and (budget is None or "labels" in unit.public):
-            return LabelMessages()
+            return LabelMessages().charged_to(self.composition)
         # These need Torch, whose import takes longer than all of label messages.
         from sfumato.central._linear import Linear
         from sfumato.central._piloted import MOST_NOISE, TEST, PilotedMessages

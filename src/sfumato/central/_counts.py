@@ -10,11 +10,14 @@ A head reads :math:`S + w T` for a weight w that validation labels choose (:data
 
 **Formal guarantee.** :math:`A_1` and :math:`A_2` are disjoint sets of edges by public facts
 (:func:`~sfumato.bounded._counting.from_senders`), so S and T together are one release of L1 sensitivity 1 with discrete
-Laplace noise of scale b: pure :math:`\epsilon = 1 / b`. It is charged as one, of shape [num_nodes, 2 num_classes].
+Laplace noise of scale b: pure :math:`\epsilon = 1 / b`. It is charged as one, of shape [num_nodes, 2 num_classes]. With Gaussian
+noise (:func:`~sfumato.bounded._counting.gaussian_counts`) it is one Gaussian event, of which an edge touches one row of one part.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -22,10 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._blocks import ROWS_AT_ONCE, in_blocks, let_go, spans
-from sfumato.bounded._counting import count_sensitivity, from_senders, noisy_counts
+from sfumato.bounded._counting import count_sensitivity, from_senders, gaussian_counts, noisy_counts
+from sfumato.bounded._routing import routed_coordinates
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise.keys import derive_key, new_key
-from sfumato.privacy.events import PureEvent
+from sfumato.privacy._pure_gdp import less_noise, pure_epsilon
+from sfumato.privacy.calibration import gaussian_noise_multiplier
+from sfumato.privacy.events import GaussianEvent, PureEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from sfumato.bounded.aggregation import Arcs
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.method.contract import Arrays, Planned, Session
+    from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
 NAME = "aggregate/1"
@@ -44,23 +51,46 @@ WEIGHTS = (0.25, 0.0, 0.125, 0.5, 1.0)
 _WEIGHT, _SHARES = "later.weight", "class.shares"
 
 
-def counts_release(unit: Unit, public: PublicFacts, hops: int, noise_multiplier: float) -> Release:
-    """Describe the one release: S and, if there are two ``hops``, T beside it; the noise multiplier is 1 / epsilon."""
+def counts_release(
+    unit: Unit, public: PublicFacts, hops: int, noise_multiplier: float, gaussian: bool = False
+) -> Release:
+    """Describe the one release: S and, if there are two ``hops``, T beside it.
+
+    Of Laplace noise, the usual, the noise multiplier is 1 / epsilon; of Gaussian noise it is the deviation over the sensitivity.
+    """
     count_sensitivity(unit)
-    classes = public.num_classes
-    return Release(NAME, PureEvent(1 / noise_multiplier), (public.num_nodes, hops * classes), 0)
+    nodes, classes = public.num_nodes, public.num_classes
+    if gaussian:
+        touched = routed_coordinates(unit, nodes, classes)
+        return Release(NAME, GaussianEvent(noise_multiplier), (nodes, hops * classes), touched)
+    return Release(NAME, PureEvent(1 / noise_multiplier), (nodes, hops * classes), 0)
+
+
+def least_noise(budget: Budget) -> tuple[str, Budget]:
+    """Return which noise leaves counts closest to the truth at the mu of a budget, and what of it that takes.
+
+    For ledgers that add up squares of mu. Gaussian noise takes all of it; Laplace noise (at most an epsilon whose pure event has
+    the same mu) wins if there is no delta, or at an epsilon in the tens.
+
+    >>> from sfumato.privacy.budget import Budget
+    >>> least_noise(Budget(1.0, 1e-6))[0], least_noise(Budget(1.0, 0.0))[0]
+    ('gaussian', 'laplace')
+    """
+    if not budget.delta:
+        return "laplace", budget
+    mu = 1 / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    law, _ = less_noise(mu)
+    pure = min(budget.epsilon, pure_epsilon(mu))
+    return law, budget if law == "gaussian" else replace(budget, epsilon=pure)
 
 
 class Counter:
     """The two parts of one release over fixed arcs; it is charged when the counter is made. ``known`` nodes send in the first."""
 
     def __init__(self, plan: Planned, session: Session, arcs: Arcs, known: NDArray[np.bool_]) -> None:
-        self._private, self._session, self._scale, self._key = (
-            plan.unit.private,
-            session,
-            laplace_scale(plan),
-            new_key(),
-        )
+        self._private, self._session, self._key = plan.unit.private, session, new_key()
+        self._gaussian = plan.unit.private and isinstance(plan.event(NAME), GaussianEvent)
+        self._noise = count_deviation(plan) if self._gaussian else laplace_scale(plan)
         self._parts = {"known": from_senders(arcs, known), "others": from_senders(arcs, ~known)}
         if plan.unit.private:
             self._key = session.charge(NAME)
@@ -77,7 +107,10 @@ class Counter:
         arcs = self._parts.pop(name)  # a part is released once
         if self._private:
             self._session.bind(bound, rows, *arcs.arrays)
-        return noisy_counts(arcs, rows, self._scale, derive_key(self._key, name))
+        key = derive_key(self._key, name)
+        if self._gaussian:
+            return gaussian_counts(arcs, rows, float(self._noise), key)
+        return noisy_counts(arcs, rows, self._noise, key)
 
 
 def one_hot(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -111,7 +144,7 @@ def count_inputs(
 
     The result is [num_nodes, 4 num_classes + 1], or [num_nodes, 3 num_classes] without shares. ``counts`` are S, or S and T.
     """
-    classes, noise = own.shape[1], float(laplace_scale(plan)) * np.sqrt(2)
+    classes, noise = own.shape[1], count_deviation(plan)
     messages = counts[:, :classes] / INT16_ONE
     if counts.shape[1] > classes:
         messages += weight * (counts[:, classes:] / INT16_ONE)
@@ -179,6 +212,14 @@ def stored_weight(weights: Arrays) -> float:
 def stored_shares(weights: Arrays) -> NDArray[np.float32] | None:
     """Return the shares of the classes that a model holds; None in runs that were saved without them."""
     return weights.get(_SHARES)
+
+
+def count_deviation(plan: Planned) -> float:
+    """Return the standard deviation of the noise of one entry of counts, in units of a full row; 0 without privacy."""
+    event = plan.event(NAME) if plan.unit.private else None
+    if isinstance(event, GaussianEvent):
+        return math.nextafter(event.noise_multiplier * count_sensitivity(plan.unit), math.inf)
+    return float(laplace_scale(plan)) * math.sqrt(2)
 
 
 def laplace_scale(

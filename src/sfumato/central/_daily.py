@@ -50,11 +50,10 @@ from sfumato.central._labels import (
     MESSAGES_DROPPED,
     PRIOR,
     kept_model,
-    learn_head,
     posterior,
     stored_prior,
 )
-from sfumato.central._rows import MOST_HELD_OUT, MOST_LEARNED, drawn, head_scores, labeled_nodes
+from sfumato.central._rows import MOST_HELD_OUT, MOST_LEARNED, drawn, head_scores, labeled_nodes, learn_head
 from sfumato.graph._graph import Graph
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.method.card import Audience, Card

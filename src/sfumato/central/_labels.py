@@ -3,8 +3,8 @@ r"""Label messages make a noisy histogram of the neighbors' labels, which a line
 *Edge level* (labels and features are public):
 
 1. *Prior.* A graph-free model (:mod:`~sfumato.central._graph_free`).
-2. *Counts* (:mod:`~sfumato.central._counts`). Each edge is read once, with Laplace noise: S counts the neighbors' known labels,
-   T sums what the head then thinks of the others.
+2. *Counts* (:mod:`~sfumato.central._counts`). Each edge is read once, with Laplace noise (or Gaussian, where squares of mu add
+   up): S counts the neighbors' known labels, T sums what the head then thinks of the others.
 3. *Head.* Multinomial logistic regression on what S holds of each class beyond its share of the known nodes, as a number, a
    direction and a rate, and on the posterior of the prior (:func:`~sfumato.central._counts.count_inputs`). It learns on the
    rows of the ``learner_share`` of training nodes that come last in a public order; validation labels choose the weight at
@@ -21,8 +21,8 @@ one law.
 **Formal guarantee.**
 
 * *Edge level.* Roles, labels and features are public; edges enter through one Laplace release of L1 sensitivity 1, which is
-  epsilon-DP (delta is 0: the noise is exact). Heads, weight and choice are post-processing of it and of public
-  data. It is spent whatever is kept.
+  epsilon-DP (delta is 0: the noise is exact), or one Gaussian release of L2 sensitivity 1. Heads, weight and choice are
+  post-processing of it and of public data. It is spent whatever is kept.
 * *Node level, owned arcs.* One Gaussian release of sensitivity 1 for any number of arcs (2 if records are replaced). The label
   is part of the message, so the release protects it with the arcs. The head is trained by full-batch DP-SGD on released
   rows and own features of all training nodes; both releases compose, their noise split by
@@ -36,7 +36,7 @@ public ``sfumato predict`` returns these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -51,6 +51,7 @@ from sfumato._validate import (
     check_fields,
     fail,
     integer,
+    one_of,
     optional,
     real,
     setting,
@@ -73,6 +74,7 @@ from sfumato.central._counts import (
     class_shares,
     count_inputs,
     counts_release,
+    least_noise,
     one_hot,
     reading_arrays,
     stored_shares,
@@ -82,24 +84,28 @@ from sfumato.central._graph_free import GraphFree, grown, of_all_rows, unused_fe
 from sfumato.central._rows import (
     MOST_HELD_OUT,
     MOST_LEARNED,
+    Labeled,
     centered_rows,
     drawn,
     features_of,
     head_scores,
     labeled_nodes,
+    learn_head,
 )
 from sfumato.central._shares import Routed, release_hop, share_inputs, shared_labels
 from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
-from sfumato.nn._numpy_networks import Logistic, log_loss, train
+from sfumato.nn._numpy_networks import log_loss
 from sfumato.privacy._splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.privacy.events import GaussianEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.method._plan import Plan
+    from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
 MESSAGES_DROPPED = (
@@ -110,7 +116,6 @@ MESSAGES_DROPPED = (
 _EDGE_SHARE, _NODE_SHARE = 0.5, 0.1
 PRIOR, MOST_TREE_WORK = GraphFree(), 10_000_000
 Rows = NDArray[np.int64] | slice
-Labeled = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -119,9 +124,9 @@ class LabelMessages(CuratorMethod):
 
     The module gives the steps.
 
-    **Formal guarantee.** At edge level one Laplace release of L1 sensitivity 1. At node level with owned arcs one Gaussian
-    release of sensitivity 1 (2 if records are replaced), and one DP-SGD run for the head. Other units are refused. The module
-    says under which conditions.
+    **Formal guarantee.** At edge level one Laplace release of L1 sensitivity 1, or one Gaussian release of L2 sensitivity 1. At
+    node level with owned arcs one Gaussian release of sensitivity 1 (2 if records are replaced), and one DP-SGD run for the
+    head. Other units are refused. The module says under which conditions.
 
     Shapes: the release is int64 [num_nodes, 2 num_classes], at node level or with one hop [num_nodes, num_classes]; one
     message of norm 1 is :data:`~sfumato.loops.kernels.INT16_ONE` in these steps. Predictions are float32 [num_nodes,
@@ -135,6 +140,8 @@ class LabelMessages(CuratorMethod):
         epochs: full-batch steps of each head.
         learning_rate: step size of Adam for the heads.
         l2_clip_norm: clip of an example's gradient (private labels only).
+        noise: that of counts (public labels only): ``laplace`` (default); ``gaussian``; or ``auto``, the one with the smaller
+            deviation at the mu of the budget, which is right where squares of mu add up.
 
     Raises:
         InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
@@ -149,6 +156,7 @@ class LabelMessages(CuratorMethod):
     epochs: int = 100
     learning_rate: float = 0.05
     l2_clip_norm: float = setting(1.0, PRIVATE_LABELS)
+    noise: str | None = setting(None, {"labels": ("public",), "unit": ("private",)})
     card: ClassVar[Card] = Card(
         name="label-messages",
         summary="noisy histograms of the neighbors' labels",
@@ -168,6 +176,23 @@ class LabelMessages(CuratorMethod):
     def __post_init__(self) -> None:
         check_fields(self, num_hops=optional(integer(1, 2)), learner_share=optional(real(0, 1, above=True)))
         check_fields(self, epochs=AT_LEAST_1, learning_rate=STEP_SIZE, l2_clip_norm=ABOVE_0)
+        check_fields(self, noise=optional(one_of("laplace", "gaussian", "auto")))
+
+    def charged_to(self, composition: str) -> LabelMessages:
+        """Return the method with the noise of counts that costs a ledger of this rule least, unless the noise was chosen."""
+        return replace(self, noise="auto") if composition == "gdp" and self.noise is None else self
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Choose the noise of counts for a budget where it is to be chosen, and find how much, before any data is seen.
+
+        ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
+        """
+        if self.noise != "auto":
+            return super().calibrate(budget, unit, public)
+        law = None
+        if budget is not None and unit.private and "labels" in unit.public:
+            law, budget = least_noise(budget)
+        return replace(self, noise=law).calibrate(budget, unit, public)
 
     def shared(self, unit: Unit) -> float:
         """Return the share of training nodes whose rows train the head (the learners)."""
@@ -189,7 +214,7 @@ class LabelMessages(CuratorMethod):
         """List the counts, or at node level the hop and the head."""
         hops = self.hops(unit)
         if "labels" in unit.public:
-            return (counts_release(unit, public, hops, noise_multiplier),)
+            return (counts_release(unit, public, hops, noise_multiplier, self.noise == "gaussian"),)
         from sfumato.central._learning import sgd_event
         from sfumato.nn._weights import num_parameters
 
@@ -321,27 +346,6 @@ def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], 
     return count_inputs(plan, counts, own, stored_weight(weights), stored_shares(weights))
 
 
-def learn_head(method: Any, num_classes: int, session: Session, learners: Labeled, held_out: Labeled) -> Arrays:
-    """Train a head on the rows of learners, standardized, by public labels, in the epochs and at the rate of a ``method``.
-
-    The head is for rows as they are.
-    """
-    mean, scale = _moments(learners[0])
-    rows, held = (((inputs - mean) / scale).astype(np.float32) for inputs, _ in (learners, held_out))
-    head = Logistic(rows.shape[1], num_classes)
-    session.watch.curves["head"] = train(
-        head,
-        rows,
-        learners[1],
-        epochs=method.epochs,
-        learning_rate=method.learning_rate,
-        held_out=(held, held_out[1]),
-        coins=np.random.default_rng(session.seed),
-        progress=session.watch.stage("head"),
-    )
-    return _unscaled(head.state, mean, scale)
-
-
 def kept_model(
     public: PublicFacts, graph: Graph, session: Session, prior: Arrays, head: Arrays, told: Labeled
 ) -> Arrays:
@@ -375,21 +379,8 @@ def stored_prior(weights: Arrays) -> Arrays:
     return {name.removeprefix("prior."): part for name, part in weights.items() if name.startswith("prior.")}
 
 
-def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and scale of columns; a column that is flat here would be blown up elsewhere, and keeps scale 1."""
-    deviation = rows.std(axis=0, dtype=np.float64)
-    return rows.mean(axis=0, dtype=np.float64), np.where(deviation > 1e-3, deviation, 1.0)
-
-
 def _private_head(public: PublicFacts) -> Any:
     """The head that DP-SGD trains; the charge counts its parameters."""
     from sfumato.central._heads import zero_head
 
     return zero_head(public.num_classes + public.num_features, public.num_classes)
-
-
-def _unscaled(head: Arrays, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Arrays:
-    """Let a head that learned on standardized inputs read them as they are."""
-    weight = head["weight"] / scale
-    bias = head["bias"] - weight @ mean
-    return {"head.weight": weight.astype(np.float32), "head.bias": bias.astype(np.float32)}

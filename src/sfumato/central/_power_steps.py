@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.bounded._counting import to_count_steps, to_others, unrouted_sensitivity
 from sfumato.bounded.aggregation import Arcs
-from sfumato.central._counts import NAME, Counter, class_shares, counts_release, laplace_scale, one_hot, smoothing
+from sfumato.central._counts import NAME, Counter, class_shares, count_deviation, counts_release, one_hot, smoothing
 from sfumato.central._graph_free import grown, unused_features
 from sfumato.central._labels import MESSAGES_DROPPED, MOST_TREE_WORK, PRIOR, posterior, stored_prior
 from sfumato.central._rows import labeled_nodes
@@ -129,7 +129,7 @@ def _read(
 ) -> NDArray[np.float32]:
     """Return Q, class probabilities above 0, from S, or from S and T."""
     (w, t, u), classes = powers, own.shape[1]
-    noise = float(laplace_scale(plan)) * np.sqrt(2)
+    noise = count_deviation(plan)
     messages = counts[:, :classes] / INT16_ONE
     if counts.shape[1] > classes:
         u *= unrouted_sensitivity(plan.unit)

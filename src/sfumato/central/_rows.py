@@ -1,4 +1,4 @@
-"""What heads read of features, and which nodes have a public label: NumPy and SciPy alone."""
+"""What heads read of features, which nodes have a public label, and heads that learn from these: NumPy and SciPy alone."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato.bounded.aggregation import normalize_rows
+from sfumato.nn._numpy_networks import Logistic, train
 
 MOST_LEARNED, MOST_HELD_OUT = 1 << 17, 1 << 16
 """Most labeled nodes that a small model of public labels learns from, and most that it is chosen by."""
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
-    from sfumato.method.contract import Arrays
+    from sfumato.method.contract import Arrays, Session
 
+Labeled = tuple[NDArray[np.float32], NDArray[np.int64]]
 Matrix: TypeAlias = NDArray[np.float32] | Any
 """Dense rows, a sparse matrix of SciPy, or :class:`~sfumato.graph._packed.PackedRows`."""
 
@@ -78,3 +80,37 @@ def head_scores(weights: Arrays, inputs: Matrix) -> NDArray[np.float32]:
     """Apply the head among ``weights`` to rows, and return scores float32 [num_nodes, num_classes]."""
     scores: NDArray[np.float32] = inputs @ weights["head.weight"].T + weights["head.bias"]
     return scores
+
+
+def learn_head(method: Any, num_classes: int, session: Session, learners: Labeled, held_out: Labeled) -> Arrays:
+    """Train a head on the rows of learners, standardized, by public labels, in the epochs and at the rate of a ``method``.
+
+    The head is for rows as they are.
+    """
+    mean, scale = _moments(learners[0])
+    rows, held = (((inputs - mean) / scale).astype(np.float32) for inputs, _ in (learners, held_out))
+    head = Logistic(rows.shape[1], num_classes)
+    session.watch.curves["head"] = train(
+        head,
+        rows,
+        learners[1],
+        epochs=method.epochs,
+        learning_rate=method.learning_rate,
+        held_out=(held, held_out[1]),
+        coins=np.random.default_rng(session.seed),
+        progress=session.watch.stage("head"),
+    )
+    return _unscaled(head.state, mean, scale)
+
+
+def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and scale of columns; a column that is flat here would be blown up elsewhere, and keeps scale 1."""
+    deviation = rows.std(axis=0, dtype=np.float64)
+    return rows.mean(axis=0, dtype=np.float64), np.where(deviation > 1e-3, deviation, 1.0)
+
+
+def _unscaled(head: Arrays, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Arrays:
+    """Let a head that learned on standardized inputs read them as they are."""
+    weight = head["weight"] / scale
+    bias = head["bias"] - weight @ mean
+    return {"head.weight": weight.astype(np.float32), "head.bias": bias.astype(np.float32)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from sfumato.privacy._schedules import Planned
 
 _METHODS = {
-    **dict.fromkeys(("auto", "label-messages", "lpgnet"), "pure"),
+    **dict.fromkeys(("auto", "label-messages"), "counts"),
+    "lpgnet": "pure",
     **dict.fromkeys(("gap", "progap"), "gaussian"),
 }
 
@@ -47,6 +49,7 @@ def plan(
     the plan becomes a file that a ledger obeys: `train --ledger FILE --schedule PLAN` refuses a run above it.
     """
     from sfumato.privacy._schedules import planned
+    from sfumato.privacy._schedules import told as told_of
 
     kind = _METHODS[check_choice(tuple(_METHODS), method=method)]
     if composition is not None:
@@ -54,26 +57,39 @@ def plan(
     found = planned(runs, total_epsilon, delta, kind, shape)
     (alone, *_) = planned(1, total_epsilon, delta, kind)
     chosen = _chosen(found, composition)
+    shapes = told_of(runs, total_epsilon, delta, kind, chosen.rule)
     if out is not None:
         _write(out, chosen, total_epsilon, delta)
     if as_json:
         told = {"method": method, "one_run_noise": alone.noise[0], "rules": [asdict(one) for one in found]}
-        typer.echo(json.dumps({**told, "chosen": chosen.rule, "out": None if out is None else str(out)}))
+        told |= {"chosen": chosen.rule, "schedules": shapes, "out": None if out is None else str(out)}
+        typer.echo(json.dumps(told))
         return
     typer.echo(f"{runs} runs of {method} at edge level, epsilon {total_epsilon:g} and delta {delta:g} together:")
     for one in found:
         typer.echo(f"  {one.rule}: {_words(one, alone)}")
     typer.echo(f"One run that spends all leaves noise of deviation {alone.noise[0]:.3g} on a count.")
-    if method == "auto":
-        typer.echo(_expected(chosen.epsilons[0]))
-    if shape == "equal":
+    if composition is None:
+        typer.echo(f"Rule {chosen.rule} leaves the least noise that a ledger can, and is taken for --out.")
+    if kind == "counts":
         typer.echo(
-            "Equal runs give the best model on average, since each is trained on its own release: --shape late pays for who "
-            "needs the last model alone, --shape early for who serves the first one for long. Fewer runs leave each more."
+            "Counts have Gaussian noise in a ledger of rule gdp (train with the delta above), Laplace noise in one of rule basic."
         )
-    if out is not None:
+    if method == "auto":
+        typer.echo(_expected(chosen.noise[0]))
+    typer.echo(f"Deviation of a count by rule {chosen.rule}, on average over the runs and in the last:")
+    for name, (own, last, pooled, whole) in shapes.items():
         typer.echo(
-            f"{out} holds the plan by rule {chosen.rule}: sfumato train {method} ... --ledger FILE --schedule {out}"
+            f"  {name}: own release {own:.3g}, {last:.3g}; mean of all releases so far {pooled:.3g}, {whole:.3g}"
+        )
+    typer.echo(
+        "Each model is trained on its own release: equal runs are best on average, --shape late for who needs the last model "
+        "alone. Means of all releases are for a graph that does not change: there early releases pay, at best all in the first."
+    )
+    if out is not None:
+        asked = f"--epsilon {chosen.epsilons[0]:g} --delta {chosen.delta:g}"
+        typer.echo(
+            f"{out} holds the plan by rule {chosen.rule}: sfumato train {method} ... {asked} --ledger FILE --schedule {out}"
         )
 
 
@@ -87,23 +103,23 @@ def _words(one: Planned, alone: Planned) -> str:
     each = f"epsilon {first:g} each" if first == last else f"epsilon {first:g} in the first run, {last:g} in the last"
     low, high = sorted((one.noise[0], one.noise[-1]))
     noise = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    return (
-        f"{each} (delta {one.delta:.3g}), noise of deviation {noise}, {low / alone.noise[0]:.3g} times that of one run"
-    )
+    beside = f"{low / alone.noise[0]:.3g} times that of one run"
+    return f"{each} (delta {one.delta:.3g}), {one.law} noise of deviation {noise}, {beside}"
 
 
-def _expected(epsilon: float) -> str:
-    """What the default reached on public graphs at the nearest epsilon that was measured, if one is near."""
+def _expected(noise: float) -> str:
+    """What the default reached on public graphs with about as much noise of counts, if that was measured."""
     from sfumato.evaluation._expected import ACCURACY, figures
 
+    epsilon = math.sqrt(2) / noise
     there = [one for one in figures() if (one.unit, one.score) == ("edge", ACCURACY)]
     near = [one for one in there if 2 / 3 <= one.epsilon / epsilon <= 3 / 2]
     if not near:
-        return f"No accuracy on public graphs is recorded near epsilon {epsilon:g}."
+        return f"No accuracy on public graphs is recorded with about this noise (that of one run of epsilon {epsilon:.3g})."
     at = min({one.epsilon for one in near}, key=lambda one: abs(one - epsilon))
     rows = [one for one in near if one.epsilon == at]
     told = "; ".join(f"{one.task} {one.run:.1f} (features alone {one.floor:.1f})" for one in rows)
-    return f"Accuracy in percent at epsilon {at:g}, as recorded: {told}."
+    return f"Accuracy in percent with about this noise (that of one run of epsilon {at:g}), as recorded: {told}."
 
 
 def _write(out: Path, chosen: Planned, total_epsilon: float, delta: float) -> None:

@@ -95,7 +95,7 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
     yield partial(_budget, options)
     yield partial(_check_delta, options)
     yield partial(_check_degrees, options)
-    yield partial(_ledger, options)
+    yield partial(_rule, options)
     yield partial(_check_scores, options)
     yield partial(_check_private, options)
     yield partial(_method, options)
@@ -186,7 +186,8 @@ def parse(options: Options) -> Job:
     from sfumato.evaluation._request import Request
     from sfumato.evaluation._source import groups_of
 
-    method = _method(options)
+    method, rule = _method(options), _rule(options)
+    method = method if rule is None else method.charged_to(rule)
     beside = options.ledger is None or options.save_floor is not None  # by default: nothing charges controls
     request = Request(
         options.source(),
@@ -286,6 +287,12 @@ def _check_floor(options: Options, path: Path) -> None:
 
 def _ledger(options: Options) -> DatasetLedger | None:
     return shared_ledger(options, private=class_for(options.unit).private)
+
+
+def _rule(options: Options) -> str | None:
+    """The rule of the ledger that options name."""
+    ledger = _ledger(options)
+    return None if ledger is None else ledger.rule
 
 
 def shared_ledger(options: Any, *, private: bool = True) -> DatasetLedger | None:

@@ -79,17 +79,18 @@ class Listed(ABC):
         by_option = {setting: options[name] for name, setting in taken if options.get(name) is not None}
         return {**by_option, **read_settings(cls, options.get("set") or ())}
 
+    def charged_to(self, composition: str) -> Listed:
+        """Return the method as it is best where a ledger adds up by a rule, ``basic`` or ``gdp``: a choice by public settings."""
+        return self
+
     @abstractmethod
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Any:
-        """Find the noise for a budget before any data is seen.
+        """Find the noise for a budget before any data is seen, and return the :class:`~sfumato.method._plan.Plan`.
 
         Args:
             budget: the most that may be spent; None without privacy.
             unit: the unit of privacy.
             public: what may be known of the graph under this unit.
-
-        Returns:
-            A :class:`~sfumato.method._plan.Plan`.
 
         Raises:
             UnsupportedUnitError: there is no proof under this unit.

@@ -115,6 +115,13 @@ class DatasetLedger:
                 "together may spend: --total-epsilon E (total_epsilon)."
             )
 
+    @property
+    def rule(self) -> str:
+        """Return the rule by which claims add up: that of the file, or the one that the first run will write into it."""
+        if begun(self.path):
+            return str(self._sound(_NO_RUN)[0].header["composition"])
+        return self.composition or "basic"
+
     def stated(self, delta: float, unit: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what a run that claims ``delta`` states of the population it is charged to; None if that is a list of ids."""
         if begun(self.path):

@@ -146,7 +146,8 @@ def _label_messages(graph: _Graph, stored: StoredRun) -> str:
     if not events:
         raise fail("run", "a selection", "to be of one candidate", "Train the chosen settings by themselves.")
     classes, later = len(stored.spec["graph"]["classes"]), float(stored.weights.get("later.weight", [0])[0])
-    noise = np.sqrt(2) * count_sensitivity(unit_from_dict(stored.spec["unit"])) / events[0]["epsilon"]
+    (event,), most = events, count_sensitivity(unit_from_dict(stored.spec["unit"]))
+    noise = most * (event["noise_multiplier"] if event["type"] == "gaussian" else np.sqrt(2) / event["epsilon"])
     wide = partial(graph.add, real=np.float64)  # float32 would round what many neighbors add up to
     counts = graph.released(stored, "aggregate/1", np.float64)
     if stored.released["aggregate/1"].shape[1] > classes:

@@ -22,7 +22,8 @@ _WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0)  # of the second hop
 class LabelMessages(Rules):
     """The rules of method label-messages: counts or sums of neighbors' labels, and logistic regression on them.
 
-    Where labels are public, counts have Laplace noise: an edge changes one row, in one of two parts, by one message.
+    Where labels are public, counts have Laplace noise, or Gaussian noise if the settings say so: an edge changes one row, in one
+    of two parts, by one message.
     """
 
     settings: ClassVar = {
@@ -32,6 +33,7 @@ class LabelMessages(Rules):
         "learning_rate": "positive up to 10",
         "l2_clip_norm": "positive",
     }
+    optional: ClassVar = {"noise": "one of laplace, gaussian, auto or null"}
     audience: ClassVar = {
         "edge": OF_HOPS,
         "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": OWN, "never": ["sums before noise"]},
@@ -48,6 +50,8 @@ class LabelMessages(Rules):
         hops = certificate["settings"].get("num_hops")
         if not found and certificate["unit"]["name"] == "node" and hops not in (None, 1):
             yield f"certificate.json: settings.num_hops: expected 1 under unit node, got {hops}"
+        if not found and "labels" not in public_parts(certificate) and certificate["settings"].get("noise") is not None:
+            yield "certificate.json: settings.noise: expected null where labels are protected: there are no counts"
 
     def hops(self, certificate: Certificate) -> int:
         usual = 1 if certificate["unit"]["name"] == "node" else 2
@@ -58,7 +62,9 @@ class LabelMessages(Rules):
         if not found or "labels" not in public_parts(certificate):
             return found
         (nodes, columns), hops = found[0].shape, self.hops(certificate)
-        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], 0, event="pure")]
+        gaussian = certificate["settings"].get("noise") == "gaussian"
+        event, touched = ("gaussian", found[0].affected) if gaussian else ("pure", 0)  # a row of one of the parts
+        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], touched, event=event)]
 
     def columns(self, certificate: Certificate) -> int:
         return sizes(certificate)[2]
