@@ -30,7 +30,7 @@ from sfumato.record._deployment import ASKED, FLAVORS, KNOWN, Deployment
 from sfumato.record.ledger import Ledger, Release
 from sfumato.verify import _collection as collection
 from sfumato.verify import _documents as documents
-from sfumato.verify._arrivals import ALONE, POPULATION, TOGETHER, caveats
+from sfumato.verify._arrivals import ALONE, HISTORY_COVERS, POPULATION, TOGETHER, caveats
 from sfumato.verify._epsilon import SAMPLER_TAU
 from sfumato.verify._sentences import SENTENCES
 from sfumato.verify._units import UNITS, public_parts, unit_form_faults
@@ -82,6 +82,7 @@ def test_the_writer_fills_exactly_the_fields_of_the_schema(unit):
         "arrival",
         "collection",
         "deployment",
+        "history",
         "population",
         "prices",
     }
@@ -191,10 +192,18 @@ def test_the_schema_uses_only_what_the_verifier_reads():
             assert form["additionalProperties"] is False
             line = f"line {form['properties'].get('kind', {}).get('const')}"
             optional = {
-                "certificate": {"candidates", "arrival", "collection", "deployment", "population", "prices"},
+                "certificate": {
+                    "candidates",
+                    "arrival",
+                    "collection",
+                    "deployment",
+                    "history",
+                    "population",
+                    "prices",
+                },
                 "deployment": {"curator_type", "sector", "region", "implementation"},
                 "release": {"arc_change"},
-                "plan": {"arrival", "population"},
+                "plan": {"arrival", "population", "history"},
                 "line run": {"at", "by", "folder", "snapshot"},
                 "line arrival": {"at", "by", "folder"},
                 "line population": {"at", "by"},
@@ -237,8 +246,8 @@ def test_sentences_and_constants_are_the_same_everywhere():
     assert {field: form["const"] for field, form in FIELDS.items() if "const" in form} == {
         field: text for field, text in FIXED.items() if field not in LOCAL
     }
-    covers = [COVERS, population.COVERS, collected.COVERS, arrivals.COVERS]
-    again = [ALONE, POPULATION, collection.COVERS, TOGETHER]
+    covers = [COVERS, population.COVERS, population.HISTORY_COVERS, collected.COVERS, arrivals.COVERS]
+    again = [ALONE, POPULATION, HISTORY_COVERS, collection.COVERS, TOGETHER]
     assert FIELDS["composition"]["properties"]["covers"]["enum"] == covers == again
     assert caveats({"arrival": {}}) == [arrivals.ASSUMED]
     assert (FIELDS["format"]["minimum"], FIELDS["format"]["maximum"]) == (2, FORMAT)

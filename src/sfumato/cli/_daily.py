@@ -13,6 +13,7 @@ import typer
 from sfumato._optional import LIGHT, check_installed
 from sfumato.cli._output import stage_bars, tell
 from sfumato.cli._table import JSON
+from sfumato.errors import InputError
 
 app = typer.Typer(
     help="Learn day by day from edges that come and go, under one budget for a whole history.",
@@ -31,6 +32,8 @@ DELETIONS = typer.Option(
     False, "--count-deletions", help="Take an edge that goes off the counts, for more noise; else it stays counted."
 )
 
+_TOTAL = "what all releases in it may spend together of"
+
 
 @app.command()
 def init(
@@ -45,20 +48,44 @@ def init(
     epsilon: float = typer.Option(..., "--epsilon", help="The most that the whole history may cost an edge."),
     delta: float = typer.Option(..., "--delta", help="The failure probability, such as 1e-6."),
     out: Path = typer.Option(..., "--out", help="The folder of the history, new or empty."),
+    ledger: Path | None = typer.Option(
+        None, "--ledger", help="The ledger of a population, to which the whole claim is charged, once."
+    ),
+    total_epsilon: float | None = typer.Option(None, "--total-epsilon", help=f"Of a new ledger: {_TOTAL} epsilon."),
+    total_delta: float | None = typer.Option(
+        None, "--total-delta", help=f"Of a new ledger: {_TOTAL} delta (default: ten times that of the history)."
+    ),
+    composition: str | None = typer.Option(
+        None, "--composition", help="Of a new ledger: how claims add up, basic (default) or gdp."
+    ),
+    population: str | None = typer.Option(
+        None, "--population", help="Of a new ledger: the name of the people, who may join, leave and change."
+    ),
     as_json: bool = JSON,
 ) -> None:
-    """Start a history: declare nodes, days and budget, and fix the noise before any edge is there."""
+    """Start a history: declare nodes, days and budget, and fix the noise before any edge is there.
+
+    With --ledger its claim is charged now, once for all days and all models. Every day is marked there before it is drawn, so
+    that a copy of the folder cannot go on with other edges.
+    """
     check_installed(*LIGHT)
     from sfumato.central._daily import DailyMessages
     from sfumato.evaluation._daily import Daily
     from sfumato.evaluation._source import Source
     from sfumato.privacy.budget import Budget
+    from sfumato.record._dataset_ledger import DatasetLedger
 
     method = DailyMessages(days=days, refreshes=refreshes, noise=noise, deletions=deletions)
     source = Source(
         nodes=str(nodes), label=label, schema=None if schema is None else str(schema), directed=directed, labeled=True
     )
-    daily = Daily.begin(out, source, method, Budget(epsilon, delta), directed=directed)
+    totals = (total_epsilon, total_delta, composition, population)
+    if ledger is None and any(one is not None for one in totals):
+        raise InputError(
+            "Expected --ledger with --total-epsilon, --total-delta, --composition or --population. Add it."
+        )
+    shared = None if ledger is None else DatasetLedger(ledger, *totals)
+    daily = Daily.begin(out, source, method, Budget(epsilon, delta), directed=directed, ledger=shared)
     plan = daily.plan()
     tell(plan.caveats)
     if not as_json:

@@ -17,7 +17,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.record._claims import Account
+    from sfumato.record._claims import Account, Claim
 
 app = typer.Typer(
     help="Show what the runs on a data set or a population have spent.", no_args_is_help=True, rich_markup_mode=None
@@ -167,7 +167,8 @@ def _values(account: Account) -> dict[str, Any]:
     return {
         "header": account.header,
         "runs": [
-            {**asdict(claim), "state": account.state(claim), **_made(account, claim.run)} for claim in account.claims
+            {**asdict(claim), "state": account.state(claim), **_made(account, claim.run), **_through(account, claim)}
+            for claim in account.claims
         ],
         "arrivals": [
             {"extends": one.extends, "nodes": len(one.nodes), **asdict(claim)} for one, claim in account.arrivals
@@ -185,6 +186,12 @@ def _made(account: Account, run: str) -> dict[str, Any]:
 
     made = account.made.get(run, Made())
     return {"at": made.at, "by": made.by, "folder": made.folder}
+
+
+def _through(account: Account, claim: Claim) -> dict[str, int]:
+    """The day through which a history of edges was drawn."""
+    day = account.drawn_through(claim)
+    return {} if day is None else {"drawn_through": day}
 
 
 def _spent(account: Account) -> Mapping[str, str]:
@@ -239,6 +246,14 @@ def _print(account: Account) -> None:
         where = (str(number), (made["at"] or "-")[:10], made["folder"] or claim.run[:8], made["by"] or "-")
         table.add_row(*where, claim.method, account.state(claim), round_up(claim.epsilon), delta_up(claim.delta), mu)
     console.print(table)
+    for number, claim in enumerate(account.claims, start=1):
+        day = account.drawn_through(claim)
+        if day is not None:
+            _lines(
+                [
+                    f"Run {number} is a history of edges, drawn through day {day}: it and every model of it cost this once."
+                ]
+            )
     if account.arrivals:
         count = sum(len(one.nodes) for one, _ in account.arrivals)
         _lines(

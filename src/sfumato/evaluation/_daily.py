@@ -5,17 +5,18 @@ r"""A folder in which a history of edges is kept, released day by day, and learn
 * ``private/`` is for the owner alone: the key, and one file for each day with the edges that came and went, sealed and chained.
   The first is chained to the plan and to the tables, so none of them can be changed between days.
 * ``released.npz`` is what was released so far: one number for each node and class, and the day.
+* ``charge.json``, of a history that is charged to the ledger of a population (:mod:`sfumato.evaluation._charged`), is public too.
 
 **Order of a day.** Its edges are on disk before anything of it is drawn, and a day on disk is never taken again with other edges.
 What is released follows from these files and the key. So after a crash at any moment, the next command draws the same noise for
 the same rows, once more, and goes on where it stopped: no day is lost, and no noise is ever on two different rows. An old copy of
 the folder must not be put back: days that are given again with other edges would be released twice (with independent noise).
+Of a history that is charged to a ledger, they are refused.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -28,14 +29,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from sfumato._files import read_secret, sync_file, whole_file, write_json
+from sfumato._files import read_secret, whole_file, write_json
 from sfumato._validate import fail
 from sfumato.bounded._history import History, Reader, Stream, noisy_day
 from sfumato.bounded._refreshes import MOST_DAYS, Ints
 from sfumato.central._daily import DailyMessages, ToldGraph
-from sfumato.errors import DataError, InputError, LedgerError
+from sfumato.errors import DataError, InputError, LedgerError, SfumatoError
+from sfumato.evaluation._begun import copied, emptied
+from sfumato.evaluation._charged import CHARGE, Charged
 from sfumato.evaluation._edges import Edges
-from sfumato.evaluation._kept import Kept
+from sfumato.evaluation._kept import DREW_NOTHING, Kept
 from sfumato.evaluation._source import Source
 from sfumato.graph._graph import Graph
 from sfumato.noise.keys import derive_key, new_key
@@ -46,10 +49,17 @@ from sfumato.record._days import NOTHING, Changes, Days
 if TYPE_CHECKING:
     from sfumato.method._plan import Fitted, Plan
     from sfumato.method.contract import Progress
+    from sfumato.record._dataset_ledger import DatasetLedger
 
-PLAN, RELEASED, NO_EDGES, PRIVATE = "plan.json", "released.npz", "no-edges.csv", "private"
-_FORMAT = 2  # 1: nothing noticed that the plan, a table or the last day was changed
-_ONCE = "A history is never begun twice. A folder without plan.json, as after a stop, has released nothing: remove it."
+PLAN, RELEASED, PRIVATE = "plan.json", "released.npz", "private"
+_FORMAT, _CHARGED = (
+    2,
+    3,
+)  # 1: nothing noticed that the plan, a table or the last day was changed; 3: charged to a ledger
+_ONCE = (
+    "A history is never begun twice. A folder without plan.json, as after a stop, has released nothing and is charged nowhere: "
+    "remove it. One with plan.json is begun: go on with sfumato daily add."
+)
 _COUNTED = "Days are counted from the first of the history on, and those that are left out cannot be given later."
 _AGAIN = "A new history of the same edges costs again: sfumato daily init."
 
@@ -69,7 +79,14 @@ class Daily:
 
     @classmethod
     def begin(
-        cls, folder: Path, source: Source, method: DailyMessages, budget: Budget, *, directed: bool = False
+        cls,
+        folder: Path,
+        source: Source,
+        method: DailyMessages,
+        budget: Budget,
+        *,
+        directed: bool = False,
+        ledger: DatasetLedger | None = None,
     ) -> Daily:
         """Begin a history over the nodes of a source.
 
@@ -79,9 +96,11 @@ class Daily:
             method: days, refreshes, deletions, form of noise.
             budget: the most that the whole history may cost.
             directed: whether an edge is one arc.
+            ledger: of a population, to which the whole claim is charged, once.
 
         Raises:
-            InputError: the folder is taken, or the budget does not fit.
+            InputError: the folder is taken, or the budget or the ledger does not fit.
+            BudgetExceededError: the ledger has less left.
             DataError: the table has no labels to send, or cannot be read.
         """
         if folder.exists() and any(folder.iterdir()):
@@ -89,23 +108,30 @@ class Daily:
         begun = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            kept = _copied(folder, source)
-            values = {"format": _FORMAT, "method": method.settings, "budget": asdict(budget), "directed": directed}
-            daily = cls(folder, {**values, "source": asdict(kept)})
+            kept = copied(folder, source)
+            values: dict[str, Any] = {"format": _FORMAT, "method": method.settings, "budget": asdict(budget)}
+            values |= {"directed": directed, "source": asdict(kept)}
+            daily = cls(folder, values)
             plan = daily.plan()
             values["method"] = {**plan.method.settings, "day": None}
+            if ledger is not None:
+                charged = Charged.begin(folder, ledger, plan, daily.nodes)
+                values |= {"format": _CHARGED, "charged": charged.values}
             (folder / PRIVATE).mkdir(mode=0o700)
             (folder / PRIVATE / "days").mkdir(mode=0o700)
             with whole_file(folder / PRIVATE / "key", 0o600) as file:
                 file.write(new_key())
-            write_json(folder / PLAN, {**values, "source": asdict(kept)})  # the last: without it there is no history
+            write_json(folder / PLAN, values)  # the last: without it there is no history
         except BaseException:
-            for path in folder.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            if begun:
-                folder.rmdir()
+            emptied(folder, begun)
             raise
-        return cls.open(folder)
+        daily = cls.open(folder)
+        try:
+            daily.charge()
+        except SfumatoError:  # refused; after any other error the ledger may hold the charge, and the folder its name
+            emptied(folder, begun)
+            raise
+        return daily
 
     @classmethod
     def open(cls, folder: Path) -> Daily:
@@ -116,11 +142,16 @@ class Daily:
         """
         try:
             values = json.loads((folder / PLAN).read_text())
-            known = values["format"] == _FORMAT
+            known = values["format"] == (_CHARGED if "charged" in values else _FORMAT)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise fail("folder", str(folder), "to hold a history", "Begin one with sfumato daily init.") from error
         if not known:
-            raise fail("folder", str(folder), f"to be of format {_FORMAT}", "Use the version of Sfumato that began it.")
+            raise fail(
+                "folder",
+                str(folder),
+                f"to be of format {_FORMAT} or {_CHARGED}",
+                "Use the version of Sfumato that began it.",
+            )
         return cls(folder, values)
 
     @cached_property
@@ -152,6 +183,18 @@ class Daily:
         public = self.nodes.public_facts(self.unit, assume_public=True)
         return method.calibrate(Budget(**self.values["budget"]), self.unit, replace(public, num_arcs=None))
 
+    @cached_property
+    def charged(self) -> Charged | None:
+        """The line of a ledger that the history is charged to, if it is charged to one."""
+        return Charged(self.folder, self.values["charged"]) if "charged" in self.values else None
+
+    def charge(self) -> None:
+        """Charge the claim to the ledger of a history that has one, before the first day; later it is there, or all stops."""
+        if self.charged is not None and not self.day:
+            self.charged.charge(self.plan(), self.nodes)
+        elif self.charged is not None:
+            self.charged.check(())
+
     @property
     def day(self) -> int:
         """The last day that was given; 0 before the first."""
@@ -170,7 +213,8 @@ class Daily:
     @cached_property
     def _begun(self) -> str:
         """SHA-256 of what the history was begun with: the plan, and the tables of the nodes."""
-        names = (PLAN, *(self.values["source"][name] for name in ("nodes", "edges", "schema")))
+        charge = CHARGE if "charged" in self.values else None
+        names = (PLAN, charge, *(self.values["source"][name] for name in ("nodes", "edges", "schema")))
         files = [(self.folder / name).read_bytes() for name in names if name]
         return sha256(b"".join(sha256(content).digest() for content in files)).hexdigest()
 
@@ -188,7 +232,7 @@ class Daily:
         Raises:
             InputError: an edge came before, goes without having come or a second time, ends at no node or is a loop; the day
                 was given before with other edges, or is beyond the horizon of sums. Nothing is taken, and nothing released.
-            LedgerError: the files of the history do not belong together.
+            LedgerError: the files of the history do not belong together, or its ledger knows the day with other edges.
         """
         changes = Changes(
             *(NOTHING.came if one is None else np.asarray(one, np.int64).reshape(2, -1) for one in (came, went))
@@ -206,9 +250,12 @@ class Daily:
                 remedy = f"The noise of sums was found for these days; increments have no horizon. {_AGAIN}"
                 raise fail("day", day, f"to be at most {self.method.days}, the last day of the history", remedy)
             self._edges().check(changes)
-            for empty in range(last + 1, day):
-                self._days.write(empty, NOTHING)
-            self._days.write(day, changes)
+            following = [*[NOTHING] * (day - last - 1), changes]
+            if self.charged is not None:
+                self.charge()
+                self.charged.check(enumerate(map(self._days.mark, self._days.following(following)), last + 1))
+            for number, one in enumerate(following, last + 1):
+                self._days.write(number, one)
             self._release()
             return day
 
@@ -216,6 +263,7 @@ class Daily:
         """Return the nodes with what was released of them, through the last day that was given."""
         with self._held():
             list(self._days)  # noise that was drawn for another plan must not be claimed
+            self.charge()
             self._release()
             day, kept = self._read()
         reading, done = self.plan(day=day or None), self.method.schedule.done(self.method.phases(self.nodes), day)
@@ -233,7 +281,8 @@ class Daily:
             InputError: no day was given yet.
         """
         told = self.told()
-        return self._trained().fit(told, seed=seed, progress=progress)
+        ledger = None if self.charged is None else self.charged.ledger
+        return self._trained().fit(told, seed=seed, progress=progress, dataset_ledger=ledger)
 
     def _trained(self) -> Plan:
         if not self.day:
@@ -252,7 +301,8 @@ class Daily:
             sign_key: private key that signs the release.
         """
         told = self.told()
-        plan, kept = self._trained(), Kept(out, None, sign_key)
+        ledger = None if self.charged is None else self.charged.ledger
+        plan, kept = self._trained(), Kept(out, ledger, sign_key, hint=DREW_NOTHING)
 
         def fit(**how: Any) -> Fitted:
             return plan.fit(told, seed=seed, **how)
@@ -292,6 +342,8 @@ class Daily:
         form, classes = method.form(plan), plan.public.num_classes
         stream, reader = Stream.of(self.history(), method.schedule, method.phases(self.nodes), classes), Reader(kept)
         for one in range(day + 1, self.day + 1):
+            if self.charged is not None:
+                self.charged.spend(one, self._days.marked(one))
             reader.add(*noisy_day(stream, one, form, key), form)
             content = BytesIO()
             np.savez(content, day=np.int64(one), kept=reader.kept)
@@ -329,20 +381,3 @@ class Daily:
             yield
         finally:
             lock.release()
-
-
-def _copied(folder: Path, source: Source) -> Source:
-    """Copy the tables of nodes, and write one without edges, so that a history always reads what it began with."""
-    nodes = Path(str(source.nodes))
-    kept, schema = f"nodes{nodes.suffix}", None if source.schema is None else "schema.toml"
-    try:
-        shutil.copyfile(nodes, folder / kept)
-        if source.schema is not None:
-            shutil.copyfile(source.schema, folder / "schema.toml")
-    except OSError as error:
-        raise DataError(f"Cannot read {error.filename!r}: {error.strerror}. Name a table of nodes.") from error
-    with whole_file(folder / NO_EDGES) as file:
-        file.write(b"source,target\n")
-    for path in folder.iterdir():
-        sync_file(path)
-    return replace(source, nodes=kept, edges=NO_EDGES, schema=schema)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 PRIVATE = "private"
 _LEDGER = "ledger.jsonl"
 NOTHING = "Nothing was charged."
+DREW_NOTHING = "This run drew no noise of its own: another one in a new folder costs nothing more."
+"""The hint of a run that is trained on what was released before."""
 
 
 def notes_of(error: BaseException) -> str:
@@ -102,6 +104,8 @@ def _any(run: Path) -> None:
 def _how_to_go_on(out: Path, hint: str) -> str:
     if (out / PRIVATE / "state.json").exists():
         return f"To go on without another charge: sfumato train --resume {out}"
+    if hint == DREW_NOTHING:
+        return hint
     return f"This run cannot go on, since its noise cannot be repeated: a new one costs again. {hint}".rstrip()
 
 

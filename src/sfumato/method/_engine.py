@@ -13,7 +13,8 @@ disk before the next begins:
    (:mod:`sfumato.record._dataset_ledger`). Whoever draws under this claim again must show the same mark.
 6. The release is drawn.
 
-For nodes that arrive later, step 3 writes that they arrived, and step 5 is part of it: nobody draws for them again.
+For nodes that arrive later, step 3 writes that they arrived, and step 5 is part of it: nobody draws for them again. A model of a
+history of edges draws nothing: step 3 finds the history charged, and step 5 was taken for each day.
 A stop between two steps leaves something charged that was not drawn, and never the reverse. Nothing here knows what a run
 computes: plans, data and states come as plain values.
 """
@@ -41,7 +42,8 @@ class PlanEntry:
     """A plan entry is what a run will charge, fixed before any data is read; it opens the run's ledger.
 
     The claim is None without privacy; its delta includes that of the noise sampler. ``arrival`` is of nodes that arrived after a
-    run whose claim covers this; ``population`` is what the ledger says of the population that is charged.
+    run whose claim covers this; ``population`` is what the ledger says of the population that is charged; ``history`` is the name
+    under which a history of edges was charged when it began, which covers every model of it.
     """
 
     method: str
@@ -53,12 +55,14 @@ class PlanEntry:
     _: KW_ONLY
     arrival: Arrival | None = None
     population: Mapping[str, Any] | None = None
+    history: str | None = None
 
-    def charged_to(self, dataset_ledger: DatasetLedger | None) -> Self:
+    def charged_to(self, dataset_ledger: DatasetLedger | None, history: str | None = None) -> Self:
         """Return the entry of a run that is charged to a ledger: of a population it says which one."""
         if dataset_ledger is None or self.delta is None:
             return self
-        return replace(self, population=dataset_ledger.stated(self.delta, unit_to_dict(self.unit)))
+        stated = dataset_ledger.stated(self.delta, unit_to_dict(self.unit))
+        return replace(self, population=stated, history=history or dataset_ledger.history)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry without releases, which the ledger adds."""
@@ -69,6 +73,7 @@ class PlanEntry:
             "delta_sampler": self.delta_sampler,
             **({} if self.arrival is None else {"arrival": self.arrival.to_dict()}),
             **({} if self.population is None else {"population": dict(self.population)}),
+            **({} if self.history is None else {"history": self.history}),
         }
 
     @property
@@ -150,7 +155,7 @@ class Spending:
 
     def spend(self, what: str = FIRST_NOISE, mark: str | None = None) -> None:
         """Say in the data set's ledger what the first noise, or that of a release, is drawn from; a mark is accepted again."""
-        if (
-            self.dataset_ledger is not None and self.planned.arrival is None
-        ):  # nodes that arrived are spent with that line
+        planned = self.planned
+        before = planned.arrival is not None or planned.history is not None  # spent with another line
+        if self.dataset_ledger is not None and not before:
             self.dataset_ledger.spend(self.run, mark or self.mark, what)

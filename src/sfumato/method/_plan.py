@@ -167,7 +167,8 @@ class Plan(ShownPlan, Planned):
             deployment.check(self.delta)
         self.check(graph, labeled=collected is None or graph.y is not None)
         check_derived(self)
-        run = new_run() if state is None else state.run
+        history = None if dataset_ledger is None else dataset_ledger.history
+        run = history or (new_run() if state is None else state.run)
         shared = None if dataset_ledger is None else dataset_ledger.path
         begun = state is not None and state.bound("plan")
         if self.epsilon and dataset_ledger is None and state is None and collected is None:

@@ -221,6 +221,7 @@ def certify(stated: Statement) -> Certificate:
             **({} if stated.arrival is None else {"arrival": stated.arrival.to_dict()}),
             **({} if stated.collection is None else {"collection": dict(stated.collection)}),
             **({"population": dict(plan["population"])} if "population" in plan else {}),
+            **({"history": plan["history"]} if "history" in plan else {}),
             **({} if stated.deployment is None else {"deployment": dict(stated.deployment)}),
             "unit": unit_to_dict(unit),
             "protects": unit.describe() + unit.weighed * ("max_weight" in facts),
@@ -263,6 +264,8 @@ def _covers(stated: Statement) -> str:
         return collected.COVERS
     if stated.arrival is not None:
         return arrivals.COVERS
+    if "history" in stated.ledger.plan:
+        return population.HISTORY_COVERS
     return population.COVERS if "population" in stated.ledger.plan else COVERS
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sfumato.record.ledger import Release
 
 FIRST_NOISE = "first noise"
+DAY = "day "
+"""What the marks of a history of edges begin with, before the number of the day."""
 
 
 def new_run() -> str:
@@ -122,6 +124,13 @@ class Account:
         if self.marks.get(claim.run):
             return "spent"
         return "unknown" if self.header["format"] == 1 else "reserved"
+
+    def drawn_through(self, claim: Claim) -> int | None:
+        """Return the day through which a history of edges was drawn under a claim; None if it is not that of one."""
+        return max(
+            (int(what.removeprefix(DAY)) for what in self.marks.get(claim.run, {}) if what.startswith(DAY)),
+            default=None,
+        )
 
     def marked(self, run: str, what: str, mark: str | None, path: Path) -> bool:
         """Return whether a run has this mark already. A run with a different mark is refused."""

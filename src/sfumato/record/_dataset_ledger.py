@@ -36,6 +36,9 @@ charged stays charged, and the ids of its first graph are those of a snapshot li
 (:mod:`sfumato.central._arrivals`). So the run's claim covers it, and it adds a line and no cost: :meth:`DatasetLedger.cover`
 refuses it if it costs more than the claim, or if a node arrives twice after one run.
 
+**Histories of edges.** A history is charged like a run, once, before its first day (:mod:`sfumato.evaluation._charged`). Each day
+leaves a mark before it is drawn, and models of any day are covered: they reserve the same claim under the same name.
+
 **Damage.** ``FILE.head`` names the last whole entry, and is there before the first line is. So a file that lost entries (a cut,
 an old copy) differs from a file whose last line was being written by a process that died: that line is dropped, because its run
 had drawn nothing yet. And a file beside which there is no ``.head`` is never taken for a new ledger, whatever it holds.
@@ -76,7 +79,7 @@ class DatasetLedger:
     A symbolic link is followed first, so that all names of a file share one lock and one ``.head``. ``total_delta`` is ten
     times the first run's by default, ``composition`` is ``basic``. With ``population`` a new ledger is of all who are ever in
     it under this name; without, it is of the ids of the first run's graph. A ``schedule`` fixes totals and rule, and what each
-    run may spend.
+    run may spend. ``history`` is the name under which a history of edges is charged, once: runs that name it are models of it.
     """
 
     path: Path
@@ -85,6 +88,7 @@ class DatasetLedger:
     composition: str | None = None
     population: str | None = None
     schedule: Schedule | None = None
+    history: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", followed(self.path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -69,10 +69,27 @@ class Days:
     def write(self, day: int, changes: Changes) -> None:
         """Write the day after the last; it is on disk when this returns."""
         assert day == self.last + 1
-        before = sha256(self._path(day - 1).read_bytes()).hexdigest() if day > 1 else self.begun
-        values = {"day": day, "before": before, "came": changes.came.T.tolist(), "went": changes.went.T.tolist()}
+        (content,) = self.following([changes])
         with whole_file(self._path(day), 0o600) as file:
-            file.write(json.dumps({**values, "seal": self._seal(values)}).encode())
+            file.write(content)
+
+    def following(self, changes: Iterable[Changes]) -> Iterator[bytes]:
+        """Yield the content of the files that the days after the last would have; nothing is written."""
+        last = self.last
+        before = sha256(self._path(last).read_bytes()).hexdigest() if last else self.begun
+        for day, one in enumerate(changes, last + 1):
+            values = {"day": day, "before": before, "came": one.came.T.tolist(), "went": one.went.T.tolist()}
+            content = json.dumps({**values, "seal": self._seal(values)}).encode()
+            yield content
+            before = sha256(content).hexdigest()
+
+    def mark(self, content: bytes) -> str:
+        """Return what names the content of a day's file, and with it all days before: pseudo-random to all who lack the key."""
+        return hmac.new(self.key, b"mark " + sha256(content).digest(), sha256).hexdigest()
+
+    def marked(self, day: int) -> str:
+        """Return the mark of a day that was written."""
+        return self.mark(self._path(day).read_bytes())
 
     def __iter__(self) -> Iterator[tuple[int, Changes]]:
         """Yield the days in order.

@@ -46,6 +46,10 @@ COVERS = (
     "This run alone. The ledger of its population adds up all releases that are charged there: through all of them, one record "
     "costs at most the totals of the population."
 )
+HISTORY_COVERS = (
+    "All releases of one history of edges, and every model that is trained on them. The ledger of their population adds it up "
+    "once, with all else that is charged there: through all of it, one record costs at most the totals of the population."
+)
 _LONGEST = 80
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._collection import COVERS
 from ._documents import differences, parse, plain
 from ._population import COVERS as POPULATION
+from ._population import HISTORY_COVERS
 from ._units import public_parts
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def arrival_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     """Yield a problem if a claim is said to be covered by another run's, and cannot be."""
     where, arrival = "certificate.json: ", certificate.get("arrival")
     alone = POPULATION if "population" in certificate else ALONE
+    alone = HISTORY_COVERS if "history" in certificate else alone
     covers = COVERS if "collection" in certificate else alone if arrival is None else TOGETHER
     found = differences(certificate["composition"]["covers"], covers, "composition.covers")
     yield from (f"{where}{text} (compared with arrival)" for text in found)

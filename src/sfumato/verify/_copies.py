@@ -24,7 +24,7 @@ def ledger_faults(entries: list[dict[str, Any]], certificate: Certificate) -> It
             f"ledger.jsonl line {line}: {text} (compared with its plan)" for text in differences(*pair, "release")
         )
     stated = {**certificate, "delta_sampler": certificate["accounting"]["delta_sampler"]}
-    for field in sorted({*plan, "arrival", "population"} & {*plan, *stated}):
+    for field in sorted({*plan, "arrival", "population", "history"} & {*plan, *stated}):
         found = differences(stated.get(field), plan.get(field), "accounting." * (field == "delta_sampler") + field)
         yield from (f"certificate.json: {text} (compared with ledger.jsonl)" for text in found)
     if certificate["ledger_head"] != entries[-1]["hash"]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ._charges import Sum, exact, mu_of, shown
 from ._documents import differences, loads, one_line, parse, plain
 from ._folder import VerifyInputError
+from ._histories import History, history_faults, history_folders, of_history, read_history
 from ._ledger_lines import Entry, dates, entries_of, head_faults, kind_faults
 from ._population import STATED
 from ._verifier import Verification, verify
@@ -87,7 +88,11 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
         problems.append("line 1: expected the header of a ledger of a data set")
         return LedgerVerification(False, tuple(problems))
     header, lines, taken = entries[0]["header"], [], set[str]()
-    found = {path.resolve(): _read(path, public_key) for path in _folders(file, entries, runs)}
+    found: dict[Path, Run | History | str] = {
+        path.resolve(): _read(path, public_key) for path in _folders(file, entries, runs)
+    }
+    found |= {path.resolve(): read_history(path) for path in history_folders(_named(file, entries), runs)}
+    histories = [one for one in found.values() if isinstance(one, History)]
     known = [run for run in found.values() if isinstance(run, Run)]
     problems.extend(text for text in found.values() if isinstance(text, str))
     problems.extend(kind_faults(entries))
@@ -99,6 +104,17 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
         if entry["kind"] != "run":
             continue
         claim, place = entry["claim"], file.parent / entry.get("folder", "")
+        kept = [one for one in histories if of_history(one.certificate) == claim["run"]]
+        models = [one for one in known if of_history(one.certificate) == claim["run"]]
+        if kept or models:
+            taken |= {run.release for run in models}
+            whole: list[Run | History] = [*kept, *models]
+            faults = [text for one in whole for text in _run_faults(one, header, dataset, entry)]
+            faults += history_faults(claim, kept, models, entries)
+            problems.extend(f"line {number}: {text}" for text in faults)
+            state = "verified" if claim["run"] in marked else "reserved"
+            lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder")))
+            continue
         run = _match(claim["plan"], place, known, taken)
         state = "verified"
         if run is None:
@@ -115,7 +131,14 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
             taken.add(run.release)
             problems.extend(f"line {number}: {text}" for text in _run_faults(run, header, dataset, entry))
         lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder")))
-    aside = list(dates(entries))
+    aside, charged = list(dates(entries)), {line.claim["run"] for line in lines}
+    for one in histories:
+        if of_history(one.certificate) not in charged:
+            same = _reads(one, header, dataset, entries)
+            text = f"{one_line(str(one.folder))}: this history has no line in this ledger"
+            (problems if same else aside).append(
+                text + (", whose population it names" if same else ": it is in no sum")
+            )
     for run in known:
         if run.release not in taken:
             same = _reads(run, header, dataset, entries)
@@ -135,13 +158,17 @@ def _cells(dataset: Entry) -> Entry:
 
 def _folders(file: Path, entries: list[Entry], runs: Sequence[Path]) -> list[Path]:
     """The folders of runs with a release: those that lines name, and all below others, each once."""
-    named = [file.parent / entry["folder"] for entry in entries if entry["kind"] == "run" and "folder" in entry]
+    named = _named(file, entries)
     for folder in map(Path, runs):
         if not folder.is_dir():
             raise VerifyInputError(f"Expected a folder of runs, got {str(folder)!r}, which is none.")
         below = (path.parents[1] for path in folder.rglob("release/manifest.json"))
         named += sorted(path for path in below if path.parent.name != "arrivals")  # checked with their run
     return list({path.resolve(): path for path in named if (path / "release" / "manifest.json").is_file()}.values())
+
+
+def _named(file: Path, entries: list[Entry]) -> list[Path]:
+    return [file.parent / entry["folder"] for entry in entries if entry["kind"] == "run" and "folder" in entry]
 
 
 def _read(folder: Path, public_key: Path | None) -> Run | str:
@@ -175,7 +202,7 @@ def _stopped(folder: Path, plan: str) -> bool:
         return False
 
 
-def _run_faults(run: Run, header: Entry, dataset: Entry, entry: Entry) -> Iterator[str]:
+def _run_faults(run: Run | History, header: Entry, dataset: Entry, entry: Entry) -> Iterator[str]:
     """Yield a problem if a line is not what the certificate of its run says."""
     certificate, claim = run.certificate, entry["claim"]
     stated = {
@@ -200,7 +227,7 @@ def _run_faults(run: Run, header: Entry, dataset: Entry, entry: Entry) -> Iterat
         )
 
 
-def _reads(run: Run, header: Entry, dataset: Entry, entries: list[Entry]) -> bool:
+def _reads(run: Run | History, header: Entry, dataset: Entry, entries: list[Entry]) -> bool:
     """Whether a release says that it reads the data set of a ledger."""
     if dataset.get("population") is True and run.certificate.get("population") is not None:
         return bool(run.certificate["population"]["name"] == dataset["name"])

@@ -15,14 +15,21 @@ COVERS = (
     "This run alone. The ledger of its population adds up all releases that are charged there: through all of them, one record "
     "costs at most the totals of the population."
 )
+HISTORY_COVERS = (
+    "All releases of one history of edges, and every model that is trained on them. The ledger of their population adds it up "
+    "once, with all else that is charged there: through all of it, one record costs at most the totals of the population."
+)
+METHOD = "daily-messages"
+"""The method whose histories are charged once."""
 
 
 def population_faults(certificate: Certificate) -> Iterator[str]:
     """Yield a problem for a run that claims nothing, or more than its population may spend."""
-    found = certificate.get("population")
+    found, where = certificate.get("population"), "certificate.json: population"
+    if "history" in certificate and (found is None or certificate["method"] != METHOD):
+        yield f"certificate.json: history: expected none but of method {METHOD} in the ledger of a population"
     if found is None:
         return
-    where = "certificate.json: population"
     if found["name"] != found["name"].strip():
         yield f"{where}.name: expected a name without spaces around, got {plain(found['name'])}"
     if "collection" in certificate:
