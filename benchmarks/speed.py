@@ -1,22 +1,26 @@
 """Speed of single parts beside named peers, in alternating rounds of one run.
 
-    python benchmarks/speed.py --parts hop noise gradients process steps [--rounds 5] [--nodes 1000000] [--arcs 20000000]
+    python benchmarks/speed.py --parts hop noise roofline process steps [--rounds 5] [--nodes 1000000] [--arcs 20000000]
 
 * *hop*: one hop in C and in Numba beside SciPy and torch CSR x dense float32, two threads; the same bits of all sums.
 * *noise*: rounded Gaussian and Laplace noise beside torch.randn and NumPy, in blocks of a hop of width 16.
-* *gradients*: exact sums of clipped gradients beside the same clipping in floating point and beside plain gradients: a full
-  batch of sparse rows under a linear head, and a dense minibatch through an MLP. Processor time.
+* *roofline*: one hop beside reads of the same rows by the same indices without arithmetic (gather.c), for 8 to 64 columns and
+  each number of threads; `--orders given degree rcm` also numbers the nodes in other orders. A minute and a half an order.
 * *process*: whole processes of `sfumato train gap` and `auto` on Berkeley13 at edge level; cpu is the time of all threads.
 * *steps*: test accuracy where a step of GAP or ProGAP reads at most so many training nodes (central/_learning.py).
 """
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import json
 import os
+import runpy
 import tempfile
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -24,21 +28,18 @@ import numpy as np
 import scipy.sparse as sp
 import study
 import torch
-from torch import Tensor
-from torch.nn import functional
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from sfumato.bounded._exact import WholeRows
-from sfumato.bounded._gradients import clipped_gradient_sum
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum, normalize_rows, to_steps
 from sfumato.central import _learning
+from sfumato.graph._synthetic import rmat
 from sfumato.loops import _native, _numba, kernels
-from sfumato.nn._models import MLP, Linear, _to_torch
 from sfumato.noise._laplace import rounded_laplace
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel
 
-WIDTH, CLIP, LAWS = 16, 1.0, ("uniform", "skewed")
+ROOT, WIDTH, LAWS = Path(__file__).parents[1], 16, ("uniform", "skewed")
 STEP_DATA = ("facebook100/Berkeley13", "facebook100/Rutgers89", "facebook100/Cornell5", "facebook100/UCSC68", "musae/facebook",
              "npz/coauthor_cs", "npz/amazon_cs")  # fmt: skip
 
@@ -97,59 +98,59 @@ def noise(given: Any, values: int = 10**8, block: int = 1 << 20) -> None:
     )
 
 
-def gradients(given: Any) -> None:
-    """Exact sums, the same clipping in floating point, plain gradients."""
-    for name, case in (("full batch, sparse head", sparse_head()), ("minibatch, dense MLP", dense_mlp())):
-        print(name)
-        named = zip(("exact", "clipping in floating point", "plain"), case, strict=True)
-        study.compared(dict(named), given.rounds, time.process_time)
-
-
-def sparse_head(rows: int = 200_000, columns: int = 1000, classes: int = 10) -> tuple[study.Call, ...]:
-    """The node-level head of label messages."""
-    generator = np.random.default_rng(0)
-    indices = generator.integers(0, columns, (rows, 30)).astype(np.int32).ravel()
-    x = sp.csr_matrix((np.ones(len(indices)), indices, np.arange(0, len(indices) + 1, 30)), shape=(rows, columns))
-    x.sum_duplicates()
-    y, head = torch.from_numpy(generator.integers(0, classes, rows)), Linear(columns, classes).double()
-    whole, floats, transposed = WholeRows.of_csr(x), _to_torch(x, torch.float64), _to_torch(x.T.tocsr(), torch.float64)
-    squares = torch.from_numpy(np.asarray(x.multiply(x).sum(1)).ravel() + 1.0)
-
-    def scored(clip: bool) -> Tensor:
-        with torch.no_grad():
-            scores = floats @ head.weight.T + head.bias
-        grad = torch.softmax(scores, 1) - functional.one_hot(y, classes)
-        if clip:
-            grad *= (CLIP / (grad.square().sum(1) * squares).sqrt().clamp_min(CLIP))[:, None]
-        return torch.cat([(transposed @ grad).T.reshape(-1), grad.sum(0)])
-
-    return lambda: clipped_gradient_sum(head, [whole], y, CLIP), lambda: scored(True), lambda: scored(False)
-
-
-def dense_mlp(rows: int = 512, widths: tuple[int, ...] = (500, 64, 10)) -> tuple[study.Call, ...]:
-    """A minibatch through two layers."""
-    torch.manual_seed(0)
-    model, x = MLP(widths).double(), torch.randn(rows, widths[0], dtype=torch.float64)
-    y = torch.arange(rows) % widths[-1]
-
-    def clipped() -> Tensor:
-        met: list[tuple[Tensor, Tensor]] = []
-        hooks = [layer.register_forward_hook(lambda _, args, out: met.append((args[0], out))) for layer in model.layers]
-        loss = functional.cross_entropy(model(x), y, reduction="sum")
-        for hook in hooks:
-            hook.remove()
-        grads = torch.autograd.grad(loss, [out for _, out in met])
-        squares: Any = sum(
-            g.square().sum(1) * (a.detach().square().sum(1) + 1) for g, (a, _) in zip(grads, met, strict=True)
+def roofline(given: Any) -> None:
+    """A hop beside reads of the same rows, which is the least that it could take: the best of several prefetch distances."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "gather.native"
+        assert runpy.run_path(str(ROOT / "hatch_build.py"))["compile_library"](
+            [ROOT / "benchmarks" / "gather.c"], library
         )
-        weight = (CLIP / squares.sqrt().clamp_min(CLIP))[:, None]
-        pairs = [(grad * weight, entered.detach()) for grad, (entered, _) in zip(grads, met, strict=True)]
-        return torch.cat([part.reshape(-1) for g, a in pairs for part in (g.T @ a, g.sum(0))])
+        fold = ctypes.CDLL(str(library)).gather
+    fold.argtypes, fold.restype = [ctypes.c_void_p, ctypes.c_int64] * 2 + [ctypes.c_int64], ctypes.c_uint64
+    compiled, random = _native.load(), np.random.default_rng(0)
+    assert compiled is not None, "There is no compiled loop here."
+    graph = rmat(given.nodes, given.arcs, directed=True)
+    graphs = {"uniform": arcs(random, given.nodes, given.arcs, "uniform"), "R-MAT": (graph.indptr, graph.indices)}
+    sizes = [*itertools.product((8, 16, 32, 64), range(1, (os.cpu_count() or 1) + 1))]
 
-    def plain() -> object:
-        return torch.autograd.grad(functional.cross_entropy(model(x), y, reduction="sum"), list(model.parameters()))
+    def row(
+        law: str, order: str, offsets: np.ndarray, sources: np.ndarray, width: int, threads: int
+    ) -> tuple[str, ...]:
+        rows, out = _native.aligned(given.nodes, width), np.empty((given.nodes, width), np.int64)
+        rows[:] = random.integers(-9000, 9000, (given.nodes, width))
+        cuts, pool = np.linspace(0, len(sources), 8 * threads + 1).astype(int), ThreadPoolExecutor(threads)
+        parts = [
+            (sources[low:].ctypes.data, high - low, rows.ctypes.data, width) for low, high in itertools.pairwise(cuts)
+        ]
+        calls = [
+            lambda ahead=ahead: list(pool.map(lambda part: fold(*part, ahead), parts)) for ahead in (0, 16, 32, 64)
+        ]
+        numba.set_num_threads(threads)
+        times = study.alternating([*calls, lambda: compiled.sum_rows(offsets, sources, rows, 0, out)], given.rounds)
+        *reads, summed = np.median(times, axis=0)
+        rate = 2 * width * len(sources) / min(reads) / 1e9
+        shown = (f"{1e3 * min(reads):.0f}", f"{rate:.1f}", f"{1e3 * summed:.0f}", f"{100 * min(reads) / summed:.0f}")
+        return law, order, str(width), str(threads), *shown
 
-    return lambda: clipped_gradient_sum(model, [x], y, CLIP), clipped, plain
+    kinds = (
+        (law, order, *ordered(*found, order)) for (law, found), order in itertools.product(graphs.items(), given.orders)
+    )
+    heads = ("arcs", "order of nodes", "d", "threads", "gather, ms", "GB/s", "hop, ms", "% of roofline")
+    study.table(
+        heads, (row(*kind, *size) for kind in kinds for size in sizes), f"{given.nodes:,} nodes, {given.arcs:,} arcs"
+    )
+    print("\n" + "\n".join(f"- {name}: {words}" for name, words in study.machine().items()))
+
+
+def ordered(offsets: np.ndarray, sources: np.ndarray, order: str) -> tuple[np.ndarray, np.ndarray]:
+    """The same graph with its nodes in another order: most named first, or reverse Cuthill-McKee."""
+    nodes = len(offsets) - 1
+    matrix = sp.csr_matrix((np.ones(len(sources), np.int8), sources, offsets), shape=(nodes, nodes))
+    if order == "given":
+        return offsets, sources
+    first = np.argsort(-np.bincount(sources, minlength=nodes)) if order == "degree" else reverse_cuthill_mckee(matrix)
+    matrix = matrix[first][:, first]
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
 
 
 def process(given: Any) -> None:
@@ -193,8 +194,8 @@ def steps(given: Any, limits: tuple[int, ...] = (1 << 15, 1 << 11)) -> None:
 
 
 if __name__ == "__main__":
-    parts = {part.__name__: part for part in (hop, noise, gradients, process, steps)}
-    given = study.options(__doc__, parts=parts, rounds=5, nodes=1_000_000, arcs=20_000_000)
+    parts = {part.__name__: part for part in (hop, noise, roofline, process, steps)}
+    given = study.options(__doc__, parts=parts, rounds=5, nodes=1_000_000, arcs=20_000_000, orders=("given",))
     numba.set_num_threads(2)
     torch.set_num_threads(2)
     for name in given.parts:
