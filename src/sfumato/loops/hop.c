@@ -50,14 +50,15 @@ DEFINE_PAIRS(64)
     enum { EACH = BYTES / 4, HALF = EACH * BLOCKS };                                                    \
     const int16_t *rows = job->rows + column;                                                           \
     const int32_t *sources = job->sources;                                                              \
-    int64_t padded = job->padded, arc = job->offsets[row], end = job->offsets[row + 1];                 \
-    int64_t final = job->offsets[job->last] - 1, left = job->width - column, more = 0;                  \
+    int64_t padded = BYTES < 64 ? BYTES / 2 : job->padded, left = job->width - column, more = 0;        \
+    int64_t arc = job->offsets[row], end = job->offsets[row + 1];                                       \
+    const int32_t *ahead = sources + (end + AHEAD <= job->offsets[job->last] ? AHEAD : 0);              \
     int64_t *out = job->out + (row - job->first) * job->width + column;                                 \
     do {                                                                                                \
       int64_t stop = end - arc > FLUSH ? arc + FLUSH : end;                                             \
       Pairs##BYTES even[BLOCKS] = {0}, odd[BLOCKS] = {0};                                               \
       for (; arc < stop; arc++) {                                                                       \
-        const int16_t *later = rows + padded * sources[arc + AHEAD < final ? arc + AHEAD : final];      \
+        const int16_t *later = rows + padded * ahead[arc];                                              \
         for (int line = 0; line < 2 * HALF; line += LINE) __builtin_prefetch(later + line);             \
         const Row##BYTES *values = (const Row##BYTES *)(rows + padded * sources[arc]);                  \
         for (int block = 0; block < BLOCKS; block++) {                                                  \
@@ -66,8 +67,12 @@ DEFINE_PAIRS(64)
         }                                                                                               \
       }                                                                                                 \
       int32_t evens[HALF], odds[HALF];                                                                  \
-      memcpy(evens, even, sizeof evens);                                                                \
-      memcpy(odds, odd, sizeof odds);                                                                   \
+      if (BYTES == 16) /* copied whole, GCC 12 keeps them in memory in the loop above */               \
+        for (int pair = 0; pair < EACH; pair++) evens[pair] = even[0][pair], odds[pair] = odd[0][pair]; \
+      else {                                                                                            \
+        memcpy(evens, even, sizeof evens);                                                              \
+        memcpy(odds, odd, sizeof odds);                                                                 \
+      }                                                                                                 \
       if (!more && left >= 2 * HALF)                                                                    \
         for (int pair = 0; pair < HALF; pair++) out[2 * pair] = evens[pair], out[2 * pair + 1] = odds[pair]; \
       else                                                                                              \
