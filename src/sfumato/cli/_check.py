@@ -121,9 +121,9 @@ def _around(found: Look, job: Job, out: Path | None, controls: bool) -> None:
         with found.noting():
             job.kept.deployment.check(plan.delta)
     if job.kept.ledger is not None and plan.epsilon is not None and plan.delta is not None:
-        entry = plan.entry.charged_to(job.kept.ledger)
-        claim = Claim.of(new_run(), entry.method, plan.epsilon, plan.delta, entry.releases, entry.head)
         with found.noting():
+            entry = plan.entry.charged_to(job.kept.ledger, window=first.window)
+            claim = Claim.of(new_run(), entry.method, plan.epsilon, plan.delta, entry.releases, entry.head)
             job.kept.ledger.look(claim, unit=unit_to_dict(plan.unit), dataset=charged_to(plan, first))
 
 

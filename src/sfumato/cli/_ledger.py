@@ -40,7 +40,8 @@ def show(file: Path = FILE, as_json: bool = JSON) -> None:
 
     A claim is "reserved" until the moment before noise is drawn under it, and "spent" from then on. Both count in full,
     forever. In a ledger of format 1, which did not record this, the state is "unknown". What is spent is rounded up, and
-    what is left is rounded down. Of a damaged file no sum is shown; exit code 1.
+    what is left is rounded down. In a ledger of windows each window has its own sums. Of a damaged file no sum is shown; exit
+    code 1.
     """
     from sfumato.record._reading import read_account, same_people
 
@@ -110,7 +111,10 @@ def plan(
         words = [f"{account.runs} of {len(schedule['epsilons'])} runs are charged. The next may spend at most:", *rows]
     else:
         told = left_for(account.left(), check_int(low=1, runs=runs))
-        words = [f"Each of {runs} more runs may spend at most {', '.join(f'{k} {v:g}' for k, v in told.items())}."]
+        which = f" of a {account.header['windows']['period']} without a run" if "windows" in account.header else ""
+        words = [
+            f"Each of {runs} more runs{which} may spend at most {', '.join(f'{k} {v:g}' for k, v in told.items())}."
+        ]
     if as_json:
         typer.echo(json.dumps(told))
     else:
@@ -167,15 +171,22 @@ def _values(account: Account) -> dict[str, Any]:
     return {
         "header": account.header,
         "runs": [
-            {**asdict(claim), "state": account.state(claim), **_made(account, claim.run), **_through(account, claim)}
+            {
+                **asdict(claim),
+                "state": account.state(claim),
+                **_made(account, claim.run),
+                **_window(account, claim.run),
+                **_through(account, claim),
+            }
             for claim in account.claims
         ],
         "arrivals": [
             {"extends": one.extends, "nodes": len(one.nodes), **asdict(claim)} for one, claim in account.arrivals
         ],
         "deletions": [{"records": records, "at": made.at, "by": made.by} for records, made in account.deletions],
-        "spent": {name: float(amount) for name, amount in _spent(account).items()} if sound else None,
-        "left": {name: float(amount) for name, amount in _left(account).items()} if sound else None,
+        "spent": _floats(_spent(account)) if sound else None,
+        "left": _floats(_left(account)) if sound else None,
+        **({"windows": _by_window(account)} if "windows" in account.header and sound else {}),
         "valid": sound,
         "problems": [account.problem] if account.problem else [],
     }
@@ -192,6 +203,20 @@ def _through(account: Account, claim: Claim) -> dict[str, int]:
     """The day through which a history of edges was drawn."""
     day = account.drawn_through(claim)
     return {} if day is None else {"drawn_through": day}
+
+
+def _window(account: Account, run: str) -> dict[str, str]:
+    return {"window": account.windows[run]} if run in account.windows else {}
+
+
+def _by_window(account: Account) -> dict[str, dict[str, dict[str, float]]]:
+    """What each window with a run has spent and left."""
+    found = {window: account.within(window) for window in sorted({*account.windows.values()})}
+    return {window: {"spent": _floats(_spent(own)), "left": _floats(_left(own))} for window, own in found.items()}
+
+
+def _floats(amounts: Mapping[str, str]) -> dict[str, float]:
+    return {name: float(amount) for name, amount in amounts.items()}
 
 
 def _spent(account: Account) -> Mapping[str, str]:
@@ -237,14 +262,23 @@ def _print(account: Account) -> None:
             f"{header['total_epsilon']:.12g} and delta {header['total_delta']:.12g} together; rule {header['composition']}."
         ]
     )
+    windows = header.get("windows")
+    if windows is not None:
+        period = windows["period"]
+        _lines(
+            [f"Each {period} by column {windows['column']} has that for itself: a record is one edge in one {period}."]
+        )
     table = Table("", "date", "run", "by", "method", "state", box=box.SIMPLE_HEAD)
+    if windows is not None:
+        table.add_column("window", no_wrap=True)
     for column in ("epsilon", "delta", "mu"):
         table.add_column(column, justify="right", no_wrap=True)
     for number, claim in enumerate(account.claims, start=1):
         mu = "-" if claim.mu is None else f"{claim.mu:.6g}"
         made = _made(account, claim.run)
         where = (str(number), (made["at"] or "-")[:10], made["folder"] or claim.run[:8], made["by"] or "-")
-        table.add_row(*where, claim.method, account.state(claim), round_up(claim.epsilon), delta_up(claim.delta), mu)
+        what = (claim.method, account.state(claim), *_window(account, claim.run).values())
+        table.add_row(*where, *what, round_up(claim.epsilon), delta_up(claim.delta), mu)
     console.print(table)
     for number, claim in enumerate(account.claims, start=1):
         day = account.drawn_through(claim)
@@ -265,5 +299,10 @@ def _print(account: Account) -> None:
     if account.deletions:
         count, last = sum(records for records, _ in account.deletions), account.deletions[-1][1].at or "-"
         _lines([f"{count:,} records were deleted, in {len(account.deletions)} requests, the last on {last[:10]}."])
-    total, left = account.total(), _left(account)
-    _lines([f"{name}: spent {spent} of {total[name]}, left {left[name]}." for name, spent in _spent(account).items()])
+    total = account.total()
+    for window in sorted({*account.windows.values()}) if windows is not None else (None,):
+        own, of = account.within(window), f"{window}, " if window else ""
+        left = _left(own)
+        _lines(
+            [f"{of}{name}: spent {spent} of {total[name]}, left {left[name]}." for name, spent in _spent(own).items()]
+        )

@@ -140,6 +140,11 @@ class Options(BudgetOptions):
         "With --edge-weight: the largest weight that counts in full, such as 100; larger ones are clipped to it. It is "
         "public: choose it without looking at the data."
     )
+    window: str | None = _tables(
+        "COLUMN=WINDOW: read only the edges whose time in that column of the edge table lies in this day, week, month, quarter "
+        "or year of UTC, such as date=2026-03. With --ledger and, at its first run, --population: each window has the totals of "
+        "the ledger for itself, and a record is one edge in one window. With --unit edge or arc."
+    )
     text: tuple[str, ...] = _read(
         "A column of the node table that holds texts, which --text-features turns into features. May be repeated.",
         default=(),

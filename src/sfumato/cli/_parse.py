@@ -286,6 +286,8 @@ def _check_floor(options: Options, path: Path) -> None:
 
 
 def _ledger(options: Options) -> DatasetLedger | None:
+    if options.window is not None:
+        _check_window(options, options.window)
     return shared_ledger(options, private=class_for(options.unit).private)
 
 
@@ -293,6 +295,20 @@ def _rule(options: Options) -> str | None:
     """The rule of the ledger that options name."""
     ledger = _ledger(options)
     return None if ledger is None else ledger.rule
+
+
+def _check_window(options: Options, window: str) -> None:
+    """Refuse a window that there is not, without a ledger that adds up what each one spends, and of lasting records."""
+    from sfumato.graph._window import Window
+    from sfumato.record._windows import check_unit
+
+    Window.parse(window)
+    check_unit(class_for(options.unit).name)
+    if options.ledger is None:
+        raise InputError(
+            "Expected --window with --ledger FILE, got none: the ledger adds up what all runs spend on one window. Name a new "
+            "one, with --population and --total-epsilon, or drop --window and train on a table of these edges alone."
+        )
 
 
 def shared_ledger(options: Any, *, private: bool = True) -> DatasetLedger | None:

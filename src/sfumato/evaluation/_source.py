@@ -50,6 +50,7 @@ class Source:
     drop: tuple[str, ...] = ()  # beside what the schema drops
     id_column: str | None = None  # as a run remembers it
     ends: tuple[str, str] | None = None  # columns of the two ends, as a run remembers them
+    window: str | None = None  # COLUMN=WINDOW: the edges of one window of time alone
 
     @property
     def named(self) -> bool:
@@ -82,6 +83,8 @@ class Source:
         for refused, told in (
             (self.named and (self.edge_weight is not None or self.max_weight is not None),
              "Expected `edge_weight` and `max_weight` with `nodes` and `edges` only. Drop them."),
+            (self.named and self.window is not None,
+             "Expected `window` with `nodes` and `edges` only: a named data set has no times. Drop it."),
             (self.named and self.drop,
              "Expected `drop` with `nodes` and `edges` only; a named data set has its own columns."),
             (tables and self.min_class_size is not None,
@@ -116,7 +119,7 @@ class Source:
         return None if self.schema is None else Schema.read(self.schema).label
 
     def _check_store(self) -> None:
-        fixed = (*_OF_TABLES[:4], "min_class_size", "image_size", "edge_weight", "max_weight", "drop")
+        fixed = (*_OF_TABLES[:4], "min_class_size", "image_size", "edge_weight", "max_weight", "drop", "window")
         option = next((name for name in fixed if getattr(self, name)), None)
         if option is not None:
             raise InputError(
@@ -163,7 +166,7 @@ class Source:
         return read(
             str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
             text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
-            drop=self.drop, told=told, **self._by_name(),
+            drop=self.drop, told=told, window=self.window, **self._by_name(),
         )  # fmt: skip
 
     def _by_name(self) -> dict[str, Any]:
@@ -181,7 +184,7 @@ class Source:
 
         if self.nodes is None or self.edges is None or self.ends is not None:
             return {}
-        weight = {"edge_weight": self.edge_weight, "max_weight": self.max_weight}
+        weight = {"edge_weight": self.edge_weight, "max_weight": self.max_weight, "window": self.window}
         try:
             own, *ends = special_columns(self.nodes, self.edges, schema=self.schema, drop=self.drop, **weight)
         except (SfumatoError, OSError):  # a run is kept, whatever became of its tables

@@ -47,10 +47,11 @@ from sfumato.graph._storage import features_apart, load_arrays, save_arrays, sto
 from sfumato.graph._targets import RANGE, Targets
 from sfumato.graph._unique import facts_of_classes
 from sfumato.graph._weights import EdgeWeights, check_steps, with_weights
+from sfumato.graph._window import Window
 
 _STORED = (
     "directed", "name", "max_degree", "mean_degree", "merged", "outside", "classes", "feature_names", "assumed_public",
-    "undeclared", "num_features", "image_shape", "ranges", "target", "widths", "max_weight",
+    "undeclared", "num_features", "image_shape", "ranges", "target", "widths", "max_weight", "window",
 )  # fmt: skip
 _DERIVED = ("num_features", "target", "widths", "max_weight")
 """What graph.json says of arrays."""
@@ -88,7 +89,8 @@ class Graph(ShownGraph, FeaturesHeld):
     ``targets`` stand in place of ``y`` where several labels of a node or a number are learned
     (:class:`~sfumato.graph._targets.Targets`); then ``classes`` are the names of their columns.
     ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph._weights.EdgeWeights`), and ``drawn``
-    a digest of the roles of ``with_split`` and their fractions: other roles were given.
+    a digest of the roles of ``with_split`` and their fractions: other roles were given. ``window`` says that the arcs are those
+    of a window of time (:mod:`sfumato.graph._window`).
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -120,6 +122,7 @@ class Graph(ShownGraph, FeaturesHeld):
     weights: EdgeWeights | None = None
     drawn: tuple[str, tuple[float, ...] | None] | None = None
     undeclared: tuple[str, ...] = ()
+    window: str | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -139,6 +142,7 @@ class Graph(ShownGraph, FeaturesHeld):
             self.weights.check(self.indptr, self.indices, directed=self.directed)
         if self.targets is not None:
             self._take_targets(self.targets)
+        self._set(window=self.window and str(Window.parse(self.window)))
         self._set(**check_names(self.classes, self.feature_names, self.assumed_public, self.undeclared))
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
         self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
@@ -372,7 +376,7 @@ class Graph(ShownGraph, FeaturesHeld):
             SchemaError: a node has more arcs than graph.json promises.
         """
         absent: dict[str, Any] = {"outside": {}, "ranges": (), "undeclared": ()}
-        absent |= dict.fromkeys(("image_shape", "target", "widths", "max_weight"))
+        absent |= dict.fromkeys(("image_shape", "target", "widths", "max_weight", "window"))
         arrays, facts = load_arrays(Path(directory), _STORED, absent, mmap)
         arrays["x"] = stored_features(arrays, len(arrays["indptr"]) - 1, facts["num_features"], facts["widths"])
         indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))

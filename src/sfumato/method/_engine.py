@@ -57,11 +57,13 @@ class PlanEntry:
     population: Mapping[str, Any] | None = None
     history: str | None = None
 
-    def charged_to(self, dataset_ledger: DatasetLedger | None, history: str | None = None) -> Self:
-        """Return the entry of a run that is charged to a ledger: of a population it says which one."""
+    def charged_to(
+        self, dataset_ledger: DatasetLedger | None, history: str | None = None, *, window: str | None = None
+    ) -> Self:
+        """Return the entry of a run that is charged to a ledger: of a population it says which one, and which window of time."""
         if dataset_ledger is None or self.delta is None:
             return self
-        stated = dataset_ledger.stated(self.delta, unit_to_dict(self.unit))
+        stated = dataset_ledger.stated(self.delta, unit_to_dict(self.unit), window)
         return replace(self, population=stated, history=history or dataset_ledger.history)
 
     def to_dict(self) -> dict[str, Any]:

@@ -57,9 +57,10 @@ def open_session(
 
 
 def charged_to(plan: Planned, graph: Graph) -> dict[str, Any]:
-    """Return what identifies the data set that a plan on a graph is charged to: its name, its ids and its cells."""
+    """Return what identifies the data set that a plan on a graph is charged to: its name, its ids, its cells and its window."""
     identity, cells = plan.method.data_set(graph), plan.method.cells_key(plan.unit, graph)
-    return {"name": identity.name, "ids_digest": identity.ids_digest, **({"cells": cells} if cells else {})}
+    beside = {name: value for name, value in (("cells", cells), ("window", graph.window)) if value}
+    return {"name": identity.name, "ids_digest": identity.ids_digest, **beside}
 
 
 def _terms(plan: Planned, seed: int, key: Key) -> dict[str, Any]:

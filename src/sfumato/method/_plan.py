@@ -176,7 +176,7 @@ class Plan(ShownPlan, Planned):
         watch = Watch(progress, accuracies={} if measure else None)
         with computing(threads):
             with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
-                entry = self.entry.charged_to(dataset_ledger)
+                entry = self.entry.charged_to(dataset_ledger, window=graph.window)
                 session = open_session(self, entry, graph, seed, ledger, dataset_ledger, state, run, watch)
             session = replace(session, reports=None if collected is None else collected.reports)
             with noting_charges(ledger, shared, run):

@@ -20,6 +20,7 @@ from sfumato.record import _arrivals as arrivals
 from sfumato.record import _collected as collected
 from sfumato.record import _deployment as deployment
 from sfumato.record import _population as population
+from sfumato.record import _windows as windows
 from sfumato.record._prices import MOST, prices
 from sfumato.record._shown import NO_PRIVACY, ShownCertificate, delta_up, factor_words, origin_words
 from sfumato.record._shown import round_up as round_up
@@ -224,7 +225,9 @@ def certify(stated: Statement) -> Certificate:
             **({"history": plan["history"]} if "history" in plan else {}),
             **({} if stated.deployment is None else {"deployment": dict(stated.deployment)}),
             "unit": unit_to_dict(unit),
-            "protects": unit.describe() + unit.weighed * ("max_weight" in facts),
+            "protects": unit.describe()
+            + unit.weighed * ("max_weight" in facts)
+            + windows.suffix(plan.get("population")),
             "claim": plan["claim"],
             **({} if known is None else {"prices": known}),
             "budget": dict(stated.budget) if stated.budget else {"epsilon": None, "delta": None},
@@ -239,6 +242,7 @@ def certify(stated: Statement) -> Certificate:
             "who_may_see": {who: list(what) for who, what in stated.who_may_see.items()},
             "caveats": [
                 *caveats(unit, bool(facts.get("directed")), ledger.releases),
+                *([windows.WINDOWED] if "window" in plan.get("population", ()) else ()),
                 *each_feature(stated.settings, facts),
                 *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),
                 *([] if stated.arrival is None else [arrivals.ASSUMED]),

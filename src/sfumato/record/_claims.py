@@ -101,7 +101,8 @@ class Account:
     run, of what its noise was drawn from: one of its first noise, and one of each release it bound. ``arrivals`` are nodes that
     arrived after a run, and what their release would cost by itself; its run's claim covers it. ``made`` says, by run, when and
     by whom it was charged, and ``deletions`` how many records were deleted, and when. Where not every line was read, ``claims``
-    holds those of one run, ``summed`` what all cost and ``counted`` how many there are.
+    holds those of one run, ``summed`` what all cost and ``counted`` how many there are. ``windows`` says, by run, to which window
+    of time it is charged, in a ledger that has them (:mod:`sfumato.record._windows`).
     """
 
     header: dict[str, Any]
@@ -113,6 +114,7 @@ class Account:
     deletions: tuple[tuple[int, Made], ...] = ()
     summed: Mapping[str, Fraction] | None = None
     counted: int | None = None
+    windows: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def runs(self) -> int:
@@ -170,6 +172,14 @@ class Account:
                 "newest copy, or leave these nodes out."
             )
 
+    def within(self, window: str | None) -> Account:
+        """Return what is charged to one window of time; all of it for None, in a ledger without windows."""
+        if window is None:
+            return self
+        header = {name: value for name, value in self.header.items() if name != "windows"}
+        claims = tuple(claim for claim in self.claims if self.windows[claim.run] == window)
+        return replace(self, header=header, claims=claims)
+
     def filter(self) -> BasicFilter | GaussianFilter:
         """Return the filter of the header's rule, with all claims counted."""
         rule = BasicFilter if self.header["composition"] == "basic" else GaussianFilter
@@ -177,16 +187,22 @@ class Account:
         return rule(self.header["total_epsilon"], self.header["total_delta"], charges, self.summed)
 
     def left(self) -> dict[str, float]:
-        """Return what another claim may cost at most, rounded down."""
-        return self.filter().remaining
+        """Return what another claim may cost at most, rounded down; with windows that is of one without a run."""
+        return self.total() if "windows" in self.header else self.filter().remaining
 
     def total(self) -> dict[str, float]:
-        """Return the most that all claims may cost together, rounded down."""
-        return replace(self, claims=(), summed=None).left()
+        """Return the most that all claims may cost together, those of one window where there are windows, rounded down."""
+        return replace(self, claims=(), summed=None).filter().remaining
 
     def spent(self) -> dict[str, Fraction]:
-        """Return what all claims cost together, as exact fractions."""
-        return self.filter().spent
+        """Return what all claims cost together, as exact fractions; of all windows the most, so that no record pays more."""
+        if "windows" not in self.header:
+            return self.filter().spent
+        sums = [
+            replace(self, claims=()).filter().spent,
+            *(self.within(one).spent() for one in {*self.windows.values()}),
+        ]
+        return {name: max(one[name] for one in sums) for name in sums[0]}
 
     def cost(self) -> tuple[float, float]:
         """Return (epsilon, delta) of all releases so far, rounded up; under rule ``gdp`` the totals, which bound them."""
@@ -195,8 +211,11 @@ class Account:
         spent = self.spent()
         return float(show(spent["epsilon"])), float(show(spent["delta"]))
 
-    def check(self, claim: Claim, path: Path) -> dict[str, Fraction]:
+    def check(self, claim: Claim, path: Path | str, window: str | None = None) -> dict[str, Fraction]:
         """Refuse a claim that costs more than what is left, and return what all cost with it. The message names the shortfall."""
+        if window is not None:
+            own, before = self.within(window).check(claim, f"{path}, window {window}"), self.spent()
+            return {name: max(amount, before[name]) for name, amount in own.items()}
         if self.header["composition"] == "gdp" and claim.mu is None:
             raise InputError(
                 "Expected a plan of Gaussian or pure releases only, as the ledger's rule gdp composes them, got "

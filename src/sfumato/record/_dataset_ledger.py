@@ -30,7 +30,8 @@ who lacks the key, which is removed with the run.
 
 **Populations.** The data set is a list of ids, or a name that the curator declares, where people join, leave and change
 (:mod:`sfumato.record._population`, with the proof). :meth:`DatasetLedger.declare` makes the first into the second: what was
-charged stays charged, and the ids of its first graph are those of a snapshot like any other.
+charged stays charged, and the ids of its first graph are those of a snapshot like any other. Where the first run of a population
+reads a window of time, each window has the totals for itself (:mod:`sfumato.record._windows`, with the proof).
 
 **Nodes that arrive later.** An arrival at edge level reads edges that no earlier release of its run read
 (:mod:`sfumato.central._arrivals`). So the run's claim covers it, and it adds a line and no cost: :meth:`DatasetLedger.cover`
@@ -57,6 +58,7 @@ from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.errors import InputError, LedgerError
 from sfumato.privacy.units import class_named
 from sfumato.record import _population as population
+from sfumato.record import _windows as windows
 from sfumato.record._claims import FIRST_NOISE, Account, Claim, Made
 from sfumato.record._ledger_file import Tail, append, begin, begun, locked
 from sfumato.record._reading import FORMATS, RULES, followed, read_for
@@ -126,11 +128,13 @@ class DatasetLedger:
             return str(self._sound(_NO_RUN)[0].header["composition"])
         return self.composition or "basic"
 
-    def stated(self, delta: float, unit: Mapping[str, Any]) -> dict[str, Any] | None:
+    def stated(self, delta: float, unit: Mapping[str, Any], window: str | None = None) -> dict[str, Any] | None:
         """Return what a run that claims ``delta`` states of the population it is charged to; None if that is a list of ids."""
         if begun(self.path):
-            return population.stated(self._sound(_NO_RUN)[0].header)
-        return population.stated(self._header(delta, unit, {"name": "", "ids_digest": ""}))
+            header = self._sound(_NO_RUN)[0].header
+        else:
+            header = self._header(delta, unit, {"name": "", "ids_digest": ""}, window)
+        return population.stated(header, windows.charged(header, window, self.path))
 
     def reserve(
         self,
@@ -147,16 +151,18 @@ class DatasetLedger:
         Args:
             claim: what the run may spend.
             unit: its unit, which must be that of the ledger.
-            dataset: name, ids and cells of the graph that it reads.
+            dataset: name, ids and cells of the graph that it reads, and its window of time.
             mark: what its first noise is drawn from, of a run that may have been charged before.
             folder: the folder of the run, which the line names.
             stated: what its plan says of the population (:meth:`stated`).
         """
+        dataset, window = _apart(dataset)
         with locked(self.path):
             exists = begun(self.path)
-            account, tail = self._sound(claim.run) if exists else (self._opened(claim, unit, dataset), None)
+            account, tail = self._sound(claim.run) if exists else (self._opened(claim, unit, dataset, window), None)
             self._agree(account.header, unit, dataset)
-            self._same_population(account.header, stated)
+            charged = windows.charged(account.header, window, self.path)
+            self._same_population(account.header, stated, charged)
             known = next((old for old in account.claims if old.run == claim.run), None)
             if known is not None and known in (
                 claim,
@@ -166,20 +172,23 @@ class DatasetLedger:
                 return
             if known is not None:
                 raise LedgerError(f"Run {claim.run} is in the ledger {self.path} with another claim. Start a new run.")
-            sums = account.check(claim, self.path)
+            sums = account.check(claim, self.path, charged)
             if not exists:
                 begin(self.path)
                 nothing = dict.fromkeys(sums, Fraction(0))
                 append(self.path, {"kind": "header", "header": account.header}, nothing)
             made = self._made(account.header, folder, dataset)
+            made |= {} if charged is None else {"window": charged}
             append(self.path, {"kind": "run", "claim": asdict(claim), **made}, sums, tail)
 
     def look(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
         """Refuse what :meth:`reserve` would refuse of a new run now, and return the account as it stands. Nothing is written."""
-        account = self._whole() if begun(self.path) else self._opened(claim, unit, dataset)
+        dataset, window = _apart(dataset)
+        account = self._whole() if begun(self.path) else self._opened(claim, unit, dataset, window)
         self._agree(account.header, unit, dataset)
-        account.check(claim, self.path)
-        return account
+        charged = windows.charged(account.header, window, self.path)
+        account.check(claim, self.path, charged)
+        return account.within(charged)
 
     def spend(self, run: str, mark: str, what: str) -> None:
         """Record on disk that noise is drawn under a run's claim, by a ``mark`` of 128 (pseudo-)random bits or more, once."""
@@ -204,9 +213,11 @@ class DatasetLedger:
         stated: Mapping[str, Any] | None = None,
     ) -> None:
         """Record that a run's claim covers nodes that arrive after it: 0 more is charged. It is on disk before this returns."""
+        dataset, _ = _apart(dataset)
         with locked(self.path):
             account = self._whole()
             self._agree(account.header, unit, dataset)
+            windows.charged(account.header, None, self.path)  # the edges of nodes that arrive have no time
             self._same_population(account.header, stated)
             account.check_arrival(claim, arrival, self.path)
             made = self._made(account.header, folder, None)
@@ -266,11 +277,16 @@ class DatasetLedger:
             )
         return account
 
-    def _opened(self, claim: Claim, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> Account:
-        return Account(self._header(claim.delta, unit, dataset), ())
+    def _opened(self, claim: Claim, unit: Mapping[str, Any], dataset: Mapping[str, Any], window: str | None) -> Account:
+        return Account(self._header(claim.delta, unit, dataset, window), ())
 
-    def _header(self, first: float, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, Any]:
-        """The first line of a new ledger, whose ``first`` run claims this delta."""
+    def _header(
+        self, first: float, unit: Mapping[str, Any], dataset: Mapping[str, Any], window: str | None
+    ) -> dict[str, Any]:
+        """The first line of a new ledger, whose ``first`` run claims this delta, and reads a window or all times."""
+        windowed = {} if window is None else {"windows": windows.declared(window)}
+        if windowed:
+            windows.check_new(unit["name"], self.population, self.schedule)
         delta = self.total_delta
         if delta is None:
             delta = float(min(10 * Fraction(repr(first)), Fraction(1, 2)))
@@ -290,6 +306,7 @@ class DatasetLedger:
             "total_delta": delta,
             "composition": self.composition or "basic",
             **({} if self.schedule is None else {"schedule": self.schedule.header()}),
+            **windowed,
         }
 
     def _agree(self, header: dict[str, Any], unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
@@ -330,9 +347,17 @@ class DatasetLedger:
                 "both, the two ledgers' epsilons add up."
             )
 
-    def _same_population(self, header: Mapping[str, Any], stated: Mapping[str, Any] | None) -> None:
-        if population.stated(header) != (None if stated is None else dict(stated)):
+    def _same_population(
+        self, header: Mapping[str, Any], stated: Mapping[str, Any] | None, window: str | None = None
+    ) -> None:
+        if population.stated(header, window) != (None if stated is None else dict(stated)):
             raise LedgerError(
                 f"The plan of this run was made for another ledger than {self.path}: what it says of a population is not what "
                 "the ledger says. Nothing was charged. Start the run again."
             )
+
+
+def _apart(dataset: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """What identifies a data set, and the window of time that is read of it."""
+    found = dict(dataset)
+    return found, found.pop("window", None)

@@ -81,12 +81,16 @@ def is_population(header: Mapping[str, Any]) -> bool:
     return header["dataset"].get("population") is True
 
 
-def stated(header: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what plans and certificates say of the population of a ledger; None if its data set is a list of ids."""
+def stated(header: Mapping[str, Any], window: str | None = None) -> dict[str, Any] | None:
+    """Return what plans and certificates say of the population of a ledger; None if its data set is a list of ids.
+
+    ``window`` is that to which a run is charged, in a ledger of windows (:mod:`sfumato.record._windows`).
+    """
     if not is_population(header):
         return None
     totals = {name: header[name] for name in ("total_epsilon", "total_delta")}
-    return {"name": header["dataset"]["name"], **totals}
+    windows = {} if window is None else {"windows": dict(header["windows"]), "window": window}
+    return {"name": header["dataset"]["name"], **totals, **windows}
 
 
 def words(population: Mapping[str, Any]) -> str:
@@ -95,10 +99,16 @@ def words(population: Mapping[str, Any]) -> str:
     >>> words({"name": "members", "total_epsilon": 4.0, "total_delta": 1e-5})[:78]
     'Population members: through all releases in its ledger, one record costs at mo'
     """
+    cost = claim_words(population["total_epsilon"], population["total_delta"])
+    if "window" in population:
+        period, column = population["windows"]["period"], population["windows"]["column"]
+        return (
+            f"Population {population['name']}, {period} {population['window']} by column {column}: through all releases in its "
+            f"ledger, whichever {period} they read, one edge in one {period} costs at most {cost}."
+        )
     return (
-        f"Population {population['name']}: through all releases in its ledger, one record costs at most "
-        f"{claim_words(population['total_epsilon'], population['total_delta'])}; who joined after a release has paid nothing "
-        "for it."
+        f"Population {population['name']}: through all releases in its ledger, one record costs at most {cost}; who joined after "
+        "a release has paid nothing for it."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from sfumato._validate import check_int
 from sfumato.errors import InputError
 from sfumato.record import _population as population
+from sfumato.record import _windows as windows
 from sfumato.record._arrivals import Arrival
 from sfumato.record._claims import Account, Claim, Made
 from sfumato.record._ledger_file import Tail, head_problem, noted_sums, read_chain, read_tail
@@ -71,7 +72,7 @@ def read_for(path: Path, run: str) -> tuple[Account, Tail | None]:
         return read_account(path), None
     header = json.loads(tail.content[: tail.content.index(b"\n")]).get("header")
     lines = sorted([*tail.lines_with(_DECLARED), *tail.lines_with(run.encode())], key=lambda one: one[0])
-    if not is_header(header):
+    if not is_header(header) or "windows" in header:  # whose sums are of each window
         return read_account(path), None
     account = replace(_account(header, lines, None), summed=tail.sums, counted=tail.content.count(_RUN))
     if account.problem or account.filter().remaining.keys() != tail.sums.keys():
@@ -86,6 +87,7 @@ def _account(header: dict[str, Any], lines: Iterable[tuple[int, dict[str, Any]]]
     arrivals: list[tuple[Arrival, Claim]] = []
     made: dict[str, Made] = {}
     deletions: list[tuple[int, Made]] = []
+    charged: dict[str, str] = {}
     for number, entry in lines:
         try:
             if entry["kind"] == "population" and not population.is_population(header):
@@ -102,19 +104,22 @@ def _account(header: dict[str, Any], lines: Iterable[tuple[int, dict[str, Any]]]
                 claims.append(_claim(**entry["claim"]))
                 marks.setdefault(claims[-1].run, {})
                 made[claims[-1].run] = Made.of(entry)
+                if "windows" in header:
+                    charged[claims[-1].run] = windows.of_line(header["windows"], entry)
         except (KeyError, TypeError, InputError):
             problem = f"line {number} is not the claim of a run, nor its mark, nor an arrival"
+            problem += ", of this ledger's windows" if "windows" in header else ""
             break
-    return Account(header, tuple(claims), problem, marks, tuple(arrivals), made, tuple(deletions))
+    return Account(header, tuple(claims), problem, marks, tuple(arrivals), made, tuple(deletions), windows=charged)
 
 
 def is_header(header: Any) -> bool:
     """Return whether a first line is that of a ledger of a data set."""
     if not isinstance(header, dict) or not is_schedule(header.get("schedule", _NO_SCHEDULE)):
         return False
-    if set(header) - {"schedule"} != _HEADER or header["composition"] not in RULES:
+    if set(header) - {"schedule", "windows"} != _HEADER or header["composition"] not in RULES:
         return False
-    if header["format"] not in FORMATS:
+    if header["format"] not in FORMATS or ("windows" in header and not windows.fits(header)):
         return False
     numbers = all(isinstance(header[name], float) for name in ("total_epsilon", "total_delta"))
     return numbers and header["total_epsilon"] > 0 and header["total_delta"] >= 0

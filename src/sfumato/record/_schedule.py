@@ -64,7 +64,7 @@ class Schedule:
         return json.dumps({"format": 1, **asdict(self)}, indent=1) + "\n"
 
 
-def check_next(schedule: Mapping[str, Any], runs: int, claim: tuple[float, float], path: Path) -> None:
+def check_next(schedule: Mapping[str, Any], runs: int, claim: tuple[float, float], path: Path | str) -> None:
     """Refuse a claim, epsilon and delta, above what the plan has for the run after so many; nothing is charged.
 
     Args:

@@ -214,11 +214,15 @@ def _deletion(values: Mapping[str, Any]) -> Section:
     if "population" in values:
         found = values["population"]
         total = round_up(found["total_epsilon"])
+        of = ""
+        if "window" in found:
+            period = found["windows"]["period"]
+            of = f" for one link in one {period} (for a link that is there in ten of them, ten times that)"
         texts.insert(
             2,
             f"This model is one of several about {found['name']}, made one after another. Through all of them, the limit is "
-            f"epsilon {total}. Models that were made before you joined, or are made after you have left, tell nothing of your "
-            "part.",
+            f"epsilon {total}{of}. Models that were made before you joined, or are made after you have left, tell nothing of "
+            "your part.",
         )
     return Section("deletion", "If you want your data to be deleted", tuple(texts))
 

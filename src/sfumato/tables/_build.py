@@ -121,6 +121,7 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
         "degree_bounds": None if bound is None else encode.encode_bounds(bound, nodes.column(bound), id_array),
         "assumed_public": tuple(assumed),
         "undeclared": tuple(undeclared),
+        "window": how.within and str(how.within),
     }
     return Nodes(ids, layout, fields)
 

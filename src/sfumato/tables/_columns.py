@@ -104,7 +104,13 @@ def by_place(names: list[str], how: Reading) -> list[str]:
     """Return the columns among which the first two are the ends of edges, since nothing names them; none if something does."""
     if how.source or how.target or usual_ends(names):
         return []
-    return left([name for name in named(names) if how.weight is None or name != how.weight[0]], how)
+    return left(_unused(names, how), how)
+
+
+def _unused(names: Sequence[str], how: Reading) -> list[str]:
+    """The columns with a name that are read as neither weights nor times."""
+    used = (how.weight and how.weight[0], how.within and how.within.column)
+    return [name for name in named(names) if name not in used]
 
 
 def passed(names: list[str], how: Reading) -> list[str]:
@@ -114,7 +120,7 @@ def passed(names: list[str], how: Reading) -> list[str]:
 
 
 def _by_place(names: list[str], how: Reading, place: str) -> list[str]:
-    own = [name for name in named(names) if how.weight is None or name != how.weight[0]]
+    own = _unused(names, how)
     rest = left(own, how)
     _check_header(rest, 2, place, "source,target", "name the columns of ends with source and target")
     if rest[0] == own[0]:

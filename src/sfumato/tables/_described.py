@@ -57,13 +57,15 @@ def _node_columns(
 
 
 def edge_columns(names: list[str], how: Reading, place: str, ids: Any) -> tuple[ReadColumn, ...]:
-    """Return what each column of an edge table is taken for. No end and no weight is missing: rows without are refused."""
+    """Return what each column of an edge table is taken for. No end, weight or time is missing: rows without are refused."""
     from sfumato.tables._cells import NUMBER, ReadColumn
 
     ends, weight = edge_names(names, how, place), how.weight
     return tuple(
         ReadColumn(name, "end", _kind_of_ids(ids))
         if name in ends
+        else ReadColumn(name, "time")
+        if how.within is not None and name == how.within.column
         else ReadColumn(name, "weight", NUMBER, declared=True)
         if weight is not None and name == weight[0]
         else ReadColumn(name, "left out")

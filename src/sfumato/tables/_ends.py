@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.errors import DataError
 from sfumato.tables._columns import by_place, check_ends, edge_names, needed, passed, row_number, weight_name
 from sfumato.tables._tables import FileTable, check_names
+from sfumato.tables._windows import inside, time_column
 
 if TYPE_CHECKING:
     from sfumato.tables._reading import Reading
@@ -72,24 +73,33 @@ class Places:
 def edge_batches(
     edges: Any, nodes: Places, how: Reading, places: tuple[str, str], number: Numbers, rows: int = 0, skip: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Yield the numbers of both ends of edges and their weights (None where none are declared), rows after rows."""
+    """Yield the numbers of both ends of edges and their weights (None where none are declared), rows after rows.
+
+    Of the rows outside a window that is asked for nothing is read but their time.
+    """
     from sfumato.tables import _encode as encode
 
     check_names(edges.column_names, places[1])
     names = edge_names(edges.column_names, how, places[1])
     check_ends(names, edges.column_names, how, places[1], nodes.holds)
     weight = weight_name(edges.column_names, names, how, places[1])
+    time = time_column(edges.column_names, names, how, places[1])
     found = by_place(edges.column_names, how)
     numbered = Numbered(names if len(found) > 2 else ())
     out, more = _Others(passed(edges.column_names, how) if found else [], nodes), _Others(found[2:], nodes)
-    read = list(dict.fromkeys(filter(None, (*names, weight, *out.names, *more.names))))
+    read = list(dict.fromkeys(filter(None, (*names, weight, time, *out.names, *more.names))))
     parts = edges.batches(read, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
 
-    def here(row: int) -> int:
-        return number(skip + row)
+    kept: np.ndarray | None = None
 
-    for part in parts:
-        ends = []
+    def here(row: int) -> int:
+        return number(skip + (row if kept is None else int(kept[row])))
+
+    for whole in parts:
+        ends, part, kept = [], whole, None
+        if time and how.within:
+            rows_inside = inside(whole.column(time), how.within, places[1], here)
+            part, kept = whole.filter(rows_inside), np.flatnonzero(rows_inside)
         out.see(part)
         for column in names:
             values = encode.encode_ids(part.column(column), f"column {column!r} of {places[1]}")
@@ -107,7 +117,7 @@ def edge_batches(
         if numbered.some():
             more.see(part)
         yield ends[0], ends[1], encode.encode_weights(weight, part.column(weight), places[1], here) if weight else None
-        skip += part.num_rows
+        skip += whole.num_rows
     if (odd := numbered.still()) is not None and more.names:
         raise row_number(odd, places[1])
     if (end := out.end()) is not None:

@@ -11,6 +11,7 @@ from sfumato._validate import check_choice, fail
 from sfumato.errors import InputError
 from sfumato.graph._schema import Schema, trimmed
 from sfumato.graph._weights import declared_weight
+from sfumato.graph._window import Window
 
 if TYPE_CHECKING:
     from sfumato.tables._cells import Told
@@ -42,6 +43,7 @@ class Reading:
     max_weight: float | None = None
     told: Told | None = None
     drop: Sequence[str] = ()
+    window: str | None = None
 
     def __post_init__(self) -> None:
         for name in (*_ONE, *_SEVERAL):
@@ -61,6 +63,14 @@ class Reading:
                 f"Expected columns of texts and their encoder together, got text={self.text!r} and "
                 f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
             )
+
+        if self.within is not None and self.self_loops == "error":
+            raise fail("self_loops", "error", "to be 'remove' or 'keep' where a window is read")
+
+    @property
+    def within(self) -> Window | None:
+        """The window whose edges are read; None reads those of all times."""
+        return None if self.window is None else Window.parse(self.window)
 
     @property
     def left_out(self) -> frozenset[str]:

@@ -42,6 +42,7 @@ class Line:
     state: str
     at: str | None = None
     folder: str | None = None
+    window: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
 
     **Formal guarantee.** If the ledger is valid, the releases of its runs together satisfy (1.001 * total_epsilon,
     total_delta)-DP under its unit, as far as each run does by :func:`~sfumato.verify._verifier.verify`; of a
-    population through all its snapshots. Releases that were never charged here, and are not among ``runs``, show nowhere.
+    population through all its snapshots. With windows a record is an edge in one of them. Releases that were never charged here,
+    and are not among ``runs``, show nowhere.
 
     >>> verify_ledger(Path("no-such-ledger"))
     Traceback (most recent call last):
@@ -113,7 +115,7 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
             faults += history_faults(claim, kept, models, entries)
             problems.extend(f"line {number}: {text}" for text in faults)
             state = "verified" if claim["run"] in marked else "reserved"
-            lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder")))
+            lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder"), entry.get("window")))
             continue
         run = _match(claim["plan"], place, known, taken)
         state = "verified"
@@ -130,7 +132,7 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
         else:
             taken.add(run.release)
             problems.extend(f"line {number}: {text}" for text in _run_faults(run, header, dataset, entry))
-        lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder")))
+        lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder"), entry.get("window")))
     aside, charged = list(dates(entries)), {line.claim["run"] for line in lines}
     for one in histories:
         if of_history(one.certificate) not in charged:
@@ -144,12 +146,22 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
             same = _reads(run, header, dataset, entries)
             text = f"{one_line(str(run.folder))}: this release is not charged in this ledger"
             (problems if same else aside).append(text + (", whose data set it reads" if same else ": it is in no sum"))
-    total = Sum(header)
-    problems.extend(total.faults([line.claim for line in lines]))
+    spent: dict[str, tuple[str, str]] = {}
+    for window, claims in _accounts(header, lines).items():
+        problems.extend(f"{window}: {text}" if window else text for text in Sum(header).faults(claims))
+        sums = Sum(header).spent(claims)
+        spent |= {f"{name} in {window}" if window else name: one for name, one in sums.items()}
     return LedgerVerification(
-        not problems, tuple(problems), {**header, "dataset": dataset}, tuple(lines),
-        total.spent([line.claim for line in lines]), tuple(aside),
-    )  # fmt: skip
+        not problems, tuple(problems), {**header, "dataset": dataset}, tuple(lines), spent, tuple(aside)
+    )
+
+
+def _accounts(header: Entry, lines: list[Line]) -> dict[str, list[Entry]]:
+    """The claims of each window, of which each has the totals for itself; all of them where a ledger has no windows."""
+    if "windows" not in header:
+        return {"": [line.claim for line in lines]}
+    names = sorted({line.window or "no window" for line in lines})
+    return {name: [line.claim for line in lines if (line.window or "no window") == name] for name in names}
 
 
 def _cells(dataset: Entry) -> Entry:
@@ -212,7 +224,9 @@ def _run_faults(run: Run | History, header: Entry, dataset: Entry, entry: Entry)
     }
     living = dataset.get("population") is True
     wanted = {name: certificate[name] for name in stated}
-    stated["population"] = {"name": dataset["name"], **{name: header[name] for name in STATED}} if living else None
+    windowed = {name: one[name] for name, one in (("windows", header), ("window", entry)) if name in one}
+    totals = {name: header[name] for name in STATED}
+    stated["population"] = {"name": dataset["name"], **totals, **windowed} if living else None
     wanted["population"] = certificate.get("population")
     graph = run.spec.get("graph")
     if graph is not None:
@@ -248,10 +262,14 @@ def describe_ledger(file: Path, result: LedgerVerification) -> str:
     for line in result.lines:
         claim = line.claim
         where = f"line {line.number}: {one_line(line.folder or claim['run'][:8])}"
+        where += f", {plain(line.window)}" if line.window else ""
         lines.append(
             f"{where}{f' of {line.at}' if line.at else ''}, {plain(claim['method'])}, epsilon {shown(exact(claim['epsilon']))}, "
             f"delta {shown(exact(claim['delta']))}: {line.state}"
         )
+    if result.header is not None and "windows" in result.header:
+        windows = result.header["windows"]
+        lines.append(f"each {windows['period']} by column {one_line(windows['column'])} has the totals for itself")
     lines.extend(
         f"{name}: {spent} of {total} by rule {result.header['composition']}"
         for name, (spent, total) in result.spent.items()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ._documents import canonical, differences, loads, parse, plain
+from ._windows import header_faults, line_fault
 
 Entry = dict[str, Any]
 _FIRST = "0" * 64
@@ -58,7 +59,9 @@ def kind_faults(entries: list[Entry]) -> Iterator[str]:
     """Yield a problem for a second header, a run or a node that is charged twice, and a mark or arrival that fits no run."""
     runs, plans, marks = set[str](), dict[str, Entry](), dict[tuple[str, str], str]()
     arrived: set[tuple[str, str]] = set()
-    living = entries[0]["header"]["dataset"].get("population") is True
+    header = entries[0]["header"]
+    living = header["dataset"].get("population") is True
+    yield from header_faults(header)
     for number, entry in enumerate(entries, start=1):
         kind, where = entry["kind"], f"line {number}: "
         if living and kind == "population":
@@ -69,6 +72,8 @@ def kind_faults(entries: list[Entry]) -> Iterator[str]:
         if (kind == "header") != (number == 1):
             yield f"{where}expected one header, in the first line"
         elif kind == "run":
+            if (fault := line_fault(header, entry)) is not None:
+                yield f"{where}{fault}"
             if entry["claim"]["run"] in runs:
                 yield f"{where}run {plain(entry['claim']['run'][:8])} is charged twice"
             runs.add(entry["claim"]["run"])
@@ -79,6 +84,8 @@ def kind_faults(entries: list[Entry]) -> Iterator[str]:
             if marks.setdefault((entry["run"], entry["what"]), entry["mark"]) != entry["mark"]:
                 yield f"{where}a second mark: noise was drawn twice under one claim"
         elif kind == "arrival":
+            if "windows" in header:
+                yield f"{where}the edges of nodes that arrive have no time, and so no window to be charged to"
             paid, late = plans.get(entry["arrival"]["plan"]), entry["claim"]
             if paid is None or any(late[name] > paid[name] for name in ("epsilon", "delta")):
                 yield f"{where}these nodes extend no run that was charged as much before"

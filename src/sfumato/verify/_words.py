@@ -11,6 +11,8 @@ from ._caveats import stated
 from ._documents import differences, plain
 from ._sentences import SENTENCES
 from ._units import UNITS, unit_rules
+from ._windows import CAVEAT as WINDOWED
+from ._windows import suffix
 from .events import leaves
 
 if TYPE_CHECKING:
@@ -47,10 +49,12 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     unit, held = certificate["unit"], certificate["caveats"]
     sums = next((text for text in _SUMS if text in held), _SUMS[0])
     limits = [*rules.caveats(certificate), *arrivals.caveats(certificate)]
-    caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums), *limits]
+    windowed = suffix(certificate.get("population"))
+    caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums)]
+    caveats += [*([WINDOWED] if windowed else ()), *limits]
     weighed = _WEIGHED.get(unit["name"], "") if "max_weight" in certificate["public_facts"] else ""
     expected: dict[str, Any] = {
-        "protects": UNITS[unit["name"]].protects(unit) + weighed,
+        "protects": UNITS[unit["name"]].protects(unit) + weighed + windowed,
         "caveats": [*caveats, *stated(rules.doubts(certificate), held, may_be_old="collection" not in certificate)],
         "who_may_see": EVERYTHING if unit["name"] == "none" else rules.who_may_see(certificate),
     }

@@ -1,0 +1,145 @@
+"""The times of edges are read, and say which rows lie in a window. Every row of the table is checked, also those outside.
+
+A cell is one of these, and is never guessed:
+
+* a date of ISO 8601: ``2026-03-01``, ``2026-W09-7``, or a column of dates;
+* a date with a time and a zone, ``2026-03-01T23:30:00+02:00``, or a column of times with a zone: its day in UTC counts;
+* less than a date, where that decides the window: ``2026-03``, ``2026-W09``, ``2026-Q1``, or a year, also as a whole number.
+
+A time without a zone lies in one window here and in another one elsewhere, so it is refused, and so is a missing time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import DataError
+from sfumato.graph._window import Window, days_of, window_of
+from sfumato.tables._columns import by_place, needed
+from sfumato.tables._tables import known
+
+if TYPE_CHECKING:
+    from sfumato.tables._reading import Reading
+
+_TIME = re.compile(
+    r"[0-9]{4}-(?:[0-9]{2}-[0-9]{2}|W[0-9]{2}-[1-7])[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?"
+    r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+)
+_DAY = re.compile(r"[0-9]{4}-W[0-9]{2}-[1-7]")
+_DATES = "Write dates such as 2026-03-01, or times with a zone such as 2026-03-01T12:00Z."
+_MISSING = f"no date. {_DATES} A row whose time is not known is in no window: take it out of the table"
+_NO_ZONE = "a time without a zone, which is another day elsewhere. Add the zone, or write the date alone"
+_DAMAGED = f"no date of ISO 8601. {_DATES} Other forms are not guessed"
+
+
+class _Refused(Exception):  # noqa: N818
+    """A cell that says no window, and why."""
+
+
+def time_column(names: list[str], ends: tuple[str, str], how: Reading, place: str) -> str | None:
+    """Return the column of the times of edges; None where no window is asked for."""
+    if how.within is None:
+        return None
+    column = known(names, how.within.column, place)
+    if column in (*ends, how.weight and how.weight[0]):
+        raise DataError(
+            f"Expected the times of {place} beside its ends and weights, got the column {column!r} as both. Name another."
+        )
+    if len(by_place(names, how)) > 2:
+        raise DataError(
+            f"Expected the columns of ends of {place} to be called source and target where a window is read, got others. Rename "
+            "them, name them with source and target, or leave other columns out with drop, so that two remain."
+        )
+    return needed(str(column), how, place, "time")
+
+
+def inside(column: Any, window: Window, place: str, number: Callable[[int], int]) -> np.ndarray:
+    """Return which rows lie in a window, bool [num_rows]; ``number`` gives the number of a row in errors.
+
+    Raises:
+        DataError: a row says no window.
+    """
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    from sfumato.tables._cells import settled
+
+    values = settled(column)
+    if not len(values):
+        return np.zeros(0, bool)
+    there = values.is_valid().to_numpy(zero_copy_only=False)
+    row, problem, rows = int(np.argmin(there)), None if there.all() else _MISSING, np.zeros(0, bool)
+    if problem is None and pt.is_timestamp(values.type) and values.type.tz is None:
+        problem = _NO_ZONE
+    elif problem is None and (pt.is_date(values.type) or pt.is_timestamp(values.type)):
+        days = _days(values)
+        rows = (days >= np.datetime64(window.first)) & (days <= np.datetime64(window.last))
+    elif problem is None and (pt.is_large_string(values.type) or pt.is_integer(values.type)):
+        rows, row, problem = _of_texts(values.cast(pa.large_string()).dictionary_encode(), window)
+    elif problem is None:
+        problem = _DAMAGED
+    if problem is not None:
+        raise DataError(
+            f"Expected the time of an edge in every row of {place}, but row {number(row)}, column {window.column!r}, has "
+            f"{problem}."
+        )
+    return rows
+
+
+def _days(values: Any) -> np.ndarray:
+    """The day of each date or time in UTC, datetime64[D]."""
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    if pt.is_date(values.type):
+        unit, counts = "D", values.cast(pa.date32(), safe=False).cast(pa.int32())
+    else:
+        unit, counts = values.type.unit, values.cast(pa.int64())
+    days: np.ndarray = counts.to_numpy().astype(np.int64).astype(f"datetime64[{unit}]").astype("datetime64[D]")
+    return days
+
+
+def _of_texts(coded: Any, window: Window) -> tuple[np.ndarray, int, str | None]:
+    """Which rows lie in a window; else the first row that says none, and why."""
+    found, refused = [], dict[int, str]()
+    for code, text in enumerate(coded.dictionary.to_pylist()):
+        try:
+            found.append(_window(text.strip(), window.period) == window.name)
+        except _Refused as why:
+            found.append(False)
+            refused[code] = str(why)
+    codes = coded.indices.to_numpy()
+    if refused:
+        row = int(np.argmax(np.isin(codes, list(refused))))
+        return np.zeros(0, bool), row, refused[int(codes[row])]
+    return np.array(found, bool)[codes], 0, None
+
+
+def _window(text: str, period: str) -> str:
+    """Return the window in which a cell lies."""
+    if not text:
+        raise _Refused(_MISSING)
+    if (time := _TIME.fullmatch(text)) is not None:
+        if time[1] is None:
+            raise _Refused(_NO_ZONE)
+        try:
+            return window_of(datetime.fromisoformat(text).astimezone(UTC).date(), period)
+        except (ValueError, OverflowError):
+            raise _Refused(_DAMAGED) from None
+    if _DAY.fullmatch(text):
+        try:
+            return window_of(date.fromisoformat(text), period)
+        except ValueError:
+            raise _Refused(_DAMAGED) from None
+    days = days_of(text)
+    if days is None:
+        raise _Refused(_DAMAGED)
+    name = window_of(days[2], period)
+    if name != window_of(days[3], period):
+        raise _Refused(f"a {days[0]}, which does not say the {period}. Write dates, or choose a longer window")
+    return name
