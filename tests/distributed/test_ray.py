@@ -105,6 +105,17 @@ def test_an_error_of_a_part_is_what_it_was(on_ray):
         list(on_ray.run(pow, (2,), [(3,)], threads=3))
 
 
+def test_values_that_no_store_holds_stop_the_run(ray, on_ray, monkeypatch):
+    def put(value):
+        raise ray.exceptions.ObjectStoreFullError
+
+    monkeypatch.setattr(ray, "put", put)
+    with pytest.raises(EngineError, match=r"object store of the Ray cluster is full.*--object-store-memory"):
+        on_ray.hold(np.zeros(3))
+    with pytest.raises(EngineError, match="is full"):
+        list(on_ray.run(pow, (2,), [(3,)]))
+
+
 def refuse():
     raise InputError("one part")
 

@@ -26,7 +26,7 @@ _PARTS = 4  # for each processor, so that one large part does not hold up the ot
 _RETRIES = 3
 _LOOK = 2.0  # seconds between two looks at the cluster, while nothing finishes
 _PATIENCE = 60.0  # seconds without enough processors until the run gives up
-_FULL = "Give it more memory: ray start --head --object-store-memory BYTES"
+_FULL = "Start one with more memory (ray start --head --object-store-memory BYTES), or choose --engine local."
 _LOST = "Start the machines again, and give them more memory if it ran out."
 
 
