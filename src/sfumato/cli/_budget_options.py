@@ -29,7 +29,7 @@ class BudgetOptions:
     )
     composition: str | None = _budget(
         "How the costs of the runs in the ledger add up: basic (default), or gdp, which takes plans of Gaussian "
-        "and pure releases only: better for many small ones."
+        "and pure releases only: better for many small ones. With gdp and a delta, auto has Gaussian noise at edge level."
     )
     population: str | None = _budget(
         "At the first run of a ledger: it is of the people of this name, who may join, leave and change from run to run. Each "
