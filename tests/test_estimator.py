@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato.errors import BudgetExceededError, InputError, NotFittedError
 from sfumato.graph._synthetic import campus, stochastic_block_model
 from sfumato.graph._targets import Targets
+from sfumato.record._dataset_ledger import DatasetLedger
 
 sklearn = pytest.importorskip("sklearn")
 checks = pytest.importorskip("sklearn.utils.estimator_checks")
@@ -86,6 +87,17 @@ def test_every_fit_is_charged(graph, tmp_path):
     with pytest.raises(BudgetExceededError):
         classifier.fit(nodes)
     assert path.read_text() == before
+
+
+def test_the_noise_of_a_fit_is_that_of_its_ledgers_rule(graph, tmp_path):
+    path, unit = tmp_path / "ledger.jsonl", sf.EdgeLevel(directed=False)
+    ledger = DatasetLedger(path, total_epsilon=4.0, total_delta=1e-4, composition="gdp")
+    split = graph.with_split()
+    first = sf.LabelMessages(epochs=1).calibrate(sf.Budget(0.2, 1e-4), unit, split.public_facts(unit))
+    first.fit(split, dataset_ledger=ledger)
+    for method in ("auto", sf.LabelMessages(epochs=1)):
+        classifier = sf.PrivateGraphClassifier(graph, method, unit, epsilon=1.0, delta=1e-4, ledger=path)
+        assert classifier.fit(graph.node_ids[:150]).certificate_.values["settings"]["noise"] == "gaussian"
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_a_ledger_of_squares_takes_the_default(plan, train, sfumato, tmp_path):
     for name in "abc":
         told = train(name, "auto", each, *(("--schedule", file) if name == "a" else ()), delta=values["delta"])
         assert told.code == 0, told.err
+        assert "counts have Gaussian noise, which costs least where a ledger adds up squares of mu" in told.err
     made = json.loads((tmp_path / "a" / "release" / "certificate.json").read_text())
     assert (made["method"], made["settings"]["noise"]) == ("label-messages", "gaussian")
     assert [one["event"]["type"] for one in made["releases"]] == ["gaussian"]
@@ -95,7 +96,8 @@ def test_without_delta_or_squares_counts_have_laplace_noise(train, tmp_path):
         (tmp_path / "l.jsonl").unlink(missing_ok=True)
         (tmp_path / "l.jsonl.head").unlink(missing_ok=True)
         totals = ("--total-epsilon", "2", "--total-delta", "1e-6", "--composition", rule)
-        assert train(name, "auto", "0.2", *totals, delta=delta).code == 0
+        told = train(name, "auto", "0.2", *totals, delta=delta)
+        assert (told.code, "Gaussian" in told.err) == (0, False)
         made = json.loads((tmp_path / name / "release" / "certificate.json").read_text())
         assert made["settings"]["noise"] in (None, "laplace")
         assert [one["event"]["type"] for one in made["releases"]] == ["pure"]

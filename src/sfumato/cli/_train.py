@@ -33,6 +33,10 @@ _NO_BOUND = (
     "no edge is read, since nothing public bounds how many a node has. Promise a bound (--max-degree), or declare degrees public "
     "(--public-degrees, or degree_column in a schema), if that is true."
 )
+_BY_SQUARES = (
+    "counts have Gaussian noise, which costs least where a ledger adds up squares of mu; for this epsilon alone Laplace noise "
+    "would be smaller. `sfumato budget plan` prints how much epsilon a run may ask for here."
+)
 
 
 @takes(Options, "train")
@@ -91,6 +95,9 @@ def _planned(job: Job, resumed: bool, quiet: bool, verbose: bool, found: Planned
         print(f"{job.word}: {plan.method.name}, by unit, budget and public facts.", file=sys.stderr)
         if protects_every_arc(plan.unit) and not can_promise(plan.unit, plan.public):
             print(f"{job.word}: {_NO_BOUND}", file=sys.stderr)
+    ledger = job.kept.ledger
+    if ledger is not None and ledger.rule == "gdp" and plan.method.settings.get("noise") == "gaussian":
+        print(f"{job.word}: {_BY_SQUARES}", file=sys.stderr)
     describe.tell_columns([] if quiet else found.columns, graph, plan.unit.public)
     tell((*plan.caveats, *data.unscaled(graph, plan.unit)))
     if verbose:
