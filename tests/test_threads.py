@@ -59,6 +59,7 @@ def torch(monkeypatch):
     module = pytest.importorskip("torch")
     before = module.get_num_threads()
     monkeypatch.setattr(_threads, "_SPINNING", [])
+    monkeypatch.setattr(_threads, "_SAID", [])
     for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
         monkeypatch.setenv(name, "1")  # so that whatever a test makes of it is undone
         monkeypatch.delenv(name)
@@ -119,9 +120,31 @@ def test_a_fit_computes_with_the_threads_that_it_is_given(torch, monkeypatch):
     seen = []
     monkeypatch.setattr(type(plan.method), "run", lambda *_: seen.append(torch.get_num_threads()) or 1 / 0)
     torch.set_num_threads(2)
+    monkeypatch.setattr(_threads, "default_threads", lambda: 9)
     for threads in (1, 3, None):
         with pytest.raises(ZeroDivisionError):
             plan.fit(graph, threads=threads)
     assert (seen, torch.get_num_threads()) == ([1, 3, 2], 2)
     with pytest.raises(InputError, match="Expected threads to be"):
         plan.fit(graph, threads=0)
+
+
+@pytest.mark.parametrize(
+    ("few", "processors", "environment", "threads"),
+    [(10**6, 2, None, 1), (10**6, 9, None, 2), (10**6, 2, "2", 2), (60, 2, None, 2)],
+)
+def test_a_small_fit_takes_one_thread_unless_somebody_says_how_many(
+    torch, monkeypatch, few, processors, environment, threads
+):
+    graph = campus(60)
+    plan = sf.GraphFree().calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy()))
+    seen = []
+    monkeypatch.setattr(type(plan.method), "run", lambda *_: seen.append(torch.get_num_threads()) or 1 / 0)
+    monkeypatch.setattr(_threads, "default_threads", lambda: processors)
+    monkeypatch.setattr(_threads, "_FEW", few)
+    if environment:
+        monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    torch.set_num_threads(2)
+    with pytest.raises(ZeroDivisionError):
+        plan.fit(graph)
+    assert (seen, torch.get_num_threads()) == ([threads], 2)

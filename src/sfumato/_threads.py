@@ -9,6 +9,10 @@ from contextlib import contextmanager, suppress
 
 _SPINNING: list[str] = []  # libraries that were imported before their waiting threads could be told to sleep
 _ASKED: list[int] = []  # the numbers of the blocks of computing() that are open, the innermost last
+_SAID: list[int] = []  # the numbers that set_threads() was given
+_FEW = 1 << 19
+"""Fits that read fewer numbers, nodes times columns of features, compute in one thread by default: their steps are so short that
+threads wait for each other most of the time on a busy machine, and gain little on an idle one."""
 
 
 def let_waiting_threads_sleep() -> None:
@@ -27,7 +31,7 @@ def computing(threads: int | None) -> Iterator[None]:
     """Compute with so many threads of Torch and Numba in this block, and with as many as before after it.
 
     None leaves their numbers as they are, except where Torch's waiting threads spin and nobody has said how many there are: one
-    is then far quicker on a busy machine, and about as quick on an idle one, since most steps of a fit are short.
+    is then far quicker on a busy machine.
     """
     if threads is not None:
         with _all_at(threads):
@@ -38,11 +42,25 @@ def computing(threads: int | None) -> Iterator[None]:
 
 
 def _spins() -> bool:
-    """Whether Torch's threads spin, and are as many as it takes by itself: one for each processor, or for two on one core."""
-    if not _SPINNING or os.environ.get("OMP_NUM_THREADS"):
-        return False
-    found = default_threads()
-    return sys.modules["torch"].get_num_threads() in (found, found // 2)
+    """Whether Torch's threads spin, and nobody has said how many there are."""
+    return bool(_SPINNING) and not are_said()
+
+
+def are_said() -> bool:
+    """Whether somebody has said how many threads there are: Torch takes one a processor by itself, or one for two on one core."""
+    if _SAID or os.environ.get("OMP_NUM_THREADS"):
+        return True
+    found, torch = default_threads(), sys.modules.get("torch")
+    return torch is not None and torch.get_num_threads() not in (found, found // 2)
+
+
+def one_if_few(nodes: int, columns: int) -> int | None:
+    """Return 1 for a fit on so few numbers that one thread is best, None for others. Both sizes are public.
+
+    >>> one_if_few(4000, 71), one_if_few(100_000, 71)
+    (1, None)
+    """
+    return 1 if nodes * max(columns, 1) < _FEW else None
 
 
 @contextmanager
@@ -92,6 +110,7 @@ def set_threads(threads: int | None) -> int:
     a method has loaded Torch since.
     """
     torch = sys.modules.get("torch")
+    _SAID.extend([threads] if threads else [])
     threads = threads or (default_threads() if torch is None else torch.get_num_threads())
     if torch is None:
         os.environ["OMP_NUM_THREADS"] = str(threads)

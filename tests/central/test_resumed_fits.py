@@ -175,8 +175,9 @@ def test_another_seed_or_plan_is_refused(plan, stopped, change, how, said):
     assert contents(stopped / "release") == before
 
 
-def test_another_thread_count_is_refused(plan, stopped):
+def test_another_thread_count_is_refused(plan, stopped, monkeypatch):
     before = contents(stopped / "release")
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # said, or so small a fit takes one thread
     try:
         torch.set_num_threads(2)
         with pytest.raises(LedgerError, match=r"Restore threads\.torch 1 \(now 2\), and"):

@@ -323,7 +323,7 @@ class Options(BudgetOptions):
         "train",
         decides=False,
     )
-    threads: int | None = _running("How many threads to use (default: one for each core).")
+    threads: int | None = _running("How many threads to use (default: one for each core; one for small graphs).")
     engine: str = _running(
         "Where large parts are computed: local (in this process), or ray (on the workers of a Ray cluster). The results are "
         "the same to the last bit.",

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato._blocks import scratch_in
 from sfumato._files import write_json
-from sfumato._threads import set_threads
+from sfumato._threads import are_said, one_if_few, set_threads
 from sfumato.catalog import CARDS, PAIR_METHODS, method_named
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import PRIVATE, write_words
@@ -57,6 +57,7 @@ class Ran(NamedTuple):
 
 def plan(job: Job, bars: Bars) -> Planned:
     """Read the graph of a job and calibrate its method. Nothing is charged."""
+    said = job.threads is not None or are_said()
     threads, columns = set_threads(job.threads), list[Columns]()
     with bars() as report:
         prepared = prepare(
@@ -65,6 +66,8 @@ def plan(job: Job, bars: Bars) -> Planned:
             look=job.look,
             kind=PreparedLinks if job.request.method.name in PAIR_METHODS else Prepared,
         )
+    if not said:
+        threads = one_if_few(prepared.graph.num_nodes, prepared.graph.num_features) or threads
     set_threads(threads)  # also those of what the method has loaded
     return Planned(prepared, columns, threads)
 

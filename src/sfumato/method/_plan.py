@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._threads import computing
+from sfumato._threads import are_said, computing, one_if_few
 from sfumato._validate import check_int, fail
 from sfumato.errors import InputError, LedgerError, UnsupportedUnitError
 from sfumato.graph._graph import Graph, PublicFacts
@@ -142,8 +142,8 @@ class Plan(ShownPlan, Planned):
                 true labels: evaluation outside the guarantee, on which neither model nor certificate depends.
             collected: reports that devices sent, to learn from in place of asking. The graph needs no value they tell of.
             deployment: who publishes the model, and why; its certificate says so.
-            threads: how many threads of Torch and Numba compute; None leaves their number as it is, but for a Torch that was
-                imported before Sfumato, whose threads spin: it takes one, unless the number was set.
+            threads: how many threads compute; None leaves their number as it is, if somebody has set it. If not, graphs with fewer
+                than 2^19 entries of features take one, and so does a Torch that was imported before Sfumato: its threads spin.
 
         Raises:
             InputError: the seed is no integer from 0 to 2^32 - 1, or the number of threads none from 1 on; accuracies
@@ -174,7 +174,7 @@ class Plan(ShownPlan, Planned):
         if self.epsilon and dataset_ledger is None and state is None and collected is None:
             warn_of_repeated(given, self.entry.head, self.epsilon, _ADD_UP)
         watch = Watch(progress, accuracies={} if measure else None)
-        with computing(threads):
+        with computing(threads or (None if are_said() else one_if_few(graph.num_nodes, graph.num_features))):
             with noting_charges(ledger if begun else None, shared, run):  # a file that is there may be another run's
                 entry = self.entry.charged_to(dataset_ledger, window=graph.window)
                 session = open_session(self, entry, graph, seed, ledger, dataset_ledger, state, run, watch)
