@@ -115,6 +115,15 @@ def test_a_plan_without_a_ledger_prints_every_rule(sfumato):
     assert "gdp: epsilon 1.02354 each (delta 1e-06), gaussian noise of deviation 4.13" in shown
     assert "early: own release 4.43, 6.12; mean of all releases so far 1.62, 1.19" in shown
     assert "No accuracy on public graphs is recorded with about this noise" in shown
+    assert (
+        "one history of 12 refreshes (sfumato daily) costs these totals once, and leaves noise of deviation 0.675"
+        in shown
+    )
+    assert told["history"]["noise"] == "increments"
+    assert "history" not in json.loads(sfumato(*asked, "--method", "gap", "--json").out)
+    late = json.loads(sfumato(*asked, "--shape", "late", "--json").out)["rules"]
+    assert [one["rule"] for one in late] == ["basic", "gdp", "joint"]
+    assert late[2]["epsilons"] == sorted(late[2]["epsilons"])
     few = sfumato(*asked[:3], "4", *asked[4:])
     assert "Berkeley13" in few.out
     assert "Rule basic leaves the least noise" in few.out

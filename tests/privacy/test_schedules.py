@@ -1,5 +1,6 @@
 """A plan of many runs: every rule adds up to the total, hardly more does not, and the joint cost is that of the accountant."""
 
+import itertools
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -10,8 +11,9 @@ from sfumato.central._counts import least_noise
 from sfumato.errors import InputError
 from sfumato.privacy import accounting
 from sfumato.privacy._filters import BasicFilter, Charge, GaussianFilter, gaussian_mu
+from sfumato.privacy._joint import joint_delta, unequal_delta
 from sfumato.privacy._pure_gdp import less_noise, pure_mu
-from sfumato.privacy._schedules import SHAPES, joint_delta, planned, shares, told
+from sfumato.privacy._schedules import SHAPES, planned, shares, told
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.privacy.events import GaussianEvent, PureEvent
@@ -41,6 +43,42 @@ def test_the_joint_cost_is_that_of_the_accountant(runs):
     assert joint_delta(epsilon, runs, 4.0) <= 1e-6 < joint_delta(epsilon * 1.001 + 1e-6, runs, 4.0)
     assert accounting.delta([PureEvent(epsilon, runs)], 4.0) == pytest.approx(joint_delta(epsilon, runs, 4.0), rel=1e-2)
     assert accounting.epsilon([PureEvent(epsilon, runs)], 1e-6) <= 4.004
+
+
+def enumerated(epsilons, total_epsilon):
+    """The joint delta, from the losses of all outcomes of randomized responses."""
+    found = 0.0
+    for signs in itertools.product((1, -1), repeat=len(epsilons)):
+        chance = math.prod(1 / (1 + math.exp(-sign * one)) for sign, one in zip(signs, epsilons, strict=True))
+        loss = sum(sign * one for sign, one in zip(signs, epsilons, strict=True))
+        found += chance * max(0.0, -math.expm1(total_epsilon - loss))
+    return found
+
+
+@pytest.mark.parametrize("total", [0.0, 0.4, 1.1, 2.0])
+@pytest.mark.parametrize("epsilons", [(0.5,), (0.5, 0.5, 0.5), (0.1, 0.2, 0.7, 1.3), (0.05, 0.3, 0.31, 0.4, 0.9, 0.02)])
+def test_the_joint_delta_is_that_of_all_outcomes_rounded_up(epsilons, total):
+    exact, found = enumerated(epsilons, total), unequal_delta(epsilons, total)
+    assert exact <= found <= exact + 1e-4
+    if len(set(epsilons)) == 1:
+        assert joint_delta(epsilons[0], len(epsilons), total) == pytest.approx(exact, rel=1e-12, abs=1e-15)
+    if exact > 1e-3:  # a near miss: epsilons that are rounded down
+        assert enumerated([0.99 * one for one in epsilons], total) < exact
+
+
+@pytest.mark.parametrize("runs", [3, 9])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_joint_epsilons_cost_the_totals_by_all_outcomes_and_little_more_does_not(shape, runs):
+    found = by_rule(runs, 2.0, 1e-3, "pure", shape)["joint"].epsilons
+    assert enumerated(found, 2.0) <= 1e-3 < enumerated([1.002 * one for one in found], 2.0)
+    assert [one / sum(found) for one in found] == pytest.approx(list(map(float, shares(runs, shape))), rel=1e-4)
+
+
+@pytest.mark.parametrize("shape", ["early", "late"])
+def test_unequal_runs_of_a_year_cost_the_total_by_the_accountant(shape):
+    found = by_rule(52, 4.0, 1e-6, "pure", shape)["joint"].epsilons
+    assert 3.99 < accounting.epsilon([PureEvent(one) for one in found], 1e-6) <= 4.004
+    assert "joint" not in by_rule(401, 4.0, 1e-6, "pure", shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

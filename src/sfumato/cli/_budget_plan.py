@@ -23,6 +23,8 @@ _METHODS = {
     "lpgnet": "pure",
     **dict.fromkeys(("gap", "progap"), "gaussian"),
 }
+_MOST_REFRESHES = 1000
+"""Above it, the sensitivity of a history takes seconds to compute."""
 
 
 def plan(
@@ -45,8 +47,8 @@ def plan(
 ) -> None:
     """Print what each of many runs may spend, by every rule, and the noise beside that of one run that spends all.
 
-    Rule joint is for comparison: it holds for runs that are all fixed beforehand, and no ledger adds up this way. With --out
-    the plan becomes a file that a ledger obeys: `train --ledger FILE --schedule PLAN` refuses a run above it.
+    Rule joint is for comparison: it holds for runs whose epsilons are all fixed beforehand. A ledger adds up by basic or gdp.
+    With --out the plan becomes a file that a ledger obeys: `train --ledger FILE --schedule PLAN` refuses a run above it.
     """
     from sfumato.privacy._schedules import planned
     from sfumato.privacy._schedules import told as told_of
@@ -58,11 +60,13 @@ def plan(
     (alone, *_) = planned(1, total_epsilon, delta, kind)
     chosen = _chosen(found, composition)
     shapes = told_of(runs, total_epsilon, delta, kind, chosen.rule)
+    history = _history(runs, total_epsilon, delta) if kind == "counts" else None
     if out is not None:
         _write(out, chosen, total_epsilon, delta)
     if as_json:
         told = {"method": method, "one_run_noise": alone.noise[0], "rules": [asdict(one) for one in found]}
         told |= {"chosen": chosen.rule, "schedules": shapes, "out": None if out is None else str(out)}
+        told |= {} if history is None else {"history": {"noise": history[0], "deviation": history[1]}}
         typer.echo(json.dumps(told))
         return
     typer.echo(f"{runs} runs of {method} at edge level, epsilon {total_epsilon:g} and delta {delta:g} together:")
@@ -74,6 +78,11 @@ def plan(
     if kind == "counts":
         typer.echo(
             "Counts have Gaussian noise in a ledger of rule gdp (train with the delta above), Laplace noise in one of rule basic."
+        )
+    if history is not None:
+        typer.echo(
+            f"Where an edge that goes may stay counted, one history of {runs} refreshes (sfumato daily) costs these totals once, "
+            f"and leaves noise of deviation {history[1]:.3g} on a count after the last, by {history[0]}."
         )
     if method == "auto":
         typer.echo(_expected(chosen.noise[0]))
@@ -96,6 +105,17 @@ def plan(
 def _chosen(found: list[Planned], composition: str | None) -> Planned:
     ledgers = {one.rule: one for one in found if one.rule != "joint"}
     return min(ledgers.values(), key=lambda one: sum(one.noise)) if composition is None else ledgers[composition]
+
+
+def _history(refreshes: int, epsilon: float, delta: float) -> tuple[str, float] | None:
+    """The form of noise of a history with so many refreshes under one budget, and what it leaves on a count in the end."""
+    from sfumato.central._daily import DailyMessages, deviations
+    from sfumato.privacy.budget import Budget
+
+    if not 1 < refreshes <= _MOST_REFRESHES:
+        return None
+    found = deviations(DailyMessages(days=refreshes, refreshes=refreshes), Budget(epsilon, delta))
+    return min(found.items(), key=lambda one: one[1])
 
 
 def _words(one: Planned, alone: Planned) -> str:

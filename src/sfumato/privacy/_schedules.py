@@ -6,9 +6,9 @@ Three ways to add up, for runs at edge level that are pure (``lpgnet``), Gaussia
 * ``basic``: epsilons and deltas add up. Any run may be charged, whatever was decided after earlier ones.
 * ``gdp``: squares of mu add up (:class:`~sfumato.privacy._filters.GaussianFilter`, :mod:`~sfumato.privacy._pure_gdp`). Counts
   have Gaussian noise here (:func:`~sfumato.privacy._pure_gdp.less_noise`), 0.56 times the deviation of Laplace noise of this mu.
-* ``joint``: the exact cost of so many equal randomized responses, which dominate pure runs of this epsilon; of Gaussian runs it
-  is that of ``gdp``. It holds only for epsilons that are all fixed before the first run, and no ledger adds up this way: it
-  says how much the better of the other two leaves.
+* ``joint``: the exact cost of pure runs whose epsilons are all fixed before the first (:mod:`~sfumato.privacy._joint`); of
+  Gaussian runs it is that of ``gdp``. No ledger adds up this way: it says how much the better of the other two leaves. Counts
+  have less noise by rule ``gdp``, since Gaussian noise gives nothing away there, and Laplace noise does here.
 
 **Early or late.** Each month's model is trained on its own release, with the noise of its own epsilon e. Let the gain be g(e).
 Where g grows ever more slowly (is concave), the mean of g over the year is largest for equal epsilons, by Jensen's inequality.
@@ -30,6 +30,7 @@ from itertools import accumulate
 
 from sfumato._validate import check_choice, check_int, check_real
 from sfumato.privacy._filters import GaussianFilter
+from sfumato.privacy._joint import MOST_UNEQUAL, joint_epsilons
 from sfumato.privacy._pure_gdp import less_noise, pure_epsilon
 
 KINDS, RULES, SHAPES = ("pure", "gaussian", "counts"), ("basic", "gdp", "joint"), ("equal", "early", "late")
@@ -102,8 +103,8 @@ def planned(
     if kind != "gaussian":
         pures = [_down(pure_epsilon(mu)) for mu in mus]
         found = {"basic": basic, "gdp": pures}
-        if shape == "equal":
-            found["joint"] = [_joint(runs, total_epsilon, total_delta)] * runs
+        if shape == "equal" or runs <= MOST_UNEQUAL:
+            found["joint"] = [_down(one) for one in joint_epsilons(list(map(float, parts)), total_epsilon, total_delta)]
         plans = [Planned(rule, tuple(e), each, tuple(map(_laplace, e)), "laplace") for rule, e in found.items()]
         if kind == "counts":
             plans[1] = _of_mus("gdp", mus, total_delta, [less_noise(mu) for mu in mus])
@@ -138,33 +139,6 @@ def told(
         own, pooled = one.noise, one.pooled
         found[shape] = (sum(own) / runs, own[-1], sum(pooled) / runs, pooled[-1])
     return found
-
-
-def joint_delta(epsilon: float, runs: int, total_epsilon: float) -> float:
-    """Return the delta at which so many pure runs of one epsilon cost a total epsilon, by the law of the sum of their losses.
-
-    >>> round(joint_delta(0.5, 4, 1.5), 6)
-    0.059068
-
-    Source: Kairouz, Oh and Viswanath 2015, theorem 3.3.
-    """
-    up, down = -math.log1p(math.exp(-epsilon)), -math.log1p(math.exp(epsilon))
-    total = 0.0
-    for ups in range(runs + 1):
-        loss = (2 * ups - runs) * epsilon
-        if loss > total_epsilon:
-            ways = math.lgamma(runs + 1) - math.lgamma(ups + 1) - math.lgamma(runs - ups + 1)
-            total += math.exp(ways + ups * up + (runs - ups) * down) * -math.expm1(total_epsilon - loss)
-    return total
-
-
-def _joint(runs: int, total_epsilon: float, total_delta: float) -> float:
-    """The largest epsilon of so many pure runs that cost the total together."""
-    low, high = total_epsilon / runs, total_epsilon
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if joint_delta(middle, runs, total_epsilon) <= total_delta else (low, middle)
-    return _down(low)
 
 
 def _down(epsilon: float) -> float:
