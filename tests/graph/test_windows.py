@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato._window import PERIODS, Window, days_of, window_of
 from sfumato.errors import DataError, DroppedWarning, InputError
 from sfumato.graph import Graph, from_frames, read_csv, read_parquet
-from sfumato.graph._window import PERIODS, Window, days_of, window_of
 from sfumato.tables._windows import inside
 from sfumato.verify._windows import is_window
 

@@ -15,7 +15,19 @@ PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 # From the base up. Parts of one layer are siblings: they never import each other.
 LAYERS = (
     ("errors",),
-    ("_validate", "_optional", "_files", "_blocks", "_encoding", "_pickles", "_shown", "_threads", "_version", "web"),
+    (
+        "_validate",
+        "_optional",
+        "_files",
+        "_blocks",
+        "_encoding",
+        "_pickles",
+        "_shown",
+        "_threads",
+        "_version",
+        "_window",
+        "web",
+    ),
     ("loops",),
     ("noise",),
     ("graph", "nn", "privacy"),

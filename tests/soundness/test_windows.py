@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato._window import Window
 from sfumato.graph import from_frames
 from sfumato.graph._subgraph import adjacency
-from sfumato.graph._window import Window
 from sfumato.tables import _ends
 from sfumato.tables._windows import inside
 

@@ -299,7 +299,7 @@ def _rule(options: Options) -> str | None:
 
 def _check_window(options: Options, window: str) -> None:
     """Refuse a window that there is not, without a ledger that adds up what each one spends, and of lasting records."""
-    from sfumato.graph._window import Window
+    from sfumato._window import Window
     from sfumato.record._windows import check_unit
 
     Window.parse(window)

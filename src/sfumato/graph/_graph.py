@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato._validate import check_kind, fail
+from sfumato._window import Window
 from sfumato.errors import DataError, InputError
 from sfumato.graph._arcs import (
     check_arcs,
@@ -47,7 +48,6 @@ from sfumato.graph._storage import features_apart, load_arrays, save_arrays, sto
 from sfumato.graph._targets import RANGE, Targets
 from sfumato.graph._unique import facts_of_classes
 from sfumato.graph._weights import EdgeWeights, check_steps, with_weights
-from sfumato.graph._window import Window
 
 _STORED = (
     "directed", "name", "max_degree", "mean_degree", "merged", "outside", "classes", "feature_names", "assumed_public",
@@ -90,7 +90,7 @@ class Graph(ShownGraph, FeaturesHeld):
     (:class:`~sfumato.graph._targets.Targets`); then ``classes`` are the names of their columns.
     ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph._weights.EdgeWeights`), and ``drawn``
     a digest of the roles of ``with_split`` and their fractions: other roles were given. ``window`` says that the arcs are those
-    of a window of time (:mod:`sfumato.graph._window`).
+    of a window of time (:mod:`sfumato._window`).
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph

@@ -1,7 +1,7 @@
 r"""Windows of a population's ledger: each month (or day, week, quarter, year) of edges has the whole total for itself.
 
 **Records.** Tables of edges have a column of times, and each time lies in one cell, its *window*, of a grid that is public
-(:mod:`sfumato.graph._window`). A *record* is an edge in one window: all rows that link two ids at times in it (*edge-month*,
+(:mod:`sfumato._window`). A *record* is an edge in one window: all rows that link two ids at times in it (*edge-month*,
 *edge-day*, and so on; one arc of a directed graph). An edge that is there in k windows is k records. Let
 :math:`T_1, T_2, \dots` be the tables (*snapshots*) that the releases of a ledger read, in their order. Two histories are
 *neighbors* if there is one record (e, W) such that all snapshots are equal but for the rows of e at times in W.
@@ -34,8 +34,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sfumato._window import PERIODS, Window, days_of
 from sfumato.errors import InputError
-from sfumato.graph._window import PERIODS, Window, days_of
 from sfumato.record._population import is_population
 
 WINDOWED = (

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
+from sfumato._window import Window
 from sfumato.errors import InputError
 from sfumato.graph._schema import Schema, trimmed
 from sfumato.graph._weights import declared_weight
-from sfumato.graph._window import Window
 
 if TYPE_CHECKING:
     from sfumato.tables._cells import Told

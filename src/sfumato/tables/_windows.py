@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato._window import Window, days_of, window_of
 from sfumato.errors import DataError
-from sfumato.graph._window import Window, days_of, window_of
 from sfumato.tables._columns import by_place, needed
 from sfumato.tables._tables import known
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Self
 
-from sfumato._validate import fail
+from sfumato.errors import InputError
 
 _YEAR = "(?!0000)[0-9]{4}"
 _FORMS: Mapping[str, str] = {
@@ -53,13 +53,15 @@ class Window:
         column, _, name = text.strip().rpartition("=") if isinstance(text, str) else ("", "", "")
         column = column.strip()
         if not 0 < len(column) <= _LONGEST or not column.isprintable():
-            raise fail(
-                "window", text, f"to be COLUMN=WINDOW, with a column of 1 to {_LONGEST} printable characters",
-                "Name the column of the times of edges, such as date=2026-03.",
-            )  # fmt: skip
+            raise InputError(
+                f"Expected window to be COLUMN=WINDOW, with a column of 1 to {_LONGEST} printable characters, got {text!r}. Name "
+                "the column of the times of edges, such as date=2026-03."
+            )
         found = days_of(name)
         if found is None:
-            raise fail("window", name, f"to be a window that there is, such as {_SUCH_AS}", "It is counted in UTC.")
+            raise InputError(
+                f"Expected window to be a window that there is, such as {_SUCH_AS}, got {name!r}. It is counted in UTC."
+            )
         return cls(column, *found)
 
     def __str__(self) -> str:
