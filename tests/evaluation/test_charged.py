@@ -68,16 +68,18 @@ def test_a_history_and_its_models_cost_its_claim_once(form, composition, tmp_pat
     assert again.certificate.values["history"] == account.claims[0].run
 
 
-def reserved(folder, unit=EDGE, **more):
+def reserved(folder, unit=EDGE, window=None, **more):
     """A ledger with one claim of another run."""
     shared, dataset = ledger(folder, **more), {"name": "town", "ids_digest": "0" * 64}
+    dataset |= {} if window is None else {"window": window}
     claim = Claim("0" * 32, "gap", 3.0, 1e-6, 0.5, 1, "0" * 64)
-    shared.reserve(claim, unit=unit, dataset=dataset, stated=shared.stated(1e-6, unit))
+    shared.reserve(claim, unit=unit, dataset=dataset, stated=shared.stated(1e-6, unit, window))
 
 
 REFUSED = {
     "another unit": ({"unit": {**EDGE, "directed": True}}, {}, InputError, "takes labels and features for public"),
     "a list of ids": ({"population": None}, {"population": None}, InputError, "sfumato ledger declare"),
+    "windows of time": ({"window": "date=2026-03"}, {}, InputError, "no window covers it"),
     "no population": (None, {"population": None}, InputError, "Expected --population NAME"),
     "too little left": ({}, {}, BudgetExceededError, "short by"),
     "too little in all": (None, {"total_epsilon": 1.0}, BudgetExceededError, "short by"),

@@ -166,7 +166,7 @@ def _what(day: int) -> str:
 
 
 def _check(ledger: DatasetLedger, plan: Plan) -> None:
-    """Refuse a ledger of another unit, or of no population, with what to do."""
+    """Refuse a ledger of another unit, of no population or of windows of time, with what to do."""
     if not begun(ledger.path):
         if ledger.population is None:
             raise InputError(
@@ -181,6 +181,12 @@ def _check(ledger: DatasetLedger, plan: Plan) -> None:
             f"{canonical_json(header['unit'])}. A history protects one edge with all its days, and takes labels and features for "
             "public: a claim about another unit does not cover that, and does not add up with it. Name another ledger; for "
             "people who are in both, both totals add up."
+        )
+    if "windows" in header:
+        raise InputError(
+            f"Expected a ledger without windows of time, got {str(ledger.path)!r}, where each {header['windows']['period']} has "
+            "the totals for itself. A history is read on all its days, and an edge in it is one record through all of them, so no "
+            "window covers it. Name another ledger; for people who are in both, both totals add up."
         )
     if not population.is_population(header):
         raise InputError(
