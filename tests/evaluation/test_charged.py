@@ -79,7 +79,7 @@ def reserved(folder, unit=EDGE, window=None, **more):
 REFUSED = {
     "another unit": ({"unit": {**EDGE, "directed": True}}, {}, InputError, "takes labels and features for public"),
     "a list of ids": ({"population": None}, {"population": None}, InputError, "sfumato ledger declare"),
-    "windows of time": ({"window": "date=2026-03"}, {}, InputError, "no window covers it"),
+    "windows of time": ({"window": "date=2026-03"}, {}, InputError, "no window covers"),
     "no population": (None, {"population": None}, InputError, "Expected --population NAME"),
     "too little left": ({}, {}, BudgetExceededError, "short by"),
     "too little in all": (None, {"total_epsilon": 1.0}, BudgetExceededError, "short by"),

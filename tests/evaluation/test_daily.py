@@ -17,10 +17,13 @@ from sfumato.bounded import _history as histories
 from sfumato.central._daily import DailyMessages
 from sfumato.errors import InputError, LedgerError
 from sfumato.evaluation._daily import Daily
+from sfumato.record._dataset_ledger import DatasetLedger, read_account
 
 
-def begun(folder, form="increments", **settings):
-    return Daily.begin(folder / "history", table(folder), DailyMessages(**{**FORMS[form], **settings}), BUDGET)
+def begun(folder, form="increments", ledger=None, **settings):
+    return Daily.begin(
+        folder / "history", table(folder), DailyMessages(**{**FORMS[form], **settings}), BUDGET, ledger=ledger
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -277,11 +280,15 @@ KILLS = int(os.environ.get("SFUMATO_DAILY_KILLS", "12"))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_kills_at_random_moments_lose_nothing(tmp_path):
+@pytest.mark.parametrize("charged", [False, True], ids=["alone", "in a ledger"])
+def test_kills_at_random_moments_lose_nothing(charged, tmp_path):
     """`SFUMATO_DAILY_KILLS=200` makes that many kills."""
-    daily, moments = begun(tmp_path, days=5000, refreshes=4000, noise="increments"), np.random.default_rng(0)
-    undisturbed = tmp_path / "undisturbed"
+    ledger = DatasetLedger(tmp_path / "town.jsonl", 4.0, population="town") if charged else None
+    daily = begun(tmp_path, days=5000, refreshes=4000, noise="increments", ledger=ledger)
+    moments, undisturbed = np.random.default_rng(0), tmp_path / "undisturbed" / "history"
     shutil.copytree(daily.folder, undisturbed)
+    for path in tmp_path.glob("town.jsonl*"):
+        shutil.copy(path, undisturbed.parent)
     alone, nothing, killed, day = Daily.open(undisturbed), np.zeros((2, 0), int), 0, 0
     pairs = iter([(i, j) for j in range(NODES) for i in range(j)] * 10)
     came = nothing
@@ -303,3 +310,7 @@ def test_kills_at_random_moments_lose_nothing(tmp_path):
         daily.add(came, day=day)
     assert kept(daily)[0] == day
     assert np.array_equal(kept(daily)[1], kept(alone)[1])
+    if charged:
+        account = read_account(tmp_path / "town.jsonl")
+        assert [account.drawn_through(claim) for claim in account.claims] == [day]
+        assert verify.verify_ledger(tmp_path / "town.jsonl").valid

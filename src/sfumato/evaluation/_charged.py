@@ -185,8 +185,8 @@ def _check(ledger: DatasetLedger, plan: Plan) -> None:
     if "windows" in header:
         raise InputError(
             f"Expected a ledger without windows of time, got {str(ledger.path)!r}, where each {header['windows']['period']} has "
-            "the totals for itself. A history is read on all its days, and an edge in it is one record through all of them, so no "
-            "window covers it. Name another ledger; for people who are in both, both totals add up."
+            "the totals for itself. A history is read on all its days, and an edge is one record through all of them: no window "
+            "covers it. Name another ledger; for people who are in both, both totals add up."
         )
     if not population.is_population(header):
         raise InputError(

@@ -142,7 +142,7 @@ class Plan(ShownPlan, Planned):
                 true labels: evaluation outside the guarantee, on which neither model nor certificate depends.
             collected: reports that devices sent, to learn from in place of asking. The graph needs no value they tell of.
             deployment: who publishes the model, and why; its certificate says so.
-            threads: how many threads compute; None leaves their number as it is, if somebody has set it. If not, graphs with fewer
+            threads: how many threads compute; None leaves their number as it is, if somebody has set it. Else graphs with fewer
                 than 2^19 entries of features take one, and so does a Torch that was imported before Sfumato: its threads spin.
 
         Raises:
