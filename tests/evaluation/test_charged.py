@@ -10,11 +10,13 @@ from edge_days import BUDGET, FORMS, NODES, Killed, days, kept, table
 
 import sfumato as sf
 from sfumato.bounded import _history as releases
-from sfumato.central._daily import DailyMessages
+from sfumato.central._daily import DailyMessages, deviations
 from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.evaluation import _daily
 from sfumato.evaluation._charged import Charged
 from sfumato.evaluation._daily import Daily
+from sfumato.privacy._pure_gdp import pure_epsilon
+from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.record import _ledger_file
 from sfumato.record._claims import Claim
 from sfumato.record._dataset_ledger import DatasetLedger, read_account
@@ -66,6 +68,28 @@ def test_a_history_and_its_models_cost_its_claim_once(form, composition, tmp_pat
     again = Daily.open(daily.folder).fit()
     assert verify_ledger(tmp_path / "town.jsonl").valid
     assert again.certificate.values["history"] == account.claims[0].run
+
+
+@pytest.mark.parametrize("deletions", [False, True])
+@pytest.mark.parametrize("refreshes", [1, 2, 12, 365])
+def test_where_squares_of_mu_add_up_sums_leave_less_noise(refreshes, deletions):
+    method = DailyMessages(days=365, refreshes=refreshes, deletions=deletions)
+    for epsilon in (0.5, 2.0, 8.0):
+        mu = 1 / gaussian_noise_multiplier(epsilon, 1e-6)
+        sums = deviations(method, sf.Budget(epsilon, 1e-6))["sums"]
+        assert sums < deviations(method, sf.Budget(pure_epsilon(mu), 1e-6))["increments"]
+
+
+def test_a_ledger_of_squares_takes_sums_unless_the_noise_is_chosen(tmp_path):
+    for name, given, form in (
+        ("gdp", "auto", "sums"),
+        ("basic", "auto", "increments"),
+        ("gdp", "increments", "increments"),
+    ):
+        folder = tmp_path / f"{name}-{given}"
+        folder.mkdir()
+        daily = begun(folder, shared=ledger(folder, composition=name, total_epsilon=20.0), noise=given)
+        assert daily.method.noise == form
 
 
 def reserved(folder, unit=EDGE, window=None, **more):

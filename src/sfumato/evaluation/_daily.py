@@ -96,7 +96,8 @@ class Daily:
             method: days, refreshes, deletions, form of noise.
             budget: the most that the whole history may cost.
             directed: whether an edge is one arc.
-            ledger: of a population, to which the whole claim is charged, once.
+            ledger: of a population, to which the whole claim is charged, once. Where squares of mu add up (rule ``gdp``), noise
+                ``auto`` is that of sums.
 
         Raises:
             InputError: the folder is taken, or the budget or the ledger does not fit.
@@ -105,6 +106,10 @@ class Daily:
         """
         if folder.exists() and any(folder.iterdir()):
             raise fail("out", str(folder), "to be a new or an empty folder", _ONCE)
+        if ledger is not None and ledger.rule == "gdp" and method.noise == "auto" and budget.delta:
+            method = replace(
+                method, noise="sums"
+            )  # of one mu, however few the refreshes, they leave less than increments
         begun = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         try:
