@@ -61,7 +61,8 @@ def test_times_are_read_as_days_in_utc():
     told = {
         "2026-03-01": True, " 2026-03-31 ": True, "2026-02-28": False, "2026-04-01": False,
         "2026-04-01T00:30:00+02:00": True, "2026-03-01 00:30+0200": False, "2026-03-31T23:59:59.999999Z": True,
-        "2026-03-31T23:30-01": False, "2026-W09-7": True, "2026-03": True, "2026-W11": True, "2026-04": False,
+        "2026-03-31T23:30-01": False, "2026-03-31 23:59+00:00": True, "2026-04-01T00:00:00+00": False,
+        "2026-W09-7": True, "2026-03": True, "2026-W11": True, "2026-04": False,
     }  # fmt: skip
     assert rows(list(told)) == list(told.values())
     assert rows(["2026", "2027"], Window.parse("day=2026")) == [True, False]
@@ -82,7 +83,10 @@ def test_times_are_read_as_days_in_utc():
         (None, "no date"), ("", "no date"), ("  ", "no date"), ("2026-03-01T10:00", "a time without a zone"),
         ("2026-03-01 10:00:00", "a time without a zone"), ("2026-02-30", "no date of ISO 8601"), ("NA", "no date of ISO 8601"),
         ("01.03.2026", "no date of ISO 8601"), ("03/01/2026", "no date of ISO 8601"), ("20260301", "no date of ISO 8601"),
-        ("2026-03-01T25:00Z", "no date of ISO 8601"), ("0001-01-01T00:00+05:00", "no date of ISO 8601"),
+        ("2026-03-01T25:00Z", "no date of ISO 8601"),
+        ("2026-02-30T10:00Z", "no date of ISO 8601"),
+        ("2026-03-01T10:00Z\n2027-01-01T10:00Z", "no date of ISO 8601"),
+        ("0000-03-01T10:00Z", "no date of ISO 8601"), ("0001-01-01T00:00+05:00", "no date of ISO 8601"),
         ("1772323200", "no date of ISO 8601"), ("2026", "a year, which does not say the month"),
         ("2026-W09", "a week, which does not say the month"), ("2026-Q1", "a quarter, which does not say the month"),
     ],
@@ -90,6 +94,15 @@ def test_times_are_read_as_days_in_utc():
 def test_a_time_that_is_none_is_refused_with_its_row(cell, said):
     with pytest.raises(DataError, match=f"row 4, column 'day', has {said}"):
         rows(["2026-03-01", "2027-01-01", cell])
+
+
+def test_times_are_read_in_parts(monkeypatch):
+    times = [f"2026-{month:02}-01" for month in (3, 1, 3, 3, 2)]
+    whole = rows(times)
+    monkeypatch.setattr("sfumato.tables._windows._ROWS", 2)
+    assert rows(times) == whole == [True, False, True, True, False]
+    with pytest.raises(DataError, match="row 7, column 'day', has no date of ISO 8601"):
+        rows([*times, "x"])
 
 
 def test_no_error_shows_a_time():

@@ -26,10 +26,12 @@ from sfumato.tables._tables import known
 if TYPE_CHECKING:
     from sfumato.tables._reading import Reading
 
+_ROWS = 1 << 20  # whose times are read together
 _TIME = re.compile(
     r"[0-9]{4}-(?:[0-9]{2}-[0-9]{2}|W[0-9]{2}-[1-7])[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?"
     r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
+_IN_UTC = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]+)?)?(?:Z|[+]00(?::?00)?)$"
 _DAY = re.compile(r"[0-9]{4}-W[0-9]{2}-[1-7]")
 _DATES = "Write dates such as 2026-03-01, or times with a zone such as 2026-03-01T12:00Z."
 _MISSING = f"no date. {_DATES} A row whose time is not known is in no window: take it out of the table"
@@ -64,31 +66,37 @@ def inside(column: Any, window: Window, place: str, number: Callable[[int], int]
     Raises:
         DataError: a row says no window.
     """
+    found = [np.zeros(0, bool)]
+    for start in range(0, len(column), _ROWS):
+        rows, wrong, problem = _inside(column.slice(start, _ROWS), window)
+        if problem is not None:
+            raise DataError(
+                f"Expected the time of an edge in every row of {place}, but row {number(start + wrong)}, column "
+                f"{window.column!r}, has {problem}."
+            )
+        found.append(rows)
+    return np.concatenate(found)
+
+
+def _inside(column: Any, window: Window) -> tuple[np.ndarray, int, str | None]:
+    """Which rows lie in a window; else the first row that says none, and why."""
     import pyarrow as pa
     import pyarrow.types as pt
 
     from sfumato.tables._cells import settled
 
     values = settled(column)
-    if not len(values):
-        return np.zeros(0, bool)
     there = values.is_valid().to_numpy(zero_copy_only=False)
-    row, problem, rows = int(np.argmin(there)), None if there.all() else _MISSING, np.zeros(0, bool)
-    if problem is None and pt.is_timestamp(values.type) and values.type.tz is None:
-        problem = _NO_ZONE
-    elif problem is None and (pt.is_date(values.type) or pt.is_timestamp(values.type)):
+    if not there.all():
+        return there, int(np.argmin(there)), _MISSING
+    if pt.is_timestamp(values.type) and values.type.tz is None:
+        return there, 0, _NO_ZONE
+    if pt.is_date(values.type) or pt.is_timestamp(values.type):
         days = _days(values)
-        rows = (days >= np.datetime64(window.first)) & (days <= np.datetime64(window.last))
-    elif problem is None and (pt.is_large_string(values.type) or pt.is_integer(values.type)):
-        rows, row, problem = _of_texts(values.cast(pa.large_string()).dictionary_encode(), window)
-    elif problem is None:
-        problem = _DAMAGED
-    if problem is not None:
-        raise DataError(
-            f"Expected the time of an edge in every row of {place}, but row {number(row)}, column {window.column!r}, has "
-            f"{problem}."
-        )
-    return rows
+        return (days >= np.datetime64(window.first)) & (days <= np.datetime64(window.last)), 0, None
+    if pt.is_large_string(values.type) or pt.is_integer(values.type):
+        return _of_texts(_short(values.cast(pa.large_string())).dictionary_encode(), window)
+    return there, 0, _DAMAGED
 
 
 def _days(values: Any) -> np.ndarray:
@@ -104,12 +112,20 @@ def _days(values: Any) -> np.ndarray:
     return days
 
 
+def _short(values: Any) -> Any:
+    """Texts without spaces around; of a time in UTC the date alone, so that few different ones are left to be read."""
+    import pyarrow.compute as pc
+
+    values = pc.utf8_trim_whitespace(values)
+    return pc.if_else(pc.match_substring_regex(values, _IN_UTC), pc.utf8_slice_codeunits(values, 0, 10), values)
+
+
 def _of_texts(coded: Any, window: Window) -> tuple[np.ndarray, int, str | None]:
     """Which rows lie in a window; else the first row that says none, and why."""
     found, refused = [], dict[int, str]()
     for code, text in enumerate(coded.dictionary.to_pylist()):
         try:
-            found.append(_window(text.strip(), window.period) == window.name)
+            found.append(_window(text, window.period) == window.name)
         except _Refused as why:
             found.append(False)
             refused[code] = str(why)
