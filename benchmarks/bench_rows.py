@@ -28,13 +28,7 @@ from torch import nn
 from sfumato.bounded._exact import WholeRows
 from sfumato.bounded._gradients import PrivateSGD, private_steps
 from sfumato.bounded._pagerank import Walk, approximate_pagerank
-from sfumato.bounded.aggregation import (
-    Arcs,
-    neighborhood_sum,
-    noisy_neighborhood_sum,
-    normalize_rows,
-    to_steps,
-)
+from sfumato.bounded.aggregation import Arcs, neighborhood_sum, noisy_neighborhood_sum, normalize_rows, to_steps
 from sfumato.nn._models import MLP
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy.calibration import calibrate
@@ -118,9 +112,9 @@ def step_beside(peer: str) -> Callable[[bool], tuple[Call, Call]]:
             private_steps(network, batch, np.arange(rows), settings, bytes(32))
             return steps
 
-        step = {"plain": plain_step, "plain float64": plain_step, "hooks": hooks_step, "ghost": ghost_step}[peer](
-            peers, *((wide, y) if peer == "plain float64" else (x, y))
-        )
+        opacus = peer in ("hooks", "ghost")
+        read = wide if peer == "plain float64" else x
+        step = opacus_step(peers, x, y, peer == "ghost") if opacus else plain_step(peers, read, y)
         return ours, lambda: float(sum(step() for _ in range(steps)))
 
     return calls
@@ -139,27 +133,16 @@ def plain_step(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Call:
     return step
 
 
-def hooks_step(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Call:
-    """Opacus with a gradient for each example."""
-    wrapped = GradSampleModule(network)
-    adam = torch.optim.Adam(wrapped.parameters(), RATE)
-    descent = DPOptimizer(adam, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=len(x))
-
-    def step() -> float:
-        descent.zero_grad()
-        nn.functional.cross_entropy(wrapped(x), y).backward()
-        descent.step()
-        return 1
-
-    return step
-
-
-def ghost_step(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Call:
-    """Opacus with norms alone, and a second pass."""
-    wrapped = GradSampleModuleFastGradientClipping(network, max_grad_norm=1.0, use_ghost_clipping=True)
-    adam = torch.optim.Adam(wrapped.parameters(), RATE)
-    descent = DPOptimizerFastGradientClipping(adam, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=len(x))
-    loss = DPLossFastGradientClipping(wrapped, descent, nn.CrossEntropyLoss())
+def opacus_step(network: nn.Module, x: torch.Tensor, y: torch.Tensor, ghost: bool) -> Call:
+    """Opacus with a gradient for each example, or with norms alone and a second pass."""
+    fast = {"max_grad_norm": 1.0, "use_ghost_clipping": True}
+    wrapped = GradSampleModuleFastGradientClipping(network, **fast) if ghost else GradSampleModule(network)
+    adam, kind = torch.optim.Adam(wrapped.parameters(), RATE), DPOptimizerFastGradientClipping if ghost else DPOptimizer
+    descent, loss = (
+        kind(adam, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=len(x)),
+        nn.CrossEntropyLoss(),
+    )
+    loss = DPLossFastGradientClipping(wrapped, descent, loss) if ghost else loss
 
     def step() -> float:
         descent.zero_grad()

@@ -88,18 +88,15 @@ def device(
     port: int, encrypted: bool, bodies: list[bytes], end: float, latencies: list[float], fails: Counter[str]
 ) -> None:
     """Send reports one after the other, each over a connection of its own, until ``end``."""
-    context = ssl._create_unverified_context() if encrypted else None
+    kind: Any = http.client.HTTPSConnection if encrypted else http.client.HTTPConnection
+    more = {"context": ssl._create_unverified_context()} if encrypted else {}
     for body in bodies:
         start = time.monotonic()
         if start > end:
             return
         while True:
             try:
-                made = (
-                    http.client.HTTPSConnection(HOST, port, timeout=PATIENCE, context=context)
-                    if context
-                    else http.client.HTTPConnection(HOST, port, timeout=PATIENCE)
-                )
+                made = kind(HOST, port, timeout=PATIENCE, **more)
                 made.request("POST", "/reports", body, {"Content-Type": "application/octet-stream"})
                 status = made.getresponse().status
                 made.close()
@@ -172,12 +169,8 @@ def attack(folder: Path, asked: Any) -> None:
         latencies: list[float] = []
         fails: Counter[str] = Counter()
         end = time.monotonic() + asked.seconds
-        threads = [
-            threading.Thread(
-                target=device, args=(port, not asked.plain, bodies[place :: asked.devices] * 9, end, latencies, fails)
-            )
-            for place in range(asked.devices)
-        ]
+        sent = ((bodies[place :: asked.devices] * 9, end, latencies, fails) for place in range(asked.devices))
+        threads = [threading.Thread(target=device, args=(port, not asked.plain, *one)) for one in sent]
         for one in threads:
             one.start()
         for one in threads:

@@ -139,12 +139,7 @@ def trained(graph: Graph, setup: Setup, variant: str, top_k: int, epsilon: float
 
 
 def released(
-    part: Graph,
-    roots: np.ndarray,
-    variant: str,
-    top_k: int,
-    budget: tuple[float, float],
-    coins: np.random.Generator,
+    part: Graph, roots: np.ndarray, variant: str, top_k: int, budget: tuple[float, float], coins: np.random.Generator
 ) -> tuple[sp.spmatrix | None, list[Event]]:
     """Rows of the roots, and the events that they really are. Noise is NumPy's: nothing is protected."""
     nodes, rows = part.num_nodes, len(roots)

@@ -133,14 +133,8 @@ def accuracy(layers: list[nn.Linear], x: Tensor, y: Tensor) -> float:
 
 def section(title: str, runs: list[Run], found: dict[Any, list[float]], passes: int) -> None:
     """Each configuration that was run, with both epsilons and both accuracies."""
-    heads = (
-        "epsilon (published)",
-        "epsilon (2016)",
-        "epsilon (exact)",
-        "accuracy (published)",
-        "accuracy (here)",
-        "seeds",
-    )
+    heads = [f"epsilon ({one})" for one in ("published", "2016", "exact")]
+    heads += ["accuracy (published)", "accuracy (here)", "seeds"]
     rows = []
     for run in runs:
         if fits := found.get(astuple(run)):

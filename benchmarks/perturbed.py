@@ -14,13 +14,7 @@ import numpy as np
 import study
 
 import sfumato as sf
-from sfumato.bounded._topology import (
-    edge_numbers,
-    largest_pairs,
-    pairs_of,
-    randomized_pairs,
-    sampling_share,
-)
+from sfumato.bounded._topology import edge_numbers, largest_pairs, pairs_of, randomized_pairs, sampling_share
 from sfumato.evaluation._memory import peak_mb
 from sfumato.noise.coins import SecretWords
 
@@ -35,8 +29,10 @@ def visit_all(total: int) -> int:
     return int(found)
 
 
-def draws(graph: sf.graph.Graph, epsilon: float) -> None:
-    """The first table."""
+def main() -> None:
+    """Print the table."""
+    given = study.options(__doc__, dataset="facebook100/Berkeley13", epsilon=4.0)
+    graph, epsilon = study.graph_of(given.dataset, given.data_dir), given.epsilon
     pairs = pairs_of(UNIT, graph.num_nodes)
     present = edge_numbers(pairs, graph)
     share, wanted = sampling_share(pairs, epsilon, len(present)), len(present)
@@ -56,12 +52,6 @@ def draws(graph: sf.graph.Graph, epsilon: float) -> None:
     study.table(
         ("draw", "pairs that come out", "seconds (two runs)", "peak MB"), (row(*one) for one in work.items()), title
     )
-
-
-def main() -> None:
-    """Print the table."""
-    given = study.options(__doc__, dataset="facebook100/Berkeley13", epsilon=4.0)
-    draws(study.graph_of(given.dataset, given.data_dir), given.epsilon)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Speed of single parts beside named peers, in alternating rounds of one run.
 
-    python benchmarks/speed.py --parts hop noise roofline process steps [--rounds 5] [--nodes 1000000] [--arcs 20000000]
+    python benchmarks/speed.py --parts hop noise roofline steps [--rounds 5] [--nodes 1000000] [--arcs 20000000]
 
 * *hop*: one hop in C and in Numba beside SciPy and torch CSR x dense float32, two threads; the same bits of all sums.
 * *noise*: rounded Gaussian and Laplace noise beside torch.randn and NumPy, in blocks of a hop of width 16.
 * *roofline*: one hop beside reads of the same rows by the same indices without arithmetic (gather.c), for 8 to 64 columns and
-  each number of threads; `--orders given degree rcm` also numbers the nodes in other orders. A minute and a half an order.
-* *process*: whole processes of `sfumato train gap` and `auto` on Berkeley13 at edge level; cpu is the time of all threads.
+  each number of threads; `--orders given degree rcm` also numbers the nodes in other orders. Two minutes an order.
 * *steps*: test accuracy where a step of GAP or ProGAP reads at most so many training nodes (central/_learning.py).
 """
 
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import json
 import os
 import runpy
 import tempfile
@@ -153,27 +151,6 @@ def ordered(offsets: np.ndarray, sources: np.ndarray, order: str) -> tuple[np.nd
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
 
 
-def process(given: Any) -> None:
-    """Medians of whole processes after a warm-up, with least and largest."""
-    rounds = [{method: once(method, given.data_dir) for method in ("gap", "auto")} for _ in range(given.rounds + 1)]
-    for method in rounds[0]:
-        for name in ("process", "cpu", "load", "train", "peak_mb"):
-            values = [one[method][name] for one in rounds[1:]]
-            print(f"{method} {name}: {np.median(values):.2f} ({min(values):.2f} to {max(values):.2f})")
-
-
-def once(method: str, data_dir: str) -> dict[str, float]:
-    """What one training takes."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = "-m sfumato train --dataset facebook100/Berkeley13 --unit edge --epsilon 1 --delta 1e-7 --no-controls --json"
-        before = os.times()
-        out = ("--data-dir", data_dir, "--out", f"{folder}/run")
-        printed, wall, peak, _ = study.process(*command.split(), method, *out)
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return {"process": wall, "cpu": cpu, "peak_mb": peak, **json.loads(printed)["seconds"]}
-
-
 def steps(given: Any, limits: tuple[int, ...] = (1 << 15, 1 << 11)) -> None:
     """Accuracy by the most nodes of a step; seed i draws split i and the initialization."""
 
@@ -194,7 +171,7 @@ def steps(given: Any, limits: tuple[int, ...] = (1 << 15, 1 << 11)) -> None:
 
 
 if __name__ == "__main__":
-    parts = {part.__name__: part for part in (hop, noise, roofline, process, steps)}
+    parts = {part.__name__: part for part in (hop, noise, roofline, steps)}
     given = study.options(__doc__, parts=parts, rounds=5, nodes=1_000_000, arcs=20_000_000, orders=("given",))
     numba.set_num_threads(2)
     torch.set_num_threads(2)
