@@ -181,5 +181,7 @@ def test_nothing_is_charged_for_names(tmp_path):
         warnings.simplefilter("ignore", TextWarning)
         graph = from_frames(*tables(MARKED["names"]), label="year")
     with pytest.raises(InputError, match="--drop what"):
-        sf.PrivateGraphClassifier(graph, "linear", sf.NodeLevel(3), ledger=tmp_path / "ledger.jsonl").fit(range(COUNT))
+        sf.PrivateGraphClassifier(
+            graph, "linear", sf.NodeLevel(3), ledger=tmp_path / "ledger.jsonl", total_epsilon=1
+        ).fit(range(COUNT))
     assert not (tmp_path / "ledger.jsonl").exists()
