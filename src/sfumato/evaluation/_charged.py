@@ -12,8 +12,12 @@ key, of the day's file, which is chained to all days before it. So a copy of the
 another mark for the same day, and is refused before anything is drawn. A copy that is given the same edges again draws the same
 noise, and is accepted: that is how a backup goes on.
 
-**Stops.** The folder is whole before the claim is charged, and is charged under the name that it holds. So a stop before the
-charge has spent nothing, and the next command charges; after the charge that command finds the line, and charges nothing more.
+**One ledger.** Only the command that begins a history charges it, and may begin a ledger for that. All others need the ledger at
+the place that the folder names, with the claim and with the mark of every day that the folder has released. So a copy of the
+folder elsewhere, a ledger that is lost and an older copy of it are refused.
+
+**Stops.** The folder is whole before the claim is charged. A stop before the charge has spent and released nothing, and that
+folder cannot go on: it is removed. After the charge every command finds the claim, and charges nothing more.
 """
 
 from __future__ import annotations
@@ -42,15 +46,14 @@ if TYPE_CHECKING:
     from sfumato.method._plan import Plan
 
 CHARGE = "charge.json"
-_TOTALS = ("total_epsilon", "total_delta", "composition", "population")
+_STOPPED = "If sfumato daily init was stopped, nothing was charged or released: remove the folder, and run init again."
 
 
 @dataclass(frozen=True)
 class Charged:
     """The line of a ledger that a history is charged to, as ``plan.json`` in its ``folder`` names it.
 
-    ``values`` are the name of the history there (``run``), the ``ledger`` file relative to the folder, and what a new one is
-    begun with.
+    ``values`` are the name of the history there (``run``), and the ``ledger`` file relative to the folder.
     """
 
     folder: Path
@@ -76,8 +79,7 @@ class Charged:
             where = os.path.relpath(ledger.path.resolve(), folder.resolve())
         except ValueError:  # on another drive
             where = str(ledger.path.resolve())
-        first = {name: getattr(ledger, name) for name in _TOTALS}
-        found = cls(folder, {"run": run, "ledger": where, **first})
+        found = cls(folder, {"run": run, "ledger": where})
         entry = plan.entry.charged_to(ledger, run)
         ledger.look(found._claim(plan, entry), unit=unit_to_dict(plan.unit), dataset=charged_to(plan, nodes))
         values = {
@@ -99,25 +101,31 @@ class Charged:
 
     @property
     def ledger(self) -> DatasetLedger:
-        """The ledger, for a model of the history."""
+        """The ledger, for a model of the history; it is never begun here."""
         path = Path(os.path.normpath(self.folder.resolve() / self.values["ledger"]))
-        if not path.exists() and self.values["total_epsilon"] is None:
+        if not begun(path):
             raise InputError(
                 f"Expected the ledger that this history is charged to at {str(path)!r}, got none. Put it back there with its "
-                ".head file, or a link to it. Nothing was released."
+                f".head file, or a link to it: what it held is still spent. {_STOPPED}"
             )
-        return DatasetLedger(path, **{name: self.values[name] for name in _TOTALS}, history=self.run)
+        return DatasetLedger(path, history=self.run)
 
-    def charge(self, plan: Plan, nodes: Graph) -> None:
-        """Charge the claim of a history without a day if that was not done; it is on disk before this returns.
+    def charge(self, ledger: DatasetLedger, plan: Plan, nodes: Graph) -> None:
+        """Charge the claim of a history that begins, once; it is on disk before this returns.
 
         Args:
+            ledger: the one with which the history begins; a new one is begun.
             plan: of the whole history.
             nodes: its nodes.
-
-        Raises:
-            LedgerError: the ledger, or the plan, is not the one with which the history was begun.
         """
+        entry = plan.entry.charged_to(ledger, self.run)
+        unit, dataset = unit_to_dict(plan.unit), charged_to(plan, nodes)
+        ledger.reserve(
+            self._claim(plan, entry), unit=unit, dataset=dataset, folder=self.folder, stated=entry.population
+        )
+
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse the plan of a history without a day, which nothing is chained to yet, if it is not that of its claim."""
         ledger = self.ledger
         entry = plan.entry.charged_to(ledger, self.run)
         try:
@@ -129,22 +137,31 @@ class Charged:
                 f"The ledger {ledger.path}, plan.json or {CHARGE} is not the one with which this history was begun. Nothing is "
                 "charged or released. Put it back as it was; a history without a day can be removed and begun anew."
             )
-        unit, dataset = unit_to_dict(plan.unit), charged_to(plan, nodes)
-        claim = self._claim(plan, entry)
-        ledger.reserve(claim, unit=unit, dataset=dataset, folder=self.folder, stated=entry.population)
 
-    def check(self, marks: Iterable[tuple[int, str]]) -> None:
-        """Refuse days, each with its mark, if the ledger lacks the history or has another mark of a day; nothing is written."""
+    def check(self, marks: Iterable[tuple[int, str]], released: int = 0) -> None:
+        """Refuse a ledger that lacks the history or a day of it, or has another mark of a day; nothing is written.
+
+        Args:
+            marks: of the days that the folder has, and of those that it is about to take, in order.
+            released: the last day that the folder has released, and that the ledger had marked before.
+        """
         path = self.ledger.path
         account, _ = read_for(path, self.run)
         if account.problem or self.run not in account.marks:
-            lost = "it holds no claim of this history, which reserved one: an older copy was put in its place"
+            lost = f"it holds no claim of this history. {_STOPPED} Else an older copy was put in its place"
             raise LedgerError(
                 f"The ledger {path} is not what it was: {account.problem or lost}. Nothing was drawn. Restore the newest ledger "
                 "with its .head file."
             )
-        for day, mark in marks:
-            if account.marks.get(self.run, {}).get(_what(day), mark) != mark:
+        marked, told = account.marks.get(self.run, {}), dict(marks)
+        through = max([released, *(day for day in told if _what(day) in marked)])
+        for day, mark in told.items():
+            if day <= through and _what(day) not in marked:
+                raise LedgerError(
+                    f"The ledger {path} has no line for day {day} of this history, which was drawn: an older copy was put in its "
+                    "place. Nothing was taken, and nothing drawn. Restore the newest ledger with its .head file."
+                )
+            if marked.get(_what(day), mark) != mark:
                 raise LedgerError(
                     f"The ledger {path} says that day {day} of this history was drawn with other edges, or after other "
                     "days: this folder is an older copy, or a second one. Nothing was taken, and nothing drawn. Put the newest "

@@ -11,37 +11,37 @@ r"""A folder in which a history of edges is kept, released day by day, and learn
 What is released follows from these files and the key. So after a crash at any moment, the next command draws the same noise for
 the same rows, once more, and goes on where it stopped: no day is lost, and no noise is ever on two different rows. An old copy of
 the folder must not be put back: days that are given again with other edges would be released twice (with independent noise).
-Of a history that is charged to a ledger, they are refused.
+A history that is charged to a ledger refuses them, if the ledger is the newest.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from sfumato._files import read_secret, whole_file, write_json
+from sfumato._files import make_folders, whole_file, write_json
 from sfumato._validate import fail
 from sfumato.bounded._history import History, Reader, Stream, noisy_day
 from sfumato.bounded._refreshes import MOST_DAYS, Ints
 from sfumato.central._daily import DailyMessages, ToldGraph
 from sfumato.errors import DataError, InputError, LedgerError, SfumatoError
-from sfumato.evaluation._begun import copied, emptied
+from sfumato.evaluation._begun import copied, digest_of, emptied, key_of, naming
 from sfumato.evaluation._charged import CHARGE, Charged
 from sfumato.evaluation._edges import Edges
 from sfumato.evaluation._kept import DREW_NOTHING, Kept
 from sfumato.evaluation._source import Source
 from sfumato.graph._graph import Graph
-from sfumato.noise.keys import derive_key, new_key
+from sfumato.noise.keys import Key, derive_key, new_key
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel
 from sfumato.record._days import NOTHING, Changes, Days
@@ -110,14 +110,14 @@ class Daily:
             method = replace(
                 method, noise="sums"
             )  # of one mu, however few the refreshes, they leave less than increments
-        begun = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
+        made = make_folders(folder)
         try:
             kept = copied(folder, source)
             values: dict[str, Any] = {"format": _FORMAT, "method": method.settings, "budget": asdict(budget)}
             values |= {"directed": directed, "source": asdict(kept)}
             daily = cls(folder, values)
-            plan = daily.plan()
+            with naming(folder, kept, source):
+                plan = daily.plan()
             values["method"] = {**plan.method.settings, "day": None}
             if ledger is not None:
                 charged = Charged.begin(folder, ledger, plan, daily.nodes)
@@ -128,15 +128,15 @@ class Daily:
                 file.write(new_key())
             write_json(folder / PLAN, values)  # the last: without it there is no history
         except BaseException:
-            emptied(folder, begun)
+            emptied(folder, made)
             raise
-        daily = cls.open(folder)
         try:
-            daily.charge()
+            if ledger is not None:
+                charged.charge(ledger, plan, daily.nodes)
         except SfumatoError:  # refused; after any other error the ledger may hold the charge, and the folder its name
-            emptied(folder, begun)
+            emptied(folder, made)
             raise
-        return daily
+        return cls.open(folder)
 
     @classmethod
     def open(cls, folder: Path) -> Daily:
@@ -193,12 +193,15 @@ class Daily:
         """The line of a ledger that the history is charged to, if it is charged to one."""
         return Charged(self.folder, self.values["charged"]) if "charged" in self.values else None
 
-    def charge(self) -> None:
-        """Charge the claim to the ledger of a history that has one, before the first day; later it is there, or all stops."""
-        if self.charged is not None and not self.day:
-            self.charged.charge(self.plan(), self.nodes)
-        elif self.charged is not None:
-            self.charged.check(())
+    def _check(self, following: Iterable[Changes] = ()) -> None:
+        """Refuse days, before anything is written, of which the ledger of a charged history says something else."""
+        released, days = self.released_through, self._days
+        if self.charged is None:
+            return
+        own = [days.marked(day) for day in range(1, days.last + 1)]
+        self.charged.check(enumerate([*own, *map(days.mark, days.following(following))], 1), released)
+        if not days.last:
+            self.charged.check_plan(self.plan())
 
     @property
     def day(self) -> int:
@@ -212,16 +215,18 @@ class Daily:
 
     @property
     def _days(self) -> Days:
-        key = derive_key(read_secret(self.folder / PRIVATE / "key"), "days")
-        return Days(self.folder / PRIVATE / "days", key, self._begun)
+        return Days(self.folder / PRIVATE / "days", derive_key(self._key, "days"), self._begun)
+
+    @property
+    def _key(self) -> Key:
+        return key_of(self.folder / PRIVATE / "key", _AGAIN)
 
     @cached_property
     def _begun(self) -> str:
         """SHA-256 of what the history was begun with: the plan, and the tables of the nodes."""
         charge = CHARGE if "charged" in self.values else None
         names = (PLAN, charge, *(self.values["source"][name] for name in ("nodes", "edges", "schema")))
-        files = [(self.folder / name).read_bytes() for name in names if name]
-        return sha256(b"".join(sha256(content).digest() for content in files)).hexdigest()
+        return digest_of([self.folder / name for name in names if name])
 
     def add(self, came: Ints | None = None, went: Ints | None = None, day: int | None = None) -> int:
         """Take the edges of a day, and release the rows that are due; days between, without edges, are released before.
@@ -247,6 +252,7 @@ class Daily:
             if day is None:
                 day = last if self._is_last(changes) else last + 1
             if day <= last:
+                self._check()
                 return self._given_before(day, changes)
             most = min(last + self.method.days, MOST_DAYS)
             if day > most:
@@ -256,9 +262,7 @@ class Daily:
                 raise fail("day", day, f"to be at most {self.method.days}, the last day of the history", remedy)
             self._edges().check(changes)
             following = [*[NOTHING] * (day - last - 1), changes]
-            if self.charged is not None:
-                self.charge()
-                self.charged.check(enumerate(map(self._days.mark, self._days.following(following)), last + 1))
+            self._check(following)
             for number, one in enumerate(following, last + 1):
                 self._days.write(number, one)
             self._release()
@@ -268,7 +272,7 @@ class Daily:
         """Return the nodes with what was released of them, through the last day that was given."""
         with self._held():
             list(self._days)  # noise that was drawn for another plan must not be claimed
-            self.charge()
+            self._check()
             self._release()
             day, kept = self._read()
         reading, done = self.plan(day=day or None), self.method.schedule.done(self.method.phases(self.nodes), day)
@@ -342,8 +346,7 @@ class Daily:
         day, kept = self._read()
         if day == self.day:
             return
-        key = read_secret(self.folder / PRIVATE / "key")
-        method, plan = self.method, self.plan()
+        key, method, plan = self._key, self.method, self.plan()
         form, classes = method.form(plan), plan.public.num_classes
         stream, reader = Stream.of(self.history(), method.schedule, method.phases(self.nodes), classes), Reader(kept)
         for one in range(day + 1, self.day + 1):
@@ -360,9 +363,9 @@ class Daily:
         if not path.exists():
             return 0, np.zeros(shape)
         try:
-            with np.load(path, allow_pickle=False) as found:
+            with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as found:
                 day, kept = int(found["day"]), found["kept"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as error:
             raise DataError(
                 f"Cannot read {str(path)!r}: {error}. Remove it: it is made again from the days."
             ) from error

@@ -22,6 +22,7 @@ from sfumato._validate import fail
 from sfumato.loops._keyed import BLOCK, SUMS, hash_blocks
 
 Key = bytes
+KEY_BYTES = 32
 _SHORT = 1 << 14  # bytes that go into an HMAC as they are
 
 
@@ -31,7 +32,7 @@ def new_key() -> Key:
     >>> len(new_key())
     32
     """
-    return os.urandom(32)
+    return os.urandom(KEY_BYTES)
 
 
 def derive_key(key: Key, *parts: str | int | bytes) -> Key:
