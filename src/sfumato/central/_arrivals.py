@@ -159,7 +159,8 @@ class ArrivalInference(LabelInference):
         trained = self.runs[0]
         if not trained.plan.unit.private or "labels" not in trained.plan.unit.public:
             return None
-        return Arrival(released_digest(trained.released), trained.ledger.entries[0]["hash"], self.nodes)
+        before = tuple(Arrival.from_dict(run.certificate.values["arrival"]) for run in self.runs[1:])
+        return Arrival(released_digest(trained.released), trained.ledger.entries[0]["hash"], self.nodes, before)
 
     def data_set(self, graph: Graph) -> GraphKey:
         """Return the key of the trained graph, to whose ledger arrivals belong."""

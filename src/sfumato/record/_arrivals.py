@@ -27,12 +27,14 @@ class Arrival:
     """An arrival names the run that it extends and the nodes that arrived. All of it is public.
 
     ``extends`` is the SHA-256 of the released arrays of that run, which its noise makes its own; ``plan`` the hash of the first
-    line of its ledger, by which a data set's ledger knows its claim; ``nodes`` are marks of ids.
+    line of its ledger, by which a data set's ledger knows its claim; ``nodes`` are marks of ids. ``after`` are the arrivals
+    before it, whose rows it reads: it is no part of what is written.
     """
 
     extends: str
     plan: str
     nodes: tuple[str, ...]
+    after: tuple[Arrival, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {"extends": self.extends, "plan": self.plan, "nodes": list(self.nodes)}

@@ -164,6 +164,12 @@ class Account:
                 f"The claim of the run in the ledger {path} does not cover these nodes: their release costs more. Nothing was "
                 "released."
             )
+        if not set(arrival.after) <= {one for one, _ in self.arrivals}:
+            raise LedgerError(
+                f"The ledger {path} lacks nodes that arrived after this run, whose release its folder holds: an older copy of "
+                "the ledger was put in its place, or another one was named. Nothing was released. Restore the newest ledger "
+                "with its .head file."
+            )
         arrived = {node for one, _ in self.arrivals if one.extends == arrival.extends for node in one.nodes}
         if not arrived.isdisjoint(arrival.nodes):
             raise LedgerError(

@@ -92,6 +92,19 @@ def mu_of(stated: float | None, releases: Sequence[dict[str, Any]]) -> tuple[flo
     return stated, stated if fits else implied
 
 
+def draws_of(releases: Sequence[dict[str, Any]]) -> int:
+    """Return how many draws of noise a record can touch in these releases, which the samplers' share of delta pays for.
+
+    >>> draws_of([{"event": {"type": "gaussian", "noise_multiplier": 2.0, "count": 3}, "affected_coordinates": 4}])
+    12
+    """
+    return sum(
+        release["affected_coordinates"] * times
+        for release in releases
+        for _, times in simple_events([release["event"]])
+    )
+
+
 def pure_mu(epsilon: float) -> float:
     """Return the mu of a pure event: where the curves of N(0, 1) against N(mu, 1) and of randomized response meet.
 

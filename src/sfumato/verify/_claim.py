@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ._charges import draws_of
 from ._documents import differences, plain
 from ._epsilon import SAMPLER_TAU, epsilon_bracket
 from ._units import owns_arcs, unit_rules
@@ -64,7 +65,7 @@ def _number_faults(certificate: dict[str, Any]) -> tuple[list[str], tuple[float,
         for key, limit in certificate["budget"].items()
         if limit is not None and claim[key] > limit * (1 + 1e-9)
     ]
-    draws = sum(r["affected_coordinates"] * times for r in releases for _, times in simple_events([r["event"]]))
+    draws = draws_of(releases)
     sampler = (1 + math.exp(min(epsilon, 700.0))) * SAMPLER_TAU * min(draws, 10**300)
     if not math.isclose(stated, sampler, rel_tol=1e-9):
         faults.append(f"accounting.delta_sampler: expected {sampler:.12g}, got {stated}")

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ._charges import Sum, exact, mu_of, shown
+from ._arrivals import batches
+from ._charged_arrivals import arrival_faults, uncharged
+from ._charges import Sum, draws_of, exact, mu_of, shown
 from ._documents import differences, loads, one_line, parse, plain
 from ._folder import VerifyInputError
 from ._histories import History, history_faults, history_folders, of_history, read_history
-from ._ledger_lines import Entry, dates, entries_of, head_faults, kind_faults
+from ._ledger_lines import Entry, dates, entries_of, head_faults, kind_faults, unmarked
 from ._population import STATED
 from ._verifier import Verification, verify
 
@@ -95,7 +97,10 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
     }
     found |= {path.resolve(): read_history(path) for path in history_folders(_named(file, entries), runs)}
     histories = [one for one in found.values() if isinstance(one, History)]
-    known = [run for run in found.values() if isinstance(run, Run)]
+    late = [run for one in found.values() if isinstance(one, Run) for run in _arrived(one)]
+    whole = {run.folder.resolve(): run for run in [*(one for one in found.values() if isinstance(one, Run)), *late]}
+    known = [run for run in whole.values() if "arrival" not in run.certificate]
+    late = [run for run in whole.values() if "arrival" in run.certificate]
     problems.extend(text for text in found.values() if isinstance(text, str))
     problems.extend(kind_faults(entries))
     marked = {entry["run"] for entry in entries if entry["kind"] == "spent"}
@@ -103,15 +108,26 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
     for number, entry in enumerate(entries[1:], start=2):
         if entry["kind"] == "population":
             dataset = {"name": entry["name"], "population": True, **_cells(dataset)}
-        if entry["kind"] != "run":
+        if entry["kind"] not in ("run", "arrival"):
             continue
         claim, place = entry["claim"], file.parent / entry.get("folder", "")
+        if entry["kind"] == "arrival":
+            run = _match(claim["plan"], place, late, taken)
+            faults = list(arrival_faults(entry, None if run is None else run.certificate))
+            if run is not None:
+                taken.add(run.release)
+                faults += _run_faults(replace(run, spec={}), header, dataset, entry)
+            begun = [place, *(one.folder / "arrivals" / place.name for one in known)]
+            told = isinstance(found.get(_of_run(place).resolve()), str)  # the run has its own problem
+            if run is not None or not (told or any(_stopped(path, claim["plan"], empty=True) for path in begun)):
+                problems.extend(f"line {number}: {text}" for text in faults)
+            continue
         kept = [one for one in histories if of_history(one.certificate) == claim["run"]]
         models = [one for one in known if of_history(one.certificate) == claim["run"]]
         if kept or models:
             taken |= {run.release for run in models}
-            whole: list[Run | History] = [*kept, *models]
-            faults = [text for one in whole for text in _run_faults(one, header, dataset, entry)]
+            family: list[Run | History] = [*kept, *models]
+            faults = [text for one in family for text in _run_faults(one, header, dataset, entry)]
             faults += history_faults(claim, kept, models, entries)
             problems.extend(f"line {number}: {text}" for text in faults)
             state = "verified" if claim["run"] in marked else "reserved"
@@ -124,7 +140,7 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
             state = "missing" if drawn else "reserved"
             if "folder" in entry and _stopped(place, claim["plan"]):
                 state = "stopped"
-            elif drawn and not isinstance(found.get(place.resolve()), str):  # else its own problem is told
+            elif drawn and not isinstance(found.get(_of_run(place).resolve()), str):  # else its own problem is told
                 problems.append(
                     f"line {number}: the release of this run was not found, so its claim cannot be derived again. Put its folder "
                     "back, or name the folder that holds it with --runs"
@@ -132,6 +148,8 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
         else:
             taken.add(run.release)
             problems.extend(f"line {number}: {text}" for text in _run_faults(run, header, dataset, entry))
+            if run.certificate["releases"] and header["format"] > 1:
+                problems.extend(f"line {number}: {text}" for text in unmarked(claim["run"], entries))
         lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder"), entry.get("window")))
     aside, charged = list(dates(entries)), {line.claim["run"] for line in lines}
     for one in histories:
@@ -146,6 +164,12 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
             same = _reads(run, header, dataset, entries)
             text = f"{one_line(str(run.folder))}: this release is not charged in this ledger"
             (problems if same else aside).append(text + (", whose data set it reads" if same else ": it is in no sum"))
+    plans = {line.claim["plan"] for line in lines} | {
+        run.plan for run in known if _reads(run, header, dataset, entries)
+    }
+    here, elsewhere = uncharged(late, taken, plans)
+    problems.extend(here)
+    aside.extend(elsewhere)
     spent: dict[str, tuple[str, str]] = {}
     for window, claims in _accounts(header, lines).items():
         problems.extend(f"{window}: {text}" if window else text for text in Sum(header).faults(claims))
@@ -175,18 +199,34 @@ def _folders(file: Path, entries: list[Entry], runs: Sequence[Path]) -> list[Pat
         if not folder.is_dir():
             raise VerifyInputError(f"Expected a folder of runs, got {str(folder)!r}, which is none.")
         below = (path.parents[1] for path in folder.rglob("release/manifest.json"))
-        named += sorted(path for path in below if path.parent.name != "arrivals")  # checked with their run
+        named += sorted({_of_run(path) for path in below})
     return list({path.resolve(): path for path in named if (path / "release" / "manifest.json").is_file()}.values())
 
 
 def _named(file: Path, entries: list[Entry]) -> list[Path]:
-    return [file.parent / entry["folder"] for entry in entries if entry["kind"] == "run" and "folder" in entry]
+    """The folders that lines name; for nodes that arrived that of the run, with which they are checked."""
+    return [_of_run(file.parent / entry["folder"]) for entry in entries if "folder" in entry]
+
+
+def _of_run(path: Path) -> Path:
+    """The folder of the run in which a release stands, as one of nodes that arrived does; its own folder elsewhere."""
+    inside = path.parent.name == "arrivals" and (path.parents[1] / "release" / "manifest.json").is_file()
+    return path.parents[1] if inside else path
+
+
+def _arrived(run: Run) -> Iterator[Run]:
+    """The releases for nodes that arrived after a run, which were verified with it, and are charged to the ids of its graph."""
+    yield from (replace(_found(folder, run.verdict), spec=run.spec) for folder in batches(run.folder))
 
 
 def _read(folder: Path, public_key: Path | None) -> Run | str:
     name, verdict = one_line(str(folder)), verify(folder, public_key)
     if not verdict.valid:
         return f"{name}: {verdict.problems[0]}"
+    return _found(folder, verdict)
+
+
+def _found(folder: Path, verdict: Verification) -> Run:
     release, problems = folder / "release", list[str]()
     certificate, spec = (
         parse(f"{word}.json", {f"{word}.json": (release / f"{word}.json").read_bytes()}, word, problems)
@@ -203,11 +243,13 @@ def _match(plan: str, place: Path, known: list[Run], taken: set[str]) -> Run | N
     return min(free, key=lambda run: run.folder.resolve() != place.resolve(), default=None)
 
 
-def _stopped(folder: Path, plan: str) -> bool:
-    """Whether a folder holds the beginning of a run of this plan, and no release."""
+def _stopped(folder: Path, plan: str, empty: bool = False) -> bool:
+    """Whether a folder holds the beginning of a run of this plan, and no release; one without a line counts if ``empty``."""
     path = folder / "release" / "ledger.jsonl"
     if not path.is_file() or path.with_name("manifest.json").exists():
         return False
+    if not path.stat().st_size:
+        return empty
     try:
         return bool(loads(path.read_bytes().partition(b"\n")[0])["hash"] == plan)
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -233,6 +275,7 @@ def _run_faults(run: Run | History, header: Entry, dataset: Entry, entry: Entry)
         snapshot = entry.get("snapshot", {}) if living else dataset
         stated["graph"] = {name: snapshot.get(name) for name in ("name", "ids_digest")}
         wanted["graph"] = {name: graph[name] for name in ("name", "ids_digest")}
+    stated["draws"], wanted["draws"] = claim["draws"], draws_of(certificate["releases"])
     if header["composition"] == "gdp":
         stated["mu"], wanted["mu"] = mu_of(claim["mu"], certificate["releases"])
     for name, value in stated.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from ._windows import header_faults, line_fault
 
 Entry = dict[str, Any]
 _FIRST = "0" * 64
+_NOISE = "first noise"
+_DAY, _MARK = re.compile("day [1-9][0-9]*"), re.compile("[0-9a-f]{32}|[0-9a-f]{64}")
 
 
 def entries_of(file: Path, problems: list[str]) -> list[Entry]:
@@ -62,6 +65,7 @@ def kind_faults(entries: list[Entry]) -> Iterator[str]:
     header = entries[0]["header"]
     living = header["dataset"].get("population") is True
     yield from header_faults(header)
+    yield from _format_faults(entries)
     for number, entry in enumerate(entries, start=1):
         kind, where = entry["kind"], f"line {number}: "
         if living and kind == "population":
@@ -81,6 +85,11 @@ def kind_faults(entries: list[Entry]) -> Iterator[str]:
         elif kind == "spent":
             if entry["run"] not in runs:
                 yield f"{where}no run of this name was charged before"
+            if not _MARK.fullmatch(entry["mark"]):
+                yield f"{where}the mark is not of 32 or 64 hexadecimal digits, as one that noise was drawn under is"
+            known = (entry["run"], _NOISE) in marks and entry["what"]
+            if not (known or entry["what"] == _NOISE or _DAY.fullmatch(entry["what"])):
+                yield f"{where}expected the mark of the first noise of a run, or of a day, before those of its releases"
             if marks.setdefault((entry["run"], entry["what"]), entry["mark"]) != entry["mark"]:
                 yield f"{where}a second mark: noise was drawn twice under one claim"
         elif kind == "arrival":
@@ -93,6 +102,19 @@ def kind_faults(entries: list[Entry]) -> Iterator[str]:
             if nodes & arrived:
                 yield f"{where}a node arrives twice after one run"
             arrived |= nodes
+
+
+def _format_faults(entries: list[Entry]) -> Iterator[str]:
+    """Yield a problem for a header of an earlier format than its first run needs: lines have dates from format 3 on."""
+    first = next((entry for entry in entries if entry["kind"] == "run"), {})
+    if entries[0]["header"]["format"] < 3 and ("at" in first or "windows" in entries[0]["header"]):
+        yield "line 1: format: expected 3, since a ledger that has windows, or whose first run has a date, began in it"
+
+
+def unmarked(run: str, entries: list[Entry]) -> Iterator[str]:
+    """Yield a problem if no line says that the noise of a run was drawn, whose release is there."""
+    if not any(entry["kind"] == "spent" and (entry["run"], entry["what"]) == (run, _NOISE) for entry in entries):
+        yield "the release of this run is there, and no line marks its first noise: lines of this ledger are lost"
 
 
 def dates(entries: list[Entry]) -> Iterator[str]:
