@@ -1,17 +1,18 @@
 """Where a history may be charged: in the ledger that it began with, whole, and nowhere else."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from edge_days import BUDGET, FORMS, kept, table
 
-from sfumato.central._daily import DailyMessages
+from sfumato.central._daily import MARKS, DailyMessages
 from sfumato.errors import DataError, InputError, LedgerError, SfumatoError
 from sfumato.evaluation._daily import Daily
 from sfumato.record import _ledger_file
 from sfumato.record._dataset_ledger import DatasetLedger
-from sfumato.verify import verify_ledger
+from sfumato.verify import verify, verify_ledger
 
 ONE, TWO, OTHER = (np.array([[0, 1], [2, 3]]), np.array([[4], [6]]), np.array([[8, 9], [10, 11]]))
 
@@ -180,3 +181,82 @@ def test_a_history_that_cannot_begin_leaves_no_folder_and_names_the_table_that_w
     assert str(tmp_path / "q") not in str(found.value)
     assert str(tmp_path / "people.csv") in str(found.value)
     assert not (tmp_path / "q").exists()
+
+
+@pytest.fixture
+def courses(tmp_path, monkeypatch):
+    """Two courses of one history, which a ledger that was put back or copied let through, each with a model."""
+
+    def drawn(older, *all_days, where="copy"):
+        if older:
+            put_back(older, monkeypatch)
+        daily = Daily.open(tmp_path / where / "history")
+        for came in all_days:
+            daily.add(came)
+        daily.save(tmp_path / where / "model")
+        return daily
+
+    (tmp_path / "first").mkdir()
+    begun(tmp_path / "first")
+    return drawn
+
+
+@pytest.mark.parametrize("gone", [None, "history", "model"])
+@pytest.mark.parametrize("counts", [(1, 1), (2, 1), (1, 2), (3, 2)])
+def test_copies_of_folder_and_ledger_are_found_whatever_their_days(counts, gone, courses, tmp_path):
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    first, copy = counts
+    courses(None, *(ONE, TWO, OTHER)[:first], where="first")
+    courses(None, *(OTHER, TWO)[:copy])
+    ledgers = [tmp_path / "first/town.jsonl", tmp_path / "copy/town.jsonl"]
+    assert all(verify_ledger(path, [path.parent]).valid for path in ledgers), "alone, each looks sound"
+    if gone is not None:
+        shutil.rmtree(tmp_path / "first" / gone)
+        shutil.rmtree(tmp_path / "copy" / gone)
+    for path in ledgers:
+        found = verify_ledger(path, [tmp_path / "first", tmp_path / "copy"])
+        assert any("another mark of day 1 than the ledger" in text for text in found.problems), found.problems
+
+
+def test_days_that_only_one_copy_has_are_found(courses, tmp_path):
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    courses(None, ONE, where="first")
+    courses(None, ONE, OTHER)
+    assert verify_ledger(tmp_path / "copy/town.jsonl", [tmp_path]).valid, "the first is its beginning"
+    found = verify_ledger(tmp_path / "first/town.jsonl", [tmp_path])
+    assert any("no line marks day 2" in text for text in found.problems), found.problems
+
+
+def test_a_ledger_that_was_put_back_is_found_by_what_was_released_before(courses, tmp_path):
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    older = backup(tmp_path / "first")
+    courses(None, ONE, TWO, where="first")
+    link = tmp_path / "copy/town.jsonl"
+    for path in backup(tmp_path / "copy"):
+        path.unlink()
+    link.symlink_to(tmp_path / "first/town.jsonl")
+    courses(older, OTHER, TWO, ONE)
+    found = verify_ledger(tmp_path / "first/town.jsonl", [tmp_path])
+    assert any("another mark of day 1" in text for text in found.problems), found.problems
+    shutil.rmtree(tmp_path / "first/history")
+    found = verify_ledger(tmp_path / "first/town.jsonl", [tmp_path])
+    assert any("another mark of day 1" in text for text in found.problems), "its model tells"
+
+
+def test_marks_that_are_left_out_are_missed(courses, tmp_path):
+    daily = courses(None, ONE, TWO, where="first")
+    path = daily.folder / "released.npz"
+    with np.load(path) as stored:
+        values = dict(stored)
+    for marks in (None, values["marks"][:1], values["marks"][:0], np.zeros(3)):
+        np.savez(path, **({**values, "marks": marks} if marks is not None else {"day": 2, "kept": values["kept"]}))
+        found = verify_ledger(tmp_path / "first/town.jsonl", [tmp_path])
+        assert any("released.npz: cannot be read" in text for text in found.problems), found.problems
+    path.unlink()
+    fitted = daily.fit()
+    assert fitted.weights[MARKS].shape == (2, 4)
+    for weights in ({}, {MARKS: fitted.weights[MARKS][:1]}):
+        shutil.rmtree(tmp_path / "first/model")
+        kept_weights = {name: one for name, one in fitted.weights.items() if name != MARKS}
+        replace(fitted, weights={**kept_weights, **weights}).save(tmp_path / "first/model")
+        assert not verify(tmp_path / "first/model").valid

@@ -72,14 +72,19 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 
+MARKS = "history.marks"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ToldGraph(Graph):
     """Nodes with what was released of their history: a graph without edges, of which none is read again.
 
-    ``told`` are counts by class in steps of 1 / 32767, int64 [num_nodes, num_classes].
+    ``told`` are counts by class in steps of 1 / 32767, int64 [num_nodes, num_classes]. ``marks`` are those of its days in the
+    ledger of a history that is charged to one, 256 bits each, int64 [days, 4]; they go with the weights as :data:`MARKS`.
     """
 
     told: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    marks: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
 
 
 @dataclass(frozen=True)
@@ -251,7 +256,10 @@ class DailyMessages(CuratorMethod):
             told = self._through(plan, graph, history, key or bytes(32))
         elif plan.unit.private:
             session.bind(NAME, told)
-        return self.learned(plan, graph, session, told)
+        outcome = self.learned(plan, graph, session, told)
+        if isinstance(graph, ToldGraph) and len(graph.marks):
+            return outcome._replace(weights={**outcome.weights, MARKS: graph.marks})
+        return outcome
 
     def _through(self, plan: Planned, graph: Graph, history: History, key: Key) -> NDArray[np.int64]:
         """Release all days of a history, and read them."""

@@ -10,7 +10,8 @@ history and its models among them, are (total epsilon, total delta)-DP under the
 claim from. It is chained to the first day as the plan is. Before a day is drawn, the ledger gets a mark: a MAC, under the secret
 key, of the day's file, which is chained to all days before it. So a copy of the folder that goes on with other edges shows
 another mark for the same day, and is refused before anything is drawn. A copy that is given the same edges again draws the same
-noise, and is accepted: that is how a backup goes on.
+noise, and is accepted: that is how a backup goes on. The marks of all days are published with what is released and with every
+model. So the verifier finds days that were drawn beside the ledger, such as those of a copy that had a ledger of its own.
 
 **One ledger.** Only the command that begins a history charges it, and may begin a ledger for that. All others need the ledger at
 the place that the folder names, with the claim and with the mark of every day that the folder has released. So a copy of the

@@ -4,7 +4,7 @@ r"""A folder in which a history of edges is kept, released day by day, and learn
   ``schema.toml`` are the tables as they were when the history began, and ``no-edges.csv`` has none.
 * ``private/`` is for the owner alone: the key, and one file for each day with the edges that came and went, sealed and chained.
   The first is chained to the plan and to the tables, so none of them can be changed between days.
-* ``released.npz`` is what was released so far: one number for each node and class, and the day.
+* ``released.npz`` is what was released so far: one number for each node and class, the day, and the marks.
 * ``charge.json``, of a history that is charged to the ledger of a population (:mod:`sfumato.evaluation._charged`), is public too.
 
 **Order of a day.** Its edges are on disk before anything of it is drawn, and a day on disk is never taken again with other edges.
@@ -275,9 +275,10 @@ class Daily:
             self._check()
             self._release()
             day, kept = self._read()
+            marks = self._days.marks(0 if self.charged is None else day)
         reading, done = self.plan(day=day or None), self.method.schedule.done(self.method.phases(self.nodes), day)
         own = {one.name: getattr(self.nodes, one.name) for one in fields(Graph)}
-        return ToldGraph(**own, told=Reader(kept).read(done, self.method.form(reading)))
+        return ToldGraph(**own, told=Reader(kept).read(done, self.method.form(reading)), marks=marks)
 
     def fit(self, *, seed: int = 0, progress: Progress | None = None) -> Fitted:
         """Train a head on what was released: this costs nothing more, as often as it is done.
@@ -354,7 +355,8 @@ class Daily:
                 self.charged.spend(one, self._days.marked(one))
             reader.add(*noisy_day(stream, one, form, key), form)
             content = BytesIO()
-            np.savez(content, day=np.int64(one), kept=reader.kept)
+            marks = self._days.marks(0 if self.charged is None else one)
+            np.savez(content, day=np.int64(one), kept=reader.kept, marks=marks)
             with whole_file(self.folder / RELEASED) as file:
                 file.write(content.getvalue())
 

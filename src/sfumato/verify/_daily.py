@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._rules import Certificate, Tensors
     from ._tensors import Stored
 
+MARKS = "history.marks"
 _WIDTH, _STEP = 64, 32767
 
 
@@ -66,11 +67,13 @@ class DailyMessages(Rules):
         return [Matrix("aggregate/1", [public["num_nodes"], public["num_classes"]], touched, event=event)]
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
-        (_, _, classes), names = sizes(certificate), list(found)
+        (_, _, classes), names, stated = sizes(certificate), list(found), certificate["settings"]
         prior = [name.removeprefix("prior.") for name in names if name.startswith("prior.")]
         shapes = {f"prior.{name}": shape for name, shape in of_graph_free(certificate, _WIDTH, prior).items()}
         if any(name.startswith("head.") for name in names):
             shapes |= {"head.weight": [classes, 4 * classes + 1], "head.bias": [classes], "class.shares": [classes]}
+        if "history" in certificate:  # of every day, 256 bits
+            shapes[MARKS] = [stated["day"] or stated["days"], 4]
         return shapes
 
     def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 ``charge.json`` in the folder of a history says what was charged; ``released.npz`` is what was released, through which day. The
 ledger has a mark for each day, written before the day was drawn. Whoever draws a day again shows the same mark, and the same
-noise; so a second mark, or a second release of one day, means that the claim was spent twice.
+noise; so a second mark, or a second release of one day, means that the claim was spent twice. ``released.npz`` and every model
+publish the marks of their days: each of them must be that of the ledger.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._claim import claim_faults
+from ._daily import MARKS
 from ._documents import canonical, differences, one_line, parse
 from ._epsilon import SAMPLER_TAU
 from ._methods import rules_of
 from ._plan import unfit
 from ._population import METHOD, population_faults
 from ._releases import release_faults
+from ._tensors import read_tensors
 from ._units import unit_form_faults
 
 if TYPE_CHECKING:
@@ -52,6 +57,7 @@ class History:
     plan: str
     day: int
     digest: str
+    marks: tuple[str, ...]
     spec: Entry = field(default_factory=dict)
 
 
@@ -65,7 +71,7 @@ def read_history(folder: Path) -> History | str:
     """Read a history and derive its claim from its events; return the first problem, if there is one."""
     name, problems = one_line(str(folder)), list[str]()
     charge = parse(CHARGE, {CHARGE: (folder / CHARGE).read_bytes()}, "charged_history", problems)
-    day, digest = _released(folder / RELEASED, problems)
+    day, digest, marks = _released(folder / RELEASED, problems)
     if charge is None:
         return f"{name}: {problems[0]}"
     plan = charge["plan"]
@@ -78,7 +84,7 @@ def read_history(folder: Path) -> History | str:
     problems.extend(text.replace("certificate.json", CHARGE) for text in _faults(certificate))
     line = {"index": 0, "previous": "0" * 64, "kind": "plan", "plan": plan}
     head = hashlib.sha256(canonical(line)).hexdigest()
-    return f"{name}: {problems[0]}" if problems else History(folder, certificate, head, day, digest)
+    return f"{name}: {problems[0]}" if problems else History(folder, certificate, head, day, digest, marks)
 
 
 def _faults(certificate: Entry) -> Iterator[str]:
@@ -95,16 +101,25 @@ def _faults(certificate: Entry) -> Iterator[str]:
     yield from claim_faults(certificate)[0]
 
 
-def _released(path: Path, problems: list[str]) -> tuple[int, str]:
-    """Return the day through which a history was released, 0 before the first, and the SHA-256 of what was."""
+def _released(path: Path, problems: list[str]) -> tuple[int, str, tuple[str, ...]]:
+    """Return the day through which a history was released, 0 before the first, the SHA-256 of what was, and the marks."""
     if not path.exists():
-        return 0, ""
+        return 0, "", ()
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return int(stored["day"]), hashlib.sha256(path.read_bytes()).hexdigest()
-    except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile):
+        content = path.read_bytes()
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            day, marks = int(stored["day"]), _hexadecimal(stored["marks"])
+        if len(marks) != day:
+            raise ValueError("a mark for each day")
+        return day, hashlib.sha256(content).hexdigest(), marks
+    except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile):
         problems.append(f"{RELEASED}: cannot be read; remove it: it is made again from the days")
-        return 0, ""
+        return 0, "", ()
+
+
+def _hexadecimal(marks: NDArray[np.int64]) -> tuple[str, ...]:
+    """Return marks as the ledger has them."""
+    return tuple(row.astype(">i8").tobytes().hex() for row in marks.reshape(-1, 4))
 
 
 def history_faults(
@@ -117,13 +132,20 @@ def history_faults(
         where = f"(compared with {one_line(str(one.folder))})"
         yield from (f"{text} {where}" for text in differences(claim["plan"], one.plan, "claim.plan"))
         yield from (f"{text} {where}" for text in differences(settings, _settings(one), "settings"))
-    marked = {entry["what"] for entry in entries if entry["kind"] == "spent" and entry["run"] == claim["run"]}
+    spent = [entry for entry in entries if entry["kind"] == "spent" and entry["run"] == claim["run"]]
+    marked = {entry["what"]: entry["mark"] for entry in spent}
     seen: dict[tuple[str, int], str] = {}
     for one in whole:
         day, name = _day(one), one_line(str(one.folder))
         lost = next((number for number in range(1, day + 1) if f"{_DAY}{number}" not in marked), None)
         if lost is not None:
             yield f"{name} is released through day {day}, and no line marks day {lost}: it was drawn uncharged, or lines are lost"
+        wrong = (n for n, mark in enumerate(_marks(one), 1) if marked.get(f"{_DAY}{n}", mark) != mark)
+        if (other := next(wrong, None)) is not None:
+            yield (
+                f"{name} has another mark of day {other} than the ledger: noise was drawn twice under one claim, for other edges "
+                "of that day or of one before"
+            )
         kind, digest = _told(one)
         if seen.setdefault((kind, day), digest) != digest:
             yield f"{name} holds another release of day {day} than a copy of this history: noise was drawn twice under one claim"
@@ -136,6 +158,13 @@ def _settings(one: History | Model) -> dict[str, Any]:
 def _day(one: History | Model) -> int:
     stated = one.certificate["settings"]
     return one.day if isinstance(one, History) else int(stated["day"] or stated["days"])
+
+
+def _marks(one: History | Model) -> tuple[str, ...]:
+    if isinstance(one, History):
+        return one.marks
+    found = read_tensors(one.folder / "release" / "model.safetensors", []) or {}
+    return _hexadecimal(found[MARKS].array()) if MARKS in found else ()
 
 
 def _told(one: History | Model) -> tuple[str, str]:

@@ -32,7 +32,7 @@ _BYTES = {
 _WHOLE = ("U8", "U16", "I32", "I64")
 _CACHED, _COUNTED = (
     "cache/",
-    (".num_batches_tracked", "feature_seed"),
+    (".num_batches_tracked", "feature_seed", "history.marks"),
 )  # integers of a model; a cache has unit none alone
 
 
@@ -93,7 +93,7 @@ def _tensors(path: Path) -> dict[str, Stored]:
 
 
 def _types(path: Path, name: str) -> tuple[str, ...]:
-    """Releases are integers, of a kind's own type; weights are of one type, but for what only counts or seeds."""
+    """Releases are integers, of a kind's own type; weights are of one type, but for what only counts, seeds or marks."""
     if path.name in ("releases.safetensors", "rows.safetensors"):
         return _WHOLE
     return ("I64",) if name.startswith(_CACHED) or name.endswith(_COUNTED) else ("F32",)
