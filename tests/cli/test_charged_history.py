@@ -69,3 +69,19 @@ def test_an_old_copy_is_refused_with_a_remedy(town, sfumato):
     assert sfumato("daily", "add", folder / "history").code == 0
     told = sfumato("daily", "add", folder / "copy", "--edges", folder / "other.csv")
     assert (told.code, "Put the newest folder back" in told.err) == (1, True), told.err
+
+
+def test_a_model_of_a_history_says_that_other_nodes_need_another_one(town, sfumato, monkeypatch):
+    folder, _, _ = town
+    assert sfumato("daily", "fit", folder / "history", "--out", folder / "monday").code == 0
+    monkeypatch.setattr("sfumato.central._daily.DailyMessages.drops_messages", lambda *_: False)
+    people = (folder / "people.csv").read_text().splitlines()
+    (folder / "late.csv").write_text("\n".join([people[0], people[1].replace("n0", "late")]) + "\n")
+    told = sfumato("predict", folder / "monday", "--new-nodes", folder / "late.csv")
+    assert (told.code, "this method has no inference on another graph either" in told.err) == (2, True), told.err
+    (folder / "fewer.csv").write_text("\n".join(people[:-1]) + "\n")
+    other = ("--nodes", folder / "fewer.csv", "--edges", folder / "other.csv", "--label", "group")
+    other += ("--schema", folder / "schema.toml")
+    told = sfumato("predict", folder / "monday", *other)
+    assert (told.code, "Train on that graph instead" in told.err) == (2, True), told.err
+    assert "--new-run" not in told.err

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from sfumato.cli import invoke
+from sfumato.record._stopped import charges
 from sfumato.record.ledger import canonical_json, chained
 from sfumato.verify import verify, verify_ledger
 
@@ -70,6 +71,11 @@ def test_each_month_is_shown_and_verified_with_sums_of_its_own(year, sfumato):
     assert "2026-01, delta: spent 1e-6 of 2e-06, left 1e-6." in shown
     planned = sfumato("ledger", "plan", year / "l.jsonl", "--runs", "4").out
     assert planned.startswith("Each of 4 more runs of a month without a run may spend at most epsilon 0.5")
+    planned = sfumato("ledger", "plan", year / "l.jsonl", "--runs", "4", "--window", "paid=2026-01").out
+    assert planned.startswith("Each of 4 more runs of paid=2026-01 may spend at most epsilon 0.25")
+    assert "epsilon 0.5" in sfumato("ledger", "plan", year / "l.jsonl", "--runs", "4", "--window", "paid=2026-03").out
+    other = sfumato("ledger", "plan", year / "l.jsonl", "--runs", "4", "--window", "paid=2026-Q1")
+    assert (other.code, "a month by column 'paid', got 'paid=2026-Q1'" in other.err) == (2, True)
     assert sfumato("ledger", "check", year / "l.jsonl").code == 0
 
 
@@ -107,6 +113,35 @@ def test_a_month_that_is_spent_is_refused_and_another_one_is_not(copy, sfumato):
     assert not (copy / "more").exists()
     assert sfumato("train", "auto", *tables_of(copy), *EACH, "--window", "paid=2026-01", *charged).code == 0
     assert verify_ledger(copy / "l.jsonl").valid
+
+
+def test_what_is_left_after_a_stop_is_that_of_the_window(year):
+    told = charges(year / "run-0/release/ledger.jsonl", year / "l.jsonl")
+    assert told is not None
+    assert told.endswith("l.jsonl, in whose window 2026-01 epsilon 1, delta 1e-6 are left."), told
+
+
+def test_a_window_that_is_none_is_told_once(copy, sfumato):
+    told = sfumato("check", "auto", *tables_of(copy), *EACH, "--window", "paid=2026-0", "--ledger", copy / "l.jsonl")
+    assert (told.code, told.out.count("to be a window that there is")) == (2, 1), told.out
+
+
+def test_what_reads_the_edges_of_all_times_is_told_where_to_go(copy, sfumato):
+    nodes, run = (copy / "tables/nodes.csv").read_text().splitlines(), copy / "run-0"
+    (copy / "other.csv").write_text("\n".join(nodes[:-1]) + "\n")
+    edges = (copy / "tables/edges.csv").read_text().splitlines()
+    last = nodes[-1].split(",")[0]
+    (copy / "fewer.csv").write_text("\n".join(one for one in edges if last not in one.split(",")) + "\n")
+    paid = ("--epsilon", "0.1", "--delta", "1e-7", "--new-run", copy / "new", "--ledger", copy / "l.jsonl")
+    other = ("--nodes", copy / "other.csv", "--edges", copy / "fewer.csv")
+    told = sfumato("predict", run, *other, "--label", "kind", *paid)
+    assert (told.code, "charge that to a ledger without windows" in told.err) == (2, True), told.err
+    assert not (copy / "new").exists()
+    told = sfumato("predict", run, *other)
+    assert (told.code, "got 'kind' beside them" in told.err, "--label COLUMN" in told.err) == (2, True, True), told.err
+    (copy / "late.csv").write_text("\n".join([nodes[0], nodes[-1].replace(last, "late")]) + "\n")
+    told = sfumato("predict", run, "--new-nodes", copy / "late.csv")
+    assert (told.code, "edges of arrivals have no time" in told.err) == (2, True), told.err
 
 
 REFUSED = {
@@ -168,7 +203,7 @@ def test_arrivals_have_no_window(copy, sfumato):
         "predict", copy / "run-0", "--new-nodes", copy / "new.csv", "--new-edges", copy / "links.csv", "--ledger",
         copy / "l.jsonl",
     )  # fmt: skip
-    assert (told.code, "or of arrivals, has no place in it" in told.err) == (2, True), told.err
+    assert (told.code, "edges of arrivals have no time" in told.err) == (2, True), told.err
     assert (copy / "l.jsonl").read_bytes() == before
 
 

@@ -132,6 +132,11 @@ def test_ids_are_those_of_the_graph(tmp_path, written, digest_of, nodes, problem
     assert [problem in text for text in found] == ([] if problem is None else [True]), found
 
 
+def test_a_file_that_is_not_there_is_told(tmp_path, capsys):
+    assert main([str(tmp_path / "none.jsonl"), "--runs", str(tmp_path)]) == 2
+    assert "none.jsonl': no such file." in capsys.readouterr().err
+
+
 def test_the_command_line_takes_a_ledger(tmp_path, capsys):
     path = tmp_path / "l.jsonl"
     path.write_text(canonical({"kind": "run"}))

@@ -58,7 +58,7 @@ from sfumato.method._graph_key import GraphKey
 from sfumato.method._inference import Inference
 from sfumato.method._plan import Fitted, Plan
 from sfumato.method._rows import ALONE
-from sfumato.method.contract import Arrays, Origin, Planned, Session
+from sfumato.method.contract import Arrays, Method, Origin, Planned, Session
 from sfumato.privacy.events import PureEvent
 from sfumato.record._arrivals import Arrival, marks
 from sfumato.record._release_folder import released_digest
@@ -215,6 +215,39 @@ class ArrivalInference(LabelInference):
         return _Heard(reach, rows, np.arange(len(rows)) >= graph.num_nodes, sends)
 
 
+def arriving_after(trained: Fitted) -> LabelInference:
+    """Return what releases rows of nodes that arrive after a run; InputError says why a run has nothing of the kind."""
+    if "arrival" in trained.certificate.values:
+        raise InputError("Expected the run that was trained first, got one of its arrivals. Pass the trained run.")
+    inference, known = _label_inference(trained), _inductive(trained)
+    pays = "labels" not in trained.plan.unit.public
+    if pays and inference is not None and trained.predicts_alone:
+        raise InputError(
+            f"This run does not use messages: those of nodes that arrive would be paid for nothing. {ALONE}"
+        )
+    if trained.plan.public.max_weight is not None:
+        raise InputError(
+            "Expected a run without weights of edges for nodes that arrive later, got one that learned from weights: edges of "
+            "arrivals have none. Predict the grown graph as another graph, which is charged."
+        )
+    if "window" in (trained.certificate.values.get("population") or {}):
+        raise InputError(
+            "Expected a run that read the edges of all times for nodes that arrive later, got one that is charged to a window of "
+            "time: edges of arrivals have no time. Train on a table with these nodes, and name their window."
+        )
+    if inference is None:
+        raise InputError(
+            f"Method {trained.plan.method.name!r} has no release for nodes that arrive later: only label-messages has, and "
+            "methods that predict from features alone need none. "
+            + (
+                "Train on the grown graph, which costs as a new run: this method has no inference on another graph either."
+                if known is None
+                else "Predict the grown graph as another graph, which is charged."
+            )
+        )
+    return inference
+
+
 def calibrate_arrival(
     runs: Sequence[Fitted], names: Sequence[str], public: PublicFacts, budget: Budget | None = None
 ) -> Plan:
@@ -232,27 +265,9 @@ def calibrate_arrival(
         InputError: the method has no release for nodes that arrive later, or uses no messages at node level; the first run is
             an arrival; or the budget does not fit the unit.
     """
-    trained = runs[0]
-    if "arrival" in trained.certificate.values:
-        raise InputError("Expected the run that was trained first, got one of its arrivals. Pass the trained run.")
-    inference = _label_inference(trained)
-    pays = "labels" not in trained.plan.unit.public
-    if pays and inference is not None and trained.predicts_alone:
-        raise InputError(
-            f"This run does not use messages: those of nodes that arrive would be paid for nothing. {ALONE}"
-        )
-    if trained.plan.public.max_weight is not None:
-        raise InputError(
-            "Expected a run without weights of edges for nodes that arrive later, got one that learned from weights: edges of "
-            "arrivals have none. Predict the grown graph as another graph, which is charged."
-        )
-    if inference is None:
-        raise InputError(
-            f"Method {trained.plan.method.name!r} has no release for nodes that arrive later: only label-messages has, and "
-            "methods that predict from features alone need none. Predict the grown graph as another graph, which is charged."
-        )
+    inference = arriving_after(runs[0])
     arriving = ArrivalInference(inference.base, inference.model, inference.head, (*runs,), marks(names))
-    return arriving.calibrate(budget, trained.plan.unit, public)
+    return arriving.calibrate(budget, runs[0].plan.unit, public)
 
 
 def graph_free(fitted: Fitted, graph: Graph) -> NDArray[np.float32]:
@@ -282,8 +297,13 @@ def reads_features_alone(fitted: Fitted, graph: Graph) -> bool:
 def _label_inference(fitted: Fitted) -> LabelInference | None:
     if fitted.plan.method.predicts_alone(fitted.plan.unit) or fitted.plan.unit.trust != "curator":
         return None
+    found = _inductive(fitted)
+    return found if isinstance(found, LabelInference) else None
+
+
+def _inductive(fitted: Fitted) -> Method | None:
+    """The private inference of a run on another graph; None if there is none."""
     try:
-        found = fitted.plan.method.inductive(Origin(fitted.weights, fitted.graph_key, fitted.origins()))
+        return fitted.plan.method.inductive(Origin(fitted.weights, fitted.graph_key, fitted.origins()))
     except InputError:
         return None
-    return found if isinstance(found, LabelInference) else None

@@ -85,7 +85,7 @@ def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Sourc
 
 def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None]) -> dict[str, Any]:
     """Predict nodes that arrived after a run, from a stored release or from a new one; return what `--json` prints."""
-    from sfumato.central._arrivals import graph_free
+    from sfumato.central._arrivals import arriving_after, graph_free
     from sfumato.graph._dropped import tell_outside
     from sfumato.method._identity import Identity
     from sfumato.tables._newcomers import node_names, read_new_nodes
@@ -103,6 +103,7 @@ def predict_newcomers(asked: Arriving, source: Source, write: Callable[..., None
         )
         write(out, nodes, fitted, graph_free(fitted, nodes))
         return {"out": str(out), "nodes": nodes.num_nodes, "epsilon_spent": 0.0, "arrival": None}
+    arriving_after(fitted)
     if asked.options.new_edges is None:
         raise InputError("Expected --new-edges beside --new-nodes, got none. A table without rows stands for no edges.")
     from sfumato.record._release_folder import owned

@@ -63,7 +63,7 @@ def dry_run(values: dict[str, Any]) -> None:
     found, job = _look(options)
     if job is not None:
         _around(found, job, out, bool(options.controls))
-    found.problems[:] = map(by_options, found.problems)
+    found.problems[:] = dict.fromkeys(map(by_options, found.problems))  # two checks may refuse one value
     told = _told(found, job, options)
     if values["as_json"]:
         typer.echo(json.dumps(told))

@@ -34,6 +34,7 @@ def infer(
     """Charge the release of another graph, keep it, and predict from it."""
     from sfumato.method._inference import SAME_IDS
     from sfumato.method._rows import put_back
+    from sfumato.method.contract import Origin
 
     epsilon, delta, new_run, other = asked.epsilon, asked.delta, asked.new_run, fitted.difference(graph)
     if fitted.plan.unit.trust != "curator":
@@ -41,6 +42,7 @@ def infer(
             f"This is another graph than that of the run, with {other or 'the same node ids'}: {fitted.plan.method.name!r} is a "
             "local method, which has no private inference on another graph. Collect again: sfumato train on that graph."
         )
+    fitted.plan.method.inductive(Origin(fitted.weights, fitted.graph_key, fitted.origins()))  # refuses if there is none
     private = fitted.plan.epsilon is not None
     if private and (epsilon is None or delta is None or new_run is None):
         raise InputError(

@@ -89,17 +89,23 @@ def plan(
     runs: int | None = typer.Option(
         None, "--runs", help="How many more runs there will be, if the ledger has no schedule."
     ),
+    window: str | None = typer.Option(
+        None, "--window", help="Of a ledger of windows: the one of the next runs, such as date=2026-03."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Print what the next runs may spend: what the schedule of the ledger has for them, or equal shares of what is left."""
     from sfumato._validate import check_int
     from sfumato.privacy._schedules import left_for
     from sfumato.record._reading import read_account
+    from sfumato.record._windows import charged
 
     account = read_account(file)
     if account.problem:
         _tell_damage(account, file)
         raise typer.Exit(1)
+    if window is not None:
+        account = account.within(charged(account.header, window, file))
     schedule = account.header.get("schedule")
     if (runs is None) == (schedule is None):
         word = "no --runs, since the ledger has a schedule" if schedule else "--runs, since the ledger has no schedule"
@@ -112,6 +118,7 @@ def plan(
     else:
         told = left_for(account.left(), check_int(low=1, runs=runs))
         which = f" of a {account.header['windows']['period']} without a run" if "windows" in account.header else ""
+        which = f" of {window}" if window is not None else which
         words = [
             f"Each of {runs} more runs{which} may spend at most {', '.join(f'{k} {v:g}' for k, v in told.items())}."
         ]

@@ -184,9 +184,10 @@ def _answered(
                 "Expected no --epsilon, --delta, --new-run or --ledger for another graph that is predicted from features alone: "
                 f"this spends nothing. Drop them{'' if fitted.predicts_alone else ', or name the labels there with --label'}."
             )
-        typer.echo("No messages here: features alone predict. No edge is read, and nothing is spent.", err=True)
         writer.check(fitted, elsewhere=True)
-        writer(out, found, fitted, graph_free(fitted, found))
+        rows = graph_free(fitted, found)
+        typer.echo("No messages here: features alone predict. No edge is read, and nothing is spent.", err=True)
+        writer(out, found, fitted, rows)
         return fitted, spent
     writer.check(fitted, elsewhere=True)
     late = infer(asked, fitted, found, source, out, writer, shared)

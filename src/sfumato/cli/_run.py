@@ -97,7 +97,7 @@ def verify(
     """
     if run.is_file():
         _verify_ledger(run, runs, public_key, as_json)
-    if runs:
+    if runs and run.exists():
         raise InputError(f"Expected --runs with the file of a ledger, got the folder {str(run)!r}. Drop it.")
     from sfumato import verify as verifier
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato._blocks import spans
 from sfumato.errors import InputError
-from sfumato.method._identity import Identity, in_classes, in_columns
+from sfumato.method._identity import OTHER_COLUMNS, Identity, in_classes, in_columns
 
 if TYPE_CHECKING:
     from sfumato.graph._facts import Ranges
@@ -82,9 +82,14 @@ class GraphKey:
         for what in ("feature_names", "ranges", "classes"):
             trained, found = getattr(self, what), getattr(graph, what)
             if trained != found and (found or what != "classes") and (trained or what != "ranges"):
+                more = sorted({*found} - {*trained}) if what == "feature_names" else []
                 raise InputError(
-                    f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training in their order, got others. "
-                    "Read both tables with one schema."
+                    f"Expected graph {graph.name!r} to have the {len(trained)} {what} of training in their order, got "
+                    + (
+                        f"{more[0].partition('=')[0]!r} beside them. {OTHER_COLUMNS}"
+                        if more
+                        else "others. Read both tables with one schema."
+                    )
                 )
 
 

@@ -30,6 +30,12 @@ _ENTRIES = 1 << 22
 _NARROW = 64
 """Rows of so many columns are digested as they stand, wider ones by their entries: one rule for however they are held."""
 
+OTHER_COLUMNS = (
+    "Read both tables with one schema. A column that is no feature is named as it was in training: --label COLUMN, --id-column "
+    "COLUMN or --drop COLUMN."
+)
+"""What to do about a feature column that was none in training."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Identity:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method._checks import check_graph
-from sfumato.method._identity import in_classes
+from sfumato.method._identity import OTHER_COLUMNS, in_classes
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -121,8 +121,9 @@ class ReleasedRows:
 
     def _check_columns(self, graph: Graph) -> None:
         trained = self.graph_key
+        more = sorted(name.partition("=")[0] for name in {*graph.feature_names} - {*trained.feature_names})
         if graph.num_features != self.plan.public.num_features:
-            found = f"{graph.num_features}"
+            found = f"{graph.num_features}" + (f", {more[0]!r} among them" if more and trained.feature_names else "")
         elif graph.feature_names != trained.feature_names:
             named = zip(trained.feature_names, graph.feature_names, strict=False)
             found = next((f"{one!r} in the place of {mine!r}" for mine, one in named if mine != one), "none with names")
@@ -132,7 +133,7 @@ class ReleasedRows:
             return
         raise InputError(
             f"Expected the {self.plan.public.num_features} feature columns that the model was trained with, got {found}. "
-            "Read both tables with one schema."
+            + (OTHER_COLUMNS if more else "Read both tables with one schema.")
         )
 
     def score_pairs(self, graph: Graph, pairs: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -179,7 +179,7 @@ class Method(Listed):
         Raises:
             InputError: the method has none.
         """
-        raise InputError(f"Method {self.name!r} has no private inference on another graph.")
+        raise InputError(f"{self.name!r} has no private inference on another graph. Train on that graph instead.")
 
     def doubts(self, plan: Any) -> tuple[Caveat, ...]:
         """Say what is implausible about a ``plan`` of this method, beside what holds for all; no certificate says it."""

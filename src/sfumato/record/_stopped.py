@@ -52,10 +52,11 @@ def _of_account(shared: Path, chain: Chain, run: str | None) -> str | None:
     account, plan = read_account(shared), chain.entries[0]["hash"] if chain.entries else None
     for claim in account.claims:
         if claim.run == run or (run is None and claim.plan == plan):
-            left = ", ".join(
-                f"{name} {show(Fraction(repr(amount)), up=False)}" for name, amount in account.left().items()
-            )
-            return f"{_cost(claim.epsilon, claim.delta)} stay charged to the ledger {shared}, in which {left} are left."
+            window = account.windows.get(claim.run)
+            amounts = account.within(window).left()
+            left = ", ".join(f"{name} {show(Fraction(repr(amount)), up=False)}" for name, amount in amounts.items())
+            where = "in which" if window is None else f"in whose window {window}"
+            return f"{_cost(claim.epsilon, claim.delta)} stay charged to the ledger {shared}, {where} {left} are left."
     return None
 
 

@@ -125,7 +125,8 @@ def charged(header: Mapping[str, Any], window: str | None, path: object) -> str 
     if window is None:
         raise InputError(
             f"Expected the {windows['period']} that the run reads, since the ledger {path} charges each one apart, got none. "
-            f"Name it, such as {example}. What reads edges of all times, or of arrivals, has no place in it."
+            f"Name it, such as {example}, where you train. What reads edges of all times, as sfumato predict does of another "
+            "graph or of nodes that arrive, has no place in it: charge that to a ledger without windows."
         )
     if declared(window) != windows:
         raise InputError(

@@ -20,6 +20,8 @@ class VerifyInputError(ValueError):
 
 
 def release_folder(run: Path) -> Path:
+    if not run.exists():
+        raise VerifyInputError(f"Expected a run folder or the file of a ledger, got {str(run)!r}: no such file.")
     if not run.is_dir():
         raise VerifyInputError(f"Expected DIR to be a run folder, got {str(run)!r}, which is not a folder.")
     if (run / "release").is_dir():

@@ -86,7 +86,7 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
 
     >>> verify(Path("no-such-run"))
     Traceback (most recent call last):
-    sfumato.verify._folder.VerifyInputError: Expected DIR to be a run folder, got 'no-such-run', which is not a folder.
+    sfumato.verify._folder.VerifyInputError: Expected a run folder or the file of a ledger, got 'no-such-run': no such file.
     """
     run = Path(run)
     result, found = _verify(run, public_key), batches(run)
