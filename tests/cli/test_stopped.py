@@ -103,6 +103,22 @@ def test_a_resumable_run_goes_on_without_another_charge(stopped, sfumato, train,
     charged(tmp_path)
 
 
+def test_a_run_that_goes_on_begins_no_ledger_in_place_of_a_lost_one(stopped, sfumato, train, tmp_path):
+    assert stopped(HOP, *train, "--resumable").code == 130
+    run, kept = tmp_path / "run", {path: path.read_bytes() for path in tmp_path.glob("l.jsonl*")}
+    for path in kept:
+        path.unlink()
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    result = sfumato("train", "--resume", run)
+    assert (result.code, "Put it back there with its .head file" in result.err) == (2, True), result.err
+    assert not (tmp_path / "l.jsonl").exists()
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    for path, content in kept.items():
+        path.write_bytes(content)
+    assert sfumato("train", "--resume", run, "--json").code == 0
+    charged(tmp_path)
+
+
 def test_a_saved_run_lacks_its_scores_alone(stopped, sfumato, train, tmp_path):
     run = tmp_path / "run"
     result = stopped("sfumato.evaluation._request.scores_of", *train)

@@ -20,6 +20,7 @@ from sfumato.pate._plan import Settings
 from sfumato.privacy.events import GaussianEvent
 from sfumato.record import ledger as ledgers
 from sfumato.record._dataset_ledger import DatasetLedger, read_account
+from sfumato.record._ledger_file import begun
 from sfumato.record._resume import FitState
 from sfumato.record.ledger import Release
 
@@ -223,6 +224,28 @@ def test_without_privacy_there_is_nothing_to_claim(shared):
         Spending(free, shared).reserve(DATASET)
     assert not shared.path.exists()
     assert Spending(free).open(None).complete
+
+
+def test_only_a_first_attempt_begins_a_ledger(tmp_path):
+    shared = DatasetLedger(tmp_path / "l.jsonl", total_epsilon=5.0)
+    state = FitState.create(tmp_path / "private")
+    again = [Spending(ENTRY, shared, begins=False), Spending(replace(ENTRY, history="a" * 32), shared)]
+    again += [Spending.of_state(ENTRY, shared, state, {}, {}), Spending.of_state(ENTRY, shared, state, {}, {})]
+    for spending in again:
+        with pytest.raises(InputError, match="no other is begun in its place"):
+            spending.reserve(DATASET)
+    assert not begun(shared.path)
+    small = DatasetLedger(tmp_path / "small.jsonl", total_epsilon=ENTRY.epsilon / 2)
+    with pytest.raises(BudgetExceededError):
+        Spending(ENTRY, small).begin_shared(DATASET)
+    assert not begun(small.path)
+    Spending(ENTRY, shared).begin_shared(DATASET)
+    assert read_account(shared.path).claims == ()
+    for spending in again[1:]:
+        spending.reserve(DATASET)
+        spending.begin_shared(DATASET)
+    assert len(read_account(shared.path).claims) == 2
+    state.close()
 
 
 class TestState:

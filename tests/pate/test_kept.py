@@ -218,11 +218,26 @@ def lose(ledger):
         path.unlink()
 
 
-def test_a_lost_claim_is_reserved_again(images, stopped, shared):
-    out = stopped(dataset_ledger=shared)
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_run_that_goes_on_begins_no_ledger_in_place_of_a_lost_one(images, votes, stopped, shared, answered, tmp_path):
+    out = tmp_path / "run"
+    if answered:
+        out = stopped(dataset_ledger=shared)
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_ask", stop)
+            with pytest.raises(KeyboardInterrupt):
+                run(SETTINGS, images, out, dataset_ledger=shared)
     (claim,) = read_account(shared.path).claims
+    before, kept = contents(out), {path: path.read_bytes() for path in shared.path.parent.glob("toy.jsonl*")}
     lose(shared)
-    assert run(SETTINGS, images, out, dataset_ledger=shared)["resumed"]
+    with pytest.raises(InputError, match="no other is begun in its place"):
+        run(SETTINGS, images, out, votes=votes, dataset_ledger=shared)
+    assert contents(out) == before
+    assert not shared.path.exists()
+    for path, content in kept.items():
+        path.write_bytes(content)
+    assert run(SETTINGS, images, out, votes=votes, dataset_ledger=shared)["resumed"] == answered
     assert read_account(shared.path).claims == (claim,)
 
 

@@ -3,6 +3,8 @@
 **Formal guarantee.** Whatever stops a run, and whenever, its ledgers charge at least what it has drawn. *Proof.* Each step is on
 disk before the next begins:
 
+0. A run that can be repeated, and is repeated for the first time, begins the ledger of the data set if it is new
+   (:meth:`Spending.begin_shared`), and charges nothing there yet. So later attempts, which begin none, stop if it is lost.
 1. A run that can be repeated binds its private state to its plan and its data (:meth:`Spending.of_state`). So a repetition draws
    the same noise, or stops.
 2. :meth:`Spending.begin` makes the file of the run's own ledger, empty and for this run alone. A run that finds another's
@@ -90,7 +92,8 @@ class Spending:
 
     ``run`` is a random name, under which the data set is charged once. ``mark`` says what the first noise is drawn from:
     random, or pseudo-random to all who lack the key. ``resumed`` tells whether an earlier attempt may have begun the run's own
-    ledger, which must hold the releases that it ``computed``.
+    ledger, which must hold the releases that it ``computed``. ``begins`` tells whether no attempt may have been charged, so that
+    a ledger of the data set which is not there is new, and not lost.
     """
 
     planned: PlanEntry
@@ -99,6 +102,7 @@ class Spending:
     mark: str = field(default_factory=new_run)
     _: KW_ONLY
     resumed: bool = False
+    begins: bool = True
     computed: tuple[str, ...] = ()
 
     @classmethod
@@ -117,7 +121,7 @@ class Spending:
             state.bind(name, mac)
         computed = tuple(release.name for release in planned.releases if state.bound(release.name))
         mark = state.mark("plan", *data)
-        return cls(planned, dataset_ledger, state.run, mark, resumed=resumed, computed=computed)
+        return cls(planned, dataset_ledger, state.run, mark, resumed=resumed, begins=False, computed=computed)
 
     def begin(self, path: Path | None, dataset: Mapping[str, Any]) -> Ledger:
         """Charge the whole claim to the ledger of the data set, and open the run's own ledger. A failure leaves no empty file."""
@@ -128,6 +132,18 @@ class Spending:
         with new_ledger_file(path):
             self.reserve(dataset, folder)
             return replace(self, resumed=True).open(path)
+
+    def begin_shared(self, dataset: Mapping[str, Any]) -> None:
+        """Begin the ledger of the data set if it is new, before anything says that this run may be charged there."""
+        planned = self.planned
+        if self.dataset_ledger is not None and planned.epsilon is not None and planned.arrival is None:
+            self.dataset_ledger.begin(self._claim(), unit=unit_to_dict(planned.unit), dataset=dataset)
+
+    def _claim(self) -> Claim:
+        planned = self.planned
+        assert planned.epsilon is not None
+        assert planned.delta is not None
+        return Claim.of(self.run, planned.method, planned.epsilon, planned.delta, planned.releases, planned.head)
 
     def reserve(self, dataset: Mapping[str, Any], folder: Path | None = None) -> None:
         """Charge the whole claim to the ledger of the data set, once a run. An arrival is covered by the claim of its run.
@@ -142,13 +158,14 @@ class Spending:
         if planned.epsilon is None or planned.delta is None:
             path = str(self.dataset_ledger.path)
             raise fail("dataset_ledger", path, "to be None without privacy", "Nothing is claimed.")
-        claim = Claim.of(self.run, planned.method, planned.epsilon, planned.delta, planned.releases, planned.head)
+        claim = self._claim()
         charged: dict[str, Any] = {"unit": unit_to_dict(planned.unit), "dataset": dataset, "folder": folder}
         charged["stated"] = planned.population
         if planned.arrival is not None:
             self.dataset_ledger.cover(claim, planned.arrival, **charged)
         else:
-            self.dataset_ledger.reserve(claim, mark=self.mark, **charged)
+            begins = self.begins and planned.history is None
+            self.dataset_ledger.reserve(claim, mark=self.mark, begins=begins, **charged)
 
     def open(self, path: Path | None) -> Ledger:
         """Open the run's own ledger, in memory or in a file. Each charge there spends the claim first."""

@@ -43,16 +43,18 @@ def open_session(
     watch: Watch,
 ) -> Session:
     """Open the ledgers of a fit in the order of :mod:`sfumato.method._engine`."""
-    identity = plan.method.data_set(graph)
+    identity, charged = plan.method.data_set(graph), charged_to(plan, graph)
     if state is None:
         key, spending = new_key(), Spending(entry, dataset_ledger, run)
     elif path is None:
         raise fail("ledger", None, "to name a file for a resumable fit", "What it charged must outlive it.")
     else:
         key = state.key
+        if not state.bound("plan"):
+            Spending(entry, dataset_ledger, run).begin_shared(charged)
         read = {"graph": _graph_mac(graph, identity, key)}
         spending = Spending.of_state(entry, dataset_ledger, state, _terms(plan, seed, key), read)
-    ledger = spending.begin(path, charged_to(plan, graph))
+    ledger = spending.begin(path, charged)
     return Session(ledger, key, seed, state=state, spend=spending.spend, watch=watch)
 
 

@@ -9,7 +9,7 @@ kept with the answers: so an old copy of the folder that is put back draws no se
 set's ledger nothing tells an old copy from the run itself: each draws, and their costs add up.
 
 A claim is reserved again under its name, and its mark noted again, by a run that goes on from its answers: a data set's ledger
-which lost them has them again, or is refused as damaged.
+which lost them has them again, or is refused as damaged. One that is not there is never begun by a run that goes on.
 
 ``private/answers.json`` (its owner alone reads it) also holds scores of clean votes against true labels, so it must stay. Both
 files are written whole or not at all, carry their own SHA-256, and are gone when the run has finished.
@@ -116,21 +116,23 @@ def reserve(
     """
     run.mkdir(parents=True, exist_ok=True)
     path, new = run / PRIVATE / _RUN, False
-    if kept is not None:
-        computed = tuple(release.name for release in plan.releases)
-        spending = Spending(plan, dataset_ledger, *kept.claim, resumed=True, computed=computed)
-    elif dataset_ledger is None:
-        spending = Spending(plan)
-    else:
-        new = not path.exists()
-        if new:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            sync_folder(run)
-            write_sealed(path, {"format": 1, "run": new_run(), "terms": {**terms, "out": str(run.resolve())}})
-        spending = Spending(plan, dataset_ledger, read_sealed(path)["run"])
     ids = sha256("\n".join(map(str, range(len(images.train_y)))).encode()).hexdigest()
+    dataset = {"name": images.name, "ids_digest": ids}
     try:
-        spending.reserve({"name": images.name, "ids_digest": ids}, run)
+        if kept is not None:
+            computed = tuple(release.name for release in plan.releases)
+            spending = Spending(plan, dataset_ledger, *kept.claim, resumed=True, begins=False, computed=computed)
+        elif dataset_ledger is None:
+            spending = Spending(plan)
+        else:
+            new = not path.exists()
+            if new:
+                Spending(plan, dataset_ledger).begin_shared(dataset)
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                sync_folder(run)
+                write_sealed(path, {"format": 1, "run": new_run(), "terms": {**terms, "out": str(run.resolve())}})
+            spending = Spending(plan, dataset_ledger, read_sealed(path)["run"], begins=False)
+        spending.reserve(dataset, run)
     except SfumatoError:
         if new:
             forget(run)

@@ -118,7 +118,8 @@ class DatasetLedger:
         if self.total_epsilon is None and not begun(self.path):
             raise InputError(
                 f"Expected a ledger at {str(self.path)!r}, got none. To start one, say what all runs on this data set "
-                "together may spend: --total-epsilon E (total_epsilon)."
+                "together may spend: --total-epsilon E (total_epsilon). One that was there must be put back, with its .head "
+                "file: what it held is still spent."
             )
 
     @property
@@ -136,6 +137,20 @@ class DatasetLedger:
             header = self._header(delta, unit, {"name": "", "ids_digest": ""}, window)
         return population.stated(header, windows.charged(header, window, self.path))
 
+    def begin(self, claim: Claim, *, unit: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+        """Write the first line of a new ledger if it can take a claim, of which nothing is charged yet; an old one stays."""
+        dataset, window = _apart(dataset)
+        with locked(self.path):
+            if not begun(self.path):
+                account = self._opened(claim, unit, dataset, window)
+                self._first(
+                    account, account.check(claim, self.path, windows.charged(account.header, window, self.path))
+                )
+
+    def _first(self, account: Account, sums: Mapping[str, Fraction]) -> None:
+        begin(self.path)
+        append(self.path, {"kind": "header", "header": account.header}, dict.fromkeys(sums, Fraction(0)))
+
     def reserve(
         self,
         claim: Claim,
@@ -145,6 +160,7 @@ class DatasetLedger:
         mark: str | None = None,
         folder: Path | None = None,
         stated: Mapping[str, Any] | None = None,
+        begins: bool = True,
     ) -> None:
         """Charge the whole claim of a run, under an exclusive lock. It is on disk before this returns; a run is charged once.
 
@@ -155,10 +171,21 @@ class DatasetLedger:
             mark: what its first noise is drawn from, of a run that may have been charged before.
             folder: the folder of the run, which the line names.
             stated: what its plan says of the population (:meth:`stated`).
+            begins: whether a new ledger may be begun: not by a run that may have been charged before, whose ledger is lost then.
+
+        Raises:
+            InputError: the ledger is of something else, or is lost.
+            BudgetExceededError: it has less left.
+            LedgerError: it is damaged, or knows the run with another claim or mark.
         """
         dataset, window = _apart(dataset)
         with locked(self.path):
             exists = begun(self.path)
+            if not exists and not begins:
+                raise InputError(
+                    f"Expected the ledger with which this run began at {str(self.path)!r}, got none. Nothing was drawn. Put it "
+                    "back there with its .head file: what it held is still spent, so no other is begun in its place."
+                )
             account, tail = self._sound(claim.run) if exists else (self._opened(claim, unit, dataset, window), None)
             self._agree(account.header, unit, dataset)
             charged = windows.charged(account.header, window, self.path)
@@ -174,9 +201,7 @@ class DatasetLedger:
                 raise LedgerError(f"Run {claim.run} is in the ledger {self.path} with another claim. Start a new run.")
             sums = account.check(claim, self.path, charged)
             if not exists:
-                begin(self.path)
-                nothing = dict.fromkeys(sums, Fraction(0))
-                append(self.path, {"kind": "header", "header": account.header}, nothing)
+                self._first(account, sums)
             made = self._made(account.header, folder, dataset)
             made |= {} if charged is None else {"window": charged}
             append(self.path, {"kind": "run", "claim": asdict(claim), **made}, sums, tail)
