@@ -128,6 +128,7 @@ def without(kind):
         (changed("arrival", "claim", epsilon=0.5), "line 4: claim.epsilon"),
         (changed("arrival", "claim", draws=1), "line 4: draws"),
         (changed("run", "claim", draws=1), "line 2: draws"),
+        (changed("run", "claim", mu=0.0), "line 2: mu"),
         (without("spent"), "line 2: the release of this run is there, and no line marks its first noise"),
         (changed("spent", mark=""), "line 3: the mark is not of 32 or 64 hexadecimal digits"),
         (changed("spent", mark="any"), "line 3: the mark is not of 32 or 64 hexadecimal digits"),

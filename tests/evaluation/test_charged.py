@@ -335,7 +335,7 @@ FORGERIES = {
     "no line": (lambda bodies: bodies[:1], "this history has no line in this ledger, whose population it names"),
     "no line for its models": (lambda bodies: bodies[:1], "this release is not charged in this ledger"),
     "a smaller claim": (lambda bodies: line(bodies, epsilon=0.5), "claim.epsilon: 0.5 differs from"),
-    "a smaller mu": (lambda bodies: line(bodies, mu=0.1), None),  # read under rule gdp alone
+    "a smaller mu": (lambda bodies: line(bodies, mu=0.1), "mu: 0.1 differs from"),
     "another plan": (lambda bodies: line(bodies, plan="0" * 64), "claim.plan: "),
     "two lines": (second_line, "is charged twice"),
     "a second line under another name": (

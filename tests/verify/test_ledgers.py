@@ -7,9 +7,9 @@ import pytest
 from verify_written import canonical
 
 from sfumato.verify import main, verify_ledger
-from sfumato.verify._charges import Sum
+from sfumato.verify._charges import Sum, mu_of
 from sfumato.verify._folder import id_faults
-from sfumato.verify._ledger_lines import dates, head_faults, kind_faults
+from sfumato.verify._ledger_lines import dates, head_faults, kind_faults, mark_faults
 from sfumato.verify._population import population_faults
 
 PLAN, OTHER = "a" * 64, "b" * 64
@@ -130,6 +130,32 @@ def test_ids_are_those_of_the_graph(tmp_path, written, digest_of, nodes, problem
     (tmp_path / "ids.txt").write_text(written)
     found = list(id_faults(tmp_path, spec))
     assert [problem in text for text in found] == ([] if problem is None else [True]), found
+
+
+@pytest.mark.parametrize(
+    ("marked", "problem"),
+    [
+        (["first noise"], None),
+        (["first noise", "aggregate/1", "aggregate/1/learners"], None),
+        (["aggregate/1"], "no line marks its first noise"),
+        (["first noise", "aggregate/10"], "a line marks the noise of aggregate/10, which this run does not release"),
+        (["first noise", "x"], "a line marks the noise of x"),
+    ],
+)
+def test_marks_are_those_of_releases(marked, problem):
+    certificate = {"releases": [{"name": "aggregate/1"}, {"name": "head"}]}
+    entries = [header(), RUN, *({**MARK, "what": what} for what in marked)]
+    found = list(mark_faults(CLAIM["run"], certificate, entries))
+    assert [problem in text for text in found] == ([] if problem is None else [True]), found
+
+
+@pytest.mark.parametrize(
+    ("stated", "fits"), [(0.5, True), (0.5 + 1e-12, True), (0.4999, False), (1.0, False), (0.0, False)]
+)
+def test_mu_is_what_the_releases_imply(stated, fits):
+    event = {"type": "gaussian", "noise_multiplier": 2.0, "count": 1}
+    found, implied = mu_of(stated, [{"event": event}])
+    assert (found == implied) == fits
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path, capsys):

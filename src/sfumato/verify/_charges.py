@@ -70,7 +70,7 @@ class Sum:
 
 
 def mu_of(stated: float | None, releases: Sequence[dict[str, Any]]) -> tuple[float | None, float | None]:
-    """Return the mu that a claim states and what its releases imply, which are equal if the claim is not too small.
+    """Return the mu that a claim states and what its releases imply, which are equal if the claim is that, rounded up.
 
     >>> mu_of(0.5, [{"event": {"type": "gaussian", "noise_multiplier": 2.0, "count": 1}}])
     (0.5, 0.5)
@@ -88,7 +88,7 @@ def mu_of(stated: float | None, releases: Sequence[dict[str, Any]]) -> tuple[flo
             return stated, mu
         square += times * Fraction(mu) ** 2
     implied = _root(square)
-    fits = stated is not None and implied * (1 - 1e-12) <= stated
+    fits = stated is not None and implied * (1 - 1e-12) <= stated <= implied * (1 + 1e-6)
     return stated, stated if fits else implied
 
 

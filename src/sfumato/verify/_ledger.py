@@ -7,6 +7,7 @@ on events, not on what the ledger says of itself. A claim whose run has released
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from ._charges import Sum, draws_of, exact, mu_of, shown
 from ._documents import differences, loads, one_line, parse, plain
 from ._folder import VerifyInputError
 from ._histories import History, history_faults, history_folders, of_history, read_history
-from ._ledger_lines import Entry, dates, entries_of, head_faults, kind_faults, unmarked
+from ._ledger_lines import Entry, dates, entries_of, head_faults, kind_faults, mark_faults
 from ._population import STATED
 from ._verifier import Verification, verify
 
@@ -149,7 +150,9 @@ def verify_ledger(file: Path, runs: Sequence[Path] = (), public_key: Path | None
             taken.add(run.release)
             problems.extend(f"line {number}: {text}" for text in _run_faults(run, header, dataset, entry))
             if run.certificate["releases"] and header["format"] > 1:
-                problems.extend(f"line {number}: {text}" for text in unmarked(claim["run"], entries))
+                problems.extend(
+                    f"line {number}: {text}" for text in mark_faults(claim["run"], run.certificate, entries)
+                )
         lines.append(Line(number, claim, state, entry.get("at"), entry.get("folder"), entry.get("window")))
     aside, charged = list(dates(entries)), {line.claim["run"] for line in lines}
     for one in histories:
@@ -276,8 +279,10 @@ def _run_faults(run: Run | History, header: Entry, dataset: Entry, entry: Entry)
         stated["graph"] = {name: snapshot.get(name) for name in ("name", "ids_digest")}
         wanted["graph"] = {name: graph[name] for name in ("name", "ids_digest")}
     stated["draws"], wanted["draws"] = claim["draws"], draws_of(certificate["releases"])
-    if header["composition"] == "gdp":
-        stated["mu"], wanted["mu"] = mu_of(claim["mu"], certificate["releases"])
+    mu, implied = mu_of(claim["mu"], certificate["releases"])
+    known = mu is not None and implied is not None and implied < math.inf  # rule basic adds up claims that have none
+    if header["composition"] == "gdp" or known:
+        stated["mu"], wanted["mu"] = mu, implied
     for name, value in stated.items():
         yield from (
             f"{text} (compared with {one_line(str(run.folder))})" for text in differences(value, wanted[name], name)

@@ -111,10 +111,15 @@ def _format_faults(entries: list[Entry]) -> Iterator[str]:
         yield "line 1: format: expected 3, since a ledger that has windows, or whose first run has a date, began in it"
 
 
-def unmarked(run: str, entries: list[Entry]) -> Iterator[str]:
-    """Yield a problem if no line says that the noise of a run was drawn, whose release is there."""
-    if not any(entry["kind"] == "spent" and (entry["run"], entry["what"]) == (run, _NOISE) for entry in entries):
+def mark_faults(run: str, certificate: Entry, entries: list[Entry]) -> Iterator[str]:
+    """Yield a problem if no line marks the first noise of a run whose release is there, or one marks what it does not release."""
+    marked = {entry["what"] for entry in entries if entry["kind"] == "spent" and entry["run"] == run}
+    if _NOISE not in marked:
         yield "the release of this run is there, and no line marks its first noise: lines of this ledger are lost"
+    names = [release["name"] for release in certificate["releases"]]
+    for what in sorted(marked - {_NOISE}):
+        if not any(what == name or what.startswith(f"{name}/") for name in names):
+            yield f"a line marks the noise of {plain(what)}, which this run does not release"
 
 
 def dates(entries: list[Entry]) -> Iterator[str]:
