@@ -23,7 +23,9 @@ demo: .venv/light.stamp ## train a private model on the built-in graph
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=15 --doctest-modules
 GUARDED := bounded loops noise privacy verify
-GUARDING := $(addprefix tests/,$(GUARDED) contracts randomizers record soundness) $(addsuffix .py,$(addprefix tests/,cli/test_population cli/test_arrivals central/test_graph_split central/test_linked_groups))
+GUARDING := $(addprefix tests/,$(GUARDED) contracts randomizers record soundness \
+  $(addsuffix .py,$(addprefix cli/test_,arrivals charged_arrivals charged_history population windows) \
+  $(addprefix central/test_,graph_split linked_groups) evaluation/test_charged))
 bounded_floor := 99
 loops_floor := 99
 noise_floor := 98
