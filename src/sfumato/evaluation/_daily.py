@@ -350,13 +350,13 @@ class Daily:
         key, method, plan = self._key, self.method, self.plan()
         form, classes = method.form(plan), plan.public.num_classes
         stream, reader = Stream.of(self.history(), method.schedule, method.phases(self.nodes), classes), Reader(kept)
+        marks = self._days.marks(0 if self.charged is None else self.day)
         for one in range(day + 1, self.day + 1):
             if self.charged is not None:
                 self.charged.spend(one, self._days.marked(one))
             reader.add(*noisy_day(stream, one, form, key), form)
             content = BytesIO()
-            marks = self._days.marks(0 if self.charged is None else one)
-            np.savez(content, day=np.int64(one), kept=reader.kept, marks=marks)
+            np.savez(content, day=np.int64(one), kept=reader.kept, marks=marks[:one])
             with whole_file(self.folder / RELEASED) as file:
                 file.write(content.getvalue())
 
