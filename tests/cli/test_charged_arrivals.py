@@ -87,6 +87,18 @@ def test_a_ledger_that_lost_arrivals_takes_no_more(sfumato, at):
     assert (code, "edge/arrivals/1: this release for nodes that arrived is not charged" in said) == (1, True), said
 
 
+def test_an_arrival_that_was_stopped_is_told_apart_from_one_that_is_lost(sfumato, at):
+    assert sfumato(*at("edge", 1)).code == 0
+    release, ledger = at.folder / "edge" / "arrivals" / "1" / "release", at.folder / "ledger.jsonl"
+    (release / "manifest.json").unlink()
+    assert told_of(sfumato, ledger)[0] == 0, "its process was killed after its first line"
+    (release / "ledger.jsonl").write_bytes(b"")
+    assert told_of(sfumato, ledger)[0] == 0, "or before"
+    shutil.rmtree(at.folder / "edge" / "arrivals")
+    code, said = told_of(sfumato, ledger)
+    assert (code, "line 4: the release for these nodes was not found" in said) == (1, True), said
+
+
 def rechained(path, change):
     """Write a ledger again, as who keeps it could, with changed lines in a chain that fits."""
     entries, previous = change([json.loads(line) for line in path.read_text().splitlines()]), "0" * 64
