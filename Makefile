@@ -25,7 +25,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --dura
 GUARDED := bounded loops noise privacy verify
 GUARDING := $(addprefix tests/,$(GUARDED) contracts randomizers record soundness \
   $(addsuffix .py,$(addprefix cli/test_,arrivals charged_arrivals charged_history population windows) \
-  $(addprefix central/test_,graph_split linked_groups) evaluation/test_charged))
+  $(addprefix central/test_,graph_split linked_groups) $(addprefix evaluation/test_,charged charged_places)))
 bounded_floor := 99
 loops_floor := 99
 noise_floor := 98
