@@ -156,7 +156,7 @@ def test_bad_input_is_refused(tmp_path, folder, capsys):
         error = capsys.readouterr().err
         assert word in error
         assert error.count("\n") == 1
-    with pytest.raises(VerifyInputError, match="not a folder"):
+    with pytest.raises(VerifyInputError, match="no such file"):
         verify(tmp_path / "absent")
 
 
