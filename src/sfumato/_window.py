@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Self
 
+from sfumato._validate import fail
 from sfumato.errors import InputError
 
 _YEAR = "(?!0000)[0-9]{4}"
@@ -53,10 +54,8 @@ class Window:
         column, _, name = text.strip().rpartition("=") if isinstance(text, str) else ("", "", "")
         column = column.strip()
         if not 0 < len(column) <= _LONGEST or not column.isprintable():
-            raise InputError(
-                f"Expected window to be COLUMN=WINDOW, with a column of 1 to {_LONGEST} printable characters, got {text!r}. Name "
-                "the column of the times of edges, such as date=2026-03."
-            )
+            expected = f"to be COLUMN=WINDOW, with a column of 1 to {_LONGEST} printable characters"
+            raise fail("window", text, expected, "Name the column of the times of edges, such as date=2026-03.")
         found = days_of(name)
         if found is None:
             raise InputError(

@@ -74,7 +74,7 @@ def test_options_and_settings_go_together():
         ("pgc", ("low=nan",), "Expected `low` to be a finite number"),
         ("pgc", ("high=inf",), "Expected `high` to be a finite number, got inf"),
         ("pgc", ("dropout=inf",), "Expected dropout to be a finite number >= 0 and < 1, got inf"),
-        ("auto", ("width=3",), "Expected no --set with auto"),
+        ("auto", ("width=3",), "Expected --set with auto to be one of composition, got 'width'"),
     ],
 )
 def test_wrong_settings_are_refused(word, given, message):
@@ -215,7 +215,7 @@ def test_methods_explains_one(sfumato):
     assert told["units"] == list(CARDS["gap"].units)
     assert [one["name"] for one in told["settings"]] == list(explained("gap"))
     assert "Units: none, without privacy alone." in sfumato("methods", "sage").out
-    assert "has no settings" in sfumato("methods", "auto").out
+    assert "composition: a word (default: basic)" in sfumato("methods", "auto").out
     assert sfumato("methods", "gapp").code == 2
 
 

@@ -25,10 +25,9 @@ LAYERS = (
         "_shown",
         "_threads",
         "_version",
-        "_window",
         "web",
     ),
-    ("loops",),
+    ("_window", "loops"),
     ("noise",),
     ("graph", "nn", "privacy"),
     ("text",),  # tables and data sets may have texts
