@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from living import MONTHS, Town
+from rewritten import rewrite
 
 from sfumato.cli import invoke
 from sfumato.cli._serve import _read as read_served
 from sfumato.method._decisions import Decision
 from sfumato.record._population import group_price
-from sfumato.record.ledger import canonical_json, chained
 from sfumato.verify import main as verifier
 from sfumato.verify import verify_ledger
 
@@ -55,15 +55,9 @@ def test_twelve_months_are_verified_and_so_is_their_sum(year, sfumato):
 
 
 def forged(folder, change):
-    """Change the lines of the ledger and write its chain and head anew, as whoever keeps the file can."""
-    path, entries = folder / "town.jsonl", []
-    bodies = [json.loads(line) for line in path.read_text().splitlines()]
-    for body in change([{k: v for k, v in body.items() if k not in ("index", "previous", "hash")} for body in bodies]):
-        entries.append(chained(entries, body))
-    path.write_text("".join(canonical_json(entry) + "\n" for entry in entries))
-    head = {"entries": len(entries), "hash": entries[-1]["hash"]}
-    path.with_name("town.jsonl.head").write_text(canonical_json(head) + "\n")
-    return verify_ledger(path, [folder])
+    """Change the lines of the ledger."""
+    rewrite(folder / "town.jsonl", change)
+    return verify_ledger(folder / "town.jsonl", [folder])
 
 
 def claims(bodies):

@@ -6,10 +6,10 @@ import random
 import shutil
 
 import pytest
+from rewritten import rewrite
 
 from sfumato.cli import invoke
 from sfumato.record._stopped import charges
-from sfumato.record.ledger import canonical_json, chained
 from sfumato.verify import verify, verify_ledger
 
 EACH = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-6")
@@ -219,15 +219,9 @@ def test_a_history_has_no_window(copy, sfumato):
 
 
 def forged(folder, change):
-    """Change the lines of the ledger and write its chain and head anew, as whoever keeps the file can."""
-    path, entries = folder / "l.jsonl", []
-    bodies = [json.loads(line) for line in path.read_text().splitlines()]
-    for body in change([{k: v for k, v in body.items() if k not in ("index", "previous", "hash")} for body in bodies]):
-        entries.append(chained(entries, body))
-    path.write_text("".join(canonical_json(entry) + "\n" for entry in entries))
-    head = {"entries": len(entries), "hash": entries[-1]["hash"]}
-    path.with_name("l.jsonl.head").write_text(canonical_json(head) + "\n")
-    return verify_ledger(path, [folder])
+    """Change the lines of the ledger."""
+    rewrite(folder / "l.jsonl", change)
+    return verify_ledger(folder / "l.jsonl", [folder])
 
 
 def lines(change, of=lambda bodies: [body for body in bodies if body["kind"] == "run"][2:]):

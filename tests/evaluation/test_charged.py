@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from edge_days import BUDGET, FORMS, NODES, Killed, days, kept, table
+from rewritten import rewrite
 
 import sfumato as sf
 from sfumato.bounded import _history as releases
@@ -20,7 +21,7 @@ from sfumato.privacy.calibration import gaussian_noise_multiplier
 from sfumato.record import _ledger_file
 from sfumato.record._claims import Claim
 from sfumato.record._dataset_ledger import DatasetLedger, read_account
-from sfumato.record.ledger import canonical_json, chained
+from sfumato.record.ledger import canonical_json
 from sfumato.verify import verify, verify_ledger
 
 EDGE = {"name": "edge", "relation": "add-remove", "directed": False}
@@ -309,14 +310,8 @@ def year(tmp_path_factory):
 
 
 def forged(folder, change):
-    """Change the lines of the ledger and write its chain and head anew, as whoever keeps the file can."""
-    path, entries = folder / "town.jsonl", []
-    bodies = [json.loads(line) for line in path.read_text().splitlines()]
-    for body in change([{k: v for k, v in body.items() if k not in ("index", "previous", "hash")} for body in bodies]):
-        entries.append(chained(entries, body))
-    path.write_text("".join(canonical_json(entry) + "\n" for entry in entries))
-    head = {"entries": len(entries), "hash": entries[-1]["hash"]}
-    path.with_name("town.jsonl.head").write_text(canonical_json(head) + "\n")
+    """Change the lines of the ledger."""
+    rewrite(folder / "town.jsonl", change)
 
 
 def line(bodies, **changes):
