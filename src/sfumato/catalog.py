@@ -54,6 +54,7 @@ _OF_PAIRS = (
     "central._link_messages:LinkMessages",
     "local._link_prediction:LinkPrediction",
 )  # score pairs of nodes, and no single nodes
+_OF_GRAPHS = ("statistics._statistics:Statistics",)  # answer questions about a whole graph: `sfumato describe`
 _CHOOSERS = ("central._auto:Auto",)  # become one of the methods when they are calibrated
 NOT_ON_A_GRAPH = {
     "set-calibration": "It calibrates prediction sets of the run above it: name that one, with --coverage",
@@ -91,6 +92,9 @@ def _call(text: str) -> ast.Call | None:
 _HOMES = {_head(home).name: home for home in (*_CHOOSERS, *_METHODS, *_OF_PAIRS)}
 CARDS: Mapping[str, CardHead] = {name: _head(home) for name, home in _HOMES.items()}
 """What is known of each name without importing it."""
+GRAPH_CARDS: Mapping[str, CardHead] = {_head(home).name: _head(home) for home in _OF_GRAPHS}
+"""The same of what is no method of `sfumato train`, since it learns nothing of single nodes."""
+_ALL = {**_HOMES, **dict(zip(GRAPH_CARDS, _OF_GRAPHS, strict=True))}
 WORDS: Mapping[str, str] = {word: name for name, card in CARDS.items() for word in card.spoken}
 """The name that each word of the command line stands for."""
 
@@ -146,7 +150,7 @@ def method_named(name: str, **settings: Any) -> Any:
     >>> method_named("gap", num_hops=3).num_hops
     3
     """
-    return _import(_HOMES[check_choice(tuple(_HOMES), method=name)])(**settings)
+    return _import(_ALL[check_choice(tuple(_ALL), method=name)])(**settings)
 
 
 def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:

@@ -34,7 +34,7 @@ LAYERS = (
     ("datasets", "tables"),
     ("bounded", "record", "randomizers", "scoring"),
     ("method", "students"),
-    ("central", "local", "pate", "classlevel"),
+    ("central", "local", "pate", "classlevel", "statistics"),
     ("catalog",),
     ("evaluation", "estimator"),
     ("experiments", "collect", "serving", "distributed", "attacks", "audit"),

@@ -7,7 +7,7 @@ import pytest
 from report_samples import certificate
 
 from sfumato.attacks._listing import ATTACKS
-from sfumato.catalog import CARDS
+from sfumato.catalog import CARDS, GRAPH_CARDS
 from sfumato.datasets._listing import CARDS as DATASETS
 from sfumato.privacy.events import KINDS, GaussianEvent, PoissonGaussianEvent
 from sfumato.report import _cite as cite
@@ -47,7 +47,7 @@ def test_reader_keeps_every_entry():
 
 
 def test_every_work_is_used_and_every_use_has_a_work():
-    cards = [{name: one.citations for name, one in table.items()} for table in (CARDS, ATTACKS, KINDS)]
+    cards = [{name: one.citations for name, one in table.items()} for table in (CARDS, GRAPH_CARDS, ATTACKS, KINDS)]
     tables = (*cards, cite._ACCOUNTING, *(card.cites for card in DATASETS.values()))
     assert {key for table in tables for works in table.values() for key in works} == set(references())
 

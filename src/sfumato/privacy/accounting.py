@@ -31,7 +31,7 @@ from sfumato.privacy import _pld
 from sfumato.privacy._bounded_losses import Bounded
 from sfumato.privacy._pairs import Pair, Revealed
 from sfumato.privacy._selection import negative_binomial_renyi, poisson_renyi
-from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent, ZCDPEvent, flatten
+from sfumato.privacy.events import Event, GaussianEvent, SelectionEvent, ZCDPEvent, failures, flatten
 
 BOUNDS = ("best", "rdp", "moments")
 _DELTA_SLACK = 5e-10  # relative; covers the rounding of the closed form
@@ -79,6 +79,9 @@ def epsilon(events: Sequence[Event], delta: float, *, method: str = "best") -> f
     """
     delta = check_real(low=0, high=1, open_low=True, open_high=True, delta=delta)
     method = check_choice(BOUNDS, method=method)
+    delta = _left(events, delta)
+    if not delta:
+        return math.inf
     plan = _gather(events)
     if method != "best":
         return _renyi_epsilon(plan, delta, _RENYI_ORDERS if method == "rdp" else _INTEGER_ORDERS, method)
@@ -108,6 +111,11 @@ def delta(events: Sequence[Event], epsilon: float) -> float:
     0.126937
     """
     epsilon = check_real(low=0, epsilon=epsilon)
+    failed = round_up(failures(events))
+    return min(1.0, math.nextafter(_delta(events, epsilon) + failed, 1.0)) if failed else _delta(events, epsilon)
+
+
+def _delta(events: Sequence[Event], epsilon: float) -> float:
     plan = _gather(events)
     if not plan.steps and plan.paired:
         return _full_delta(plan, epsilon)
@@ -134,7 +142,9 @@ def rough_epsilon(events: Sequence[Event], delta: float, near: float) -> float:
     >>> round(rough_epsilon(run, 1e-5, near=1.0), 2)
     0.95
     """
-    plan = _gather(events)
+    plan, delta = _gather(events), _left(events, delta)
+    if not delta:
+        return math.inf
     full = _full_epsilon(plan, delta)
     if not plan.steps and plan.paired:
         return full
@@ -163,8 +173,17 @@ def central_limit_epsilon(events: Sequence[Event], delta: float) -> float:
     >>> round(central_limit_epsilon(run, 1e-5), 2)
     0.94
     """
-    plan = _gather(events)
-    return min(_full_epsilon(plan, delta), _central_limit(plan, delta))
+    plan, delta = _gather(events), _left(events, delta)
+    return min(_full_epsilon(plan, delta), _central_limit(plan, delta)) if delta else math.inf
+
+
+def _left(events: Sequence[Event], delta: float) -> float:
+    """Return what is left of delta beside the failures of events, rounded down; 0 if nothing is."""
+    failed = failures(events)
+    if not failed:
+        return delta
+    left = Fraction(delta) - failed
+    return math.nextafter(float(left), 0.0) if left > 0 else 0.0
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:

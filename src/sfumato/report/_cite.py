@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sfumato.catalog import CARDS
+from sfumato.catalog import CARDS, GRAPH_CARDS
 from sfumato.datasets._listing import card_of
 from sfumato.privacy.events import KINDS
 
@@ -50,7 +50,7 @@ def references() -> dict[str, str]:
 
 
 def _used(certificate: Mapping[str, Any], dataset: str) -> Iterator[str]:
-    head = CARDS.get(certificate["method"])
+    head = CARDS.get(certificate["method"]) or GRAPH_CARDS.get(certificate["method"])
     yield from head.citations if head else ()
     for release in certificate["releases"]:
         yield from _event(release["event"])

@@ -16,7 +16,7 @@ import numpy as np
 from ._compose import refine
 from ._losses import Part, Slight, Symmetric
 from ._renyi import renyi_epsilon
-from .events import leaves, parts_of
+from .events import failures, leaves, parts_of
 from .events._gaussian import gaussian_epsilon
 from .events._poisson_gaussian import Sampled
 from .events._repeated_gaussian import Repeated
@@ -43,6 +43,9 @@ def epsilon_bracket(events: list[dict[str, Any]], delta: float) -> tuple[float, 
     """
     if not events:
         return 0.0, 0.0
+    if failed := failures(events):
+        left = Fraction(delta) - failed
+        delta = math.nextafter(float(left), 0.0) if left > 0 else -1.0
     try:
         if delta == 0:
             return _pure_epsilon(events)

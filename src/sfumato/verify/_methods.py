@@ -216,6 +216,7 @@ METHODS: dict[str, str | Rules] = {
         ),
     }),
     "blink": Rules(**links.RULES),
+    "statistics": "statistics:Statistics",
     "pate": "pate:PATE",
     "set-calibration": Rules(  # a record is in one bin; if it is replaced, it may leave one for another
         settings={"bins": "count"},

@@ -8,10 +8,11 @@ replaced record in the relation, not in the multiplier. **A new event is a file 
 
 from __future__ import annotations
 
+from sfumato.privacy.events._approximate import ApproximateEvent
 from sfumato.privacy.events._composed import ComposedEvent
 from sfumato.privacy.events._event import KINDS as KINDS
 from sfumato.privacy.events._event import MOST as MOST
-from sfumato.privacy.events._event import Event, event_from_dict, flatten, leaves
+from sfumato.privacy.events._event import Event, event_from_dict, failures, flatten, leaves
 from sfumato.privacy.events._exponential import ExponentialEvent
 from sfumato.privacy.events._gaussian import GaussianEvent
 from sfumato.privacy.events._laplace import LaplaceEvent
@@ -25,6 +26,7 @@ from sfumato.privacy.events._selection import SelectionEvent, check_rule
 from sfumato.privacy.events._zcdp import ZCDPEvent
 
 __all__ = [
+    "ApproximateEvent",
     "ComposedEvent",
     "Event",
     "ExponentialEvent",
@@ -38,6 +40,7 @@ __all__ = [
     "ZCDPEvent",
     "check_rule",
     "event_from_dict",
+    "failures",
     "flatten",
     "leaves",
 ]

@@ -21,6 +21,7 @@ _CHECKS: Mapping[str, Callable[..., Any]] = {
     "noise_multiplier": _positive,
     "epsilon": _positive,
     "rho": _positive,
+    "failure": partial(check_real, low=0, high=1, open_low=True, open_high=True),
     "sampling_prob": partial(check_real, low=0, high=1, open_low=True),
     "count": _count,
     "steps": _count,
@@ -58,6 +59,10 @@ class Event:
     def pure(self) -> Fraction | None:
         """Return the exact epsilon of one release at delta 0; None unless a kind of event states one."""
         return None
+
+    def fails(self) -> Fraction:
+        """Return the probability that one release breaks what :meth:`pair` promises; it adds to delta."""
+        return Fraction(0)
 
     def describe(self) -> str:
         """Say in plain words what one release is."""
@@ -143,6 +148,16 @@ def leaves(events: Sequence[Event]) -> Iterator[Event]:
     """
     for event, _ in flatten(events):
         yield from event.leaves()
+
+
+def failures(events: Iterable[Event]) -> Fraction:
+    """Return the probability that any release of a tree of events fails, at most: failures add up.
+
+    >>> from sfumato.privacy.events import ApproximateEvent, PureEvent
+    >>> float(failures([ApproximateEvent(0.1, 0.25, count=2), PureEvent(0.1)]))
+    0.5
+    """
+    return sum((times * event.repeats() * event.fails() for event, times in flatten(events)), Fraction(0))
 
 
 def event_from_dict(values: Mapping[str, Any]) -> Event:

@@ -48,6 +48,10 @@ class SelectionEvent(Event):
         object.__setattr__(self, "candidates", tuple(sequence("candidates", one) for one in given))
         if not self.candidates:
             raise fail("candidates", self.candidates, "to hold at least one candidate")
+        if any(one.fails() for candidate in self.candidates for one in leaves(candidate)):
+            raise fail(
+                "candidates", self.candidates, "to hold no event that may fail", "Selections have no proof for it."
+            )
         check_rule(self.rule, self.mean_trials)
 
     def describe(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _NAMES = (
     "gaussian", "poisson-gaussian", "repeated-gaussian", "laplace", "randomized-response", "exponential", "pure", "zcdp",
-    "composed", "selection",
+    "approximate", "composed", "selection",
 )  # fmt: skip
 KINDS: dict[str, Kind] = {name: import_module(f"._{name.replace('-', '_')}", __name__).KIND for name in _NAMES}
 KNOWN_EVENTS = {name for name, kind in KINDS.items() if kind.part} | {"selection"}
@@ -42,6 +43,21 @@ def simple_events(events: Iterable[Event], times: int = 1) -> Iterator[tuple[Eve
             yield from simple_events(event["events"], rounds)
         else:
             yield event, rounds
+
+
+def failures(events: Iterable[Event]) -> Fraction:
+    """Return the probability that any release fails, at most, exactly.
+
+    >>> failing = {"type": "approximate", "epsilon": 0.1, "failure": 0.25, "count": 2}
+    >>> float(failures([failing, {"type": "pure", "epsilon": 0.1, "count": 3}]))
+    0.5
+    """
+    found = Fraction(0)
+    for event, times in simple_events(events):
+        kind = KINDS.get(event["type"])
+        if kind is not None and kind.fails:
+            found += times * Fraction(event[kind.fails])
+    return found
 
 
 def leaves(events: Iterable[Event]) -> Iterator[Event]:

@@ -1,0 +1,261 @@
+"""Answers of a run of statistics: its estimates in words, each with an interval. Post-processing alone.
+
+*Intervals* come from the laws of the noise of the raw counts (:mod:`~sfumato.statistics._laws`), so they hold whatever the graph
+is. An estimate that agreement moves out of its interval is put at its end. What is computed from many counts at once
+(assortativity, conductance) has an interval from noise that is drawn again, and is marked as approximate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_kind, check_real
+from sfumato.statistics._estimates import Estimates
+from sfumato.statistics._laws import Law, share_interval
+from sfumato.statistics._statistics import WIDEST
+
+if TYPE_CHECKING:
+    from sfumato.method._plan import Fitted
+
+Counts = NDArray[np.int64]
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+_DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One number with its interval.
+
+    Args:
+        statistic: the name of the statistic that it comes from.
+        what: what it is, in words.
+        value: the estimate; None where the noise was too wide to be drawn.
+        low: lower end of the interval.
+        high: upper end of the interval.
+        coverage: the chance with which the interval holds the number of this graph.
+        exact: whether the chance is exact or a lower bound; else it is an approximation.
+    """
+
+    statistic: str
+    what: str
+    value: float | None
+    low: float | None
+    high: float | None
+    coverage: float
+    exact: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Described(Estimates):
+    """What a run of statistics says about its graph.
+
+    Args:
+        fitted: the run, fitted or loaded.
+        confidence: the chance with which each interval holds, of itself.
+
+    Raises:
+        InputError: the run has no statistics, or the confidence is outside (0, 1).
+    """
+
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_real(low=0, high=1, open_low=True, open_high=True, confidence=self.confidence)
+        check_kind(float, confidence=float(self.confidence))
+
+    @cached_property
+    def answers(self) -> tuple[Answer, ...]:
+        """Return all answers, in the order of the statistics."""
+        return (*self._edges(), *self._mixing(), *self._degrees(), *self._shapes(), *self._mutual(), *self._weights())
+
+    def _edges(self) -> Iterator[Answer]:
+        found = self.raw("edges")
+        if found is None:
+            return
+        law = Law.of([self.scale("edges")])
+        kind, pairs = ("arcs", 1) if self.directed else ("edges", 2)
+        yield self._count("edges", f"number of {kind}", float(found[0]), law, self.num_edges)
+        one = self._count("edges", "", float(found[0]), law, self.num_edges)
+        n = self.num_nodes
+        for what, factor in (("mean degree", pairs / n), ("density", pairs / (n * max(1, n - 1)))):
+            yield _times(one, f"{what} ({'out' if self.directed else 'all'})" if self.directed else what, factor)
+
+    def _mixing(self) -> Iterator[Answer]:
+        found, table = self.raw("mixing"), self.mixing
+        if found is None or table is None:
+            return
+        law, names, ends = Law.of([self.scale("mixing")]), self.groups, self.pairs
+        for place, (one, other) in enumerate(zip(*ends, strict=True)):
+            if self.used_pairs[place]:
+                what = f"{names[one]} {'to' if self.directed else 'and'} {names[other]}"
+                yield self._count("mixing", what, float(found[place]), law, float(table[one, other]))
+        if len(names) > 2:
+            yield from self._redrawn("mixing", "assortativity by group", found, _assortativity)
+        for group, name in enumerate(names):
+            if not self.directed and self.has_nodes(group) and len(names) > 2:
+                part = f"conductance of {name}"
+                yield from self._redrawn("mixing", part, found, lambda table, group=group: _conductance(table, group))
+
+    def _degrees(self) -> Iterator[Answer]:
+        for name in ("degrees", "out-degrees", "in-degrees"):
+            if self.raw(name) is None:
+                continue
+            rows = len(self.fitted.released[name])
+            for group in range(rows):
+                if rows > 1 and not self.has_nodes(group):
+                    continue
+                of = f" of {self.groups[group]}" if rows > 1 else ""
+                yield from self._degrees_of(name, group, of)
+
+    def _degrees_of(self, name: str, group: int, of: str) -> Iterator[Answer]:
+        ends, scale = self.method.ends(self.fitted.plan), self.scale(name)
+        below, sequence = self.raw_row(name, group), self.sequence(name, group)
+        size, word = len(sequence), name.removesuffix("s")
+        one, two = Law.of([scale]), Law.of([scale, scale])
+        half = Law.of([scale]).interval(self.confidence)
+        for share in QUANTILES:
+            place = share * size
+            value = float(np.sort(sequence)[min(size - 1, max(0, math.ceil(place) - 1))]) if size else 0.0
+            # a degree k is kept if its count may reach the place, and that of k - 1 may stay below it
+            reach = np.append(below - half[0], np.inf) >= place
+            short = np.concatenate([[True], below - half[1] < place])
+            kept = np.flatnonzero(reach & short)
+            steps = np.append(ends, ends[-1] + 1)
+            low, high = (float(steps[kept[0]]), float(steps[kept[-1]])) if len(kept) else (value, value)
+            high = float(self.num_nodes - 1) if len(kept) and kept[-1] == len(ends) else high
+            yield Answer(name, f"{share:.0%} quantile of {word}s{of}", min(max(value, low), high), low, high, half[2])
+        last = -1
+        for end in [0, *(2**power for power in range(40))]:
+            at = int(np.searchsorted(ends, end))
+            if at >= len(ends) or (last >= 0 and ends[at] <= last):
+                break
+            if ends[at] != end:
+                continue
+            value = float(((sequence > last) & (sequence <= end)).sum())
+            before = 0.0 if last < 0 else below[int(np.searchsorted(ends, last))]
+            what = f"nodes{of} of {word} {end}" if end <= 1 else f"nodes{of} of {word} {last + 1} to {end}"
+            yield self._count(name, what, below[at] - before, one if last < 0 else two, value)
+            last = end
+
+    def _shapes(self) -> Iterator[Answer]:
+        words = {
+            "triangles": "triangles",
+            "wedges": "wedges (pairs of edges at a node)",
+            "stars": "stars of three edges",
+        }
+        for name, what in words.items():
+            found = self.fitted.released.get(name)
+            if found is None:
+                continue
+            scale = self.scale(name)
+            if scale > WIDEST:
+                yield Answer(name, what, None, None, None, self.confidence)
+                continue
+            law = Law.of([scale])
+            for group, value in enumerate(found.tolist()):
+                if len(found) == 1 or self.has_nodes(group):
+                    yield self._count(
+                        name, what + (f" within {self.groups[group]}" if len(found) > 1 else ""), value, law
+                    )
+        closed, wedges = self.raw("triangles"), self.raw("wedges")
+        if closed is not None and wedges is not None and len(closed) == 1:
+            scales = 3 * self.scale("triangles"), self.scale("wedges")
+            above, below = 3 * float(closed[0]), float(wedges[0])
+            low, high = share_interval(above, below, *scales, self.confidence)
+            low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+            value = min(max(above / below, low), high) if below > 0 else (low + high) / 2
+            yield Answer("triangles", "clustering (share of wedges that are closed)", value, low, high, self.confidence)
+
+    def _mutual(self) -> Iterator[Answer]:
+        found = self.raw("mutual")
+        if found is not None:
+            what = "pairs of nodes with arcs in both directions"
+            yield self._count("mutual", what, float(found[0]), Law.of([self.scale("mutual")]))
+
+    def _weights(self) -> Iterator[Answer]:
+        from sfumato.graph._weights import FULL
+
+        bound = self.fitted.plan.public.max_weight
+        for name in ("weight", "weights"):
+            found = self.raw(name)
+            if found is None or bound is None:
+                continue
+            law = Law.of([self.scale(name)])
+            if name == "weight":
+                yield _times(self._count(name, "", float(found[0]), law), "sum of the weights", bound / FULL)
+                continue
+            ends = np.linspace(0, bound, len(found) + 1)
+            for place, value in enumerate(found.tolist()):
+                what = f"edges of weight {ends[place]:g} to {ends[place + 1]:g}"
+                yield self._count(name, what, value, law)
+
+    def _count(self, statistic: str, what: str, raw: float, law: Law, value: float | None = None) -> Answer:
+        """An integer count from 0 on: the interval of the raw count, and an estimate within it."""
+        less, more, coverage = law.interval(self.confidence)
+        low, high = max(0.0, raw - more), max(0.0, raw - less)
+        return Answer(statistic, what, min(max(raw if value is None else value, low), high), low, high, coverage)
+
+    def _redrawn(self, statistic: str, what: str, found: NDArray[np.float64], of: Any) -> Iterator[Answer]:
+        """A number of all pairs of groups, with an interval from noise that is drawn again around the released counts."""
+        assert self.mixing is not None
+        value = of(self.mixing.astype(np.float64))
+        scale = self.scale(statistic)
+        if scale == 0 or not math.isfinite(value):
+            yield Answer(statistic, what, value, value, value, 1.0)
+            return
+        draws = np.random.default_rng(0).laplace(0, scale, (_DRAWS, len(found)))  # public: it reads what was released
+        draws[:, ~self.used_pairs] = 0
+        around = np.maximum(self.pair_values + draws, 0)
+        with np.errstate(all="ignore"):
+            moved = np.array([of(self.table_of(one)) for one in around]) - value
+        moved = moved[np.isfinite(moved)]
+        ends = np.quantile(moved, [(1 + self.confidence) / 2, (1 - self.confidence) / 2]) if len(moved) else (0.0, 0.0)
+        low, high = sorted((value - float(ends[0]), value - float(ends[1])))
+        yield Answer(statistic, what, value, low, high, self.confidence, exact=False)
+
+
+def describe(fitted: Fitted, confidence: float = 0.95) -> Described:
+    """Return what a run of statistics says about its graph, with intervals; it spends nothing."""
+    return Described(fitted, confidence)
+
+
+def _times(one: Answer, what: str, factor: float) -> Answer:
+    assert one.value is not None
+    assert one.low is not None
+    assert one.high is not None
+    return replace(one, what=what, value=one.value * factor, low=one.low * factor, high=one.high * factor)
+
+
+def _assortativity(table: NDArray[np.float64]) -> float:
+    ends = table + np.diag(np.diag(table)) if (table == table.T).all() else table
+    total = ends.sum()
+    if not total:
+        return math.nan
+    shares = ends / total
+    expected = float((shares.sum(0) * shares.sum(1)).sum())
+    return float((np.trace(shares) - expected) / (1 - expected)) if expected < 1 else math.nan
+
+
+def _conductance(table: NDArray[np.float64], group: int) -> float:
+    """The share of the ends of edges of a group that leave it, over the smaller of both sides."""
+    ends = table + np.diag(np.diag(table))
+    own, every = ends[group].sum(), ends.sum()
+    cut = own - ends[group, group]
+    side = min(own, every - own)
+    return float(cut / side) if side > 0 else math.nan
+
+
+def names(answers: Sequence[Answer]) -> tuple[str, ...]:
+    """Return the statistics that answers come from, each once and in their order."""
+    return tuple(dict.fromkeys(one.statistic for one in answers))

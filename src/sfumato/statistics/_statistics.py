@@ -1,0 +1,298 @@
+r"""Statistics of a graph, released together under one budget: counts with discrete Laplace noise of public scale.
+
+1. *Plan.* Statistics are named before data, each with a share of the budget. Their releases stand in one fixed order.
+2. *Bounds.* At edge level nothing bounds what one edge changes in triangles, wedges and stars. So the two largest degrees are
+   released first, with noise and a margin; from them follows the scale of the noise of these counts, which is public then.
+3. *Counts.* Every count is exact, and gets noise of scale sensitivity / epsilon.
+4. *Answers* (:mod:`~sfumato.statistics._answers`) are made of the releases alone: estimates that agree with each other, and
+   intervals from the laws of the noise.
+
+**Formal guarantee.** Release i is pure, of epsilon :math:`\epsilon_i = w_i / z`, with :math:`w_i` its part of all weights. With
+bounds one release fails with a probability of at most half of delta (:mod:`~sfumato.bounded._statistics` has all
+sensitivities and the proof). Without them delta is not spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_real, fail
+from sfumato.bounded._statistics import SCALED, by_bounds, l1_sensitivity, most_degree, noisy, scaled, top_bounds
+from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.method.card import Audience, Card
+from sfumato.method.contract import Arrays, Outcome, Planned, Session
+from sfumato.method.curator import CuratorMethod
+from sfumato.privacy.events import ApproximateEvent, PureEvent
+from sfumato.record.ledger import Release
+from sfumato.statistics._counts import COUNTS, RANGES, Counted, degree_ends
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.method._plan import Plan
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+SIZES = "group.sizes"
+"""The number of nodes of each group, where it is public: float32 [2, groups], in multiples of 2^16 and what is left."""
+_HALF = 1 << 16
+WIDEST = 1 << 50
+"""The largest scale of noise that is drawn."""
+
+
+class Row(NamedTuple):
+    """One statistic: what it is, and its share of the budget unless the user names another."""
+
+    words: str
+    share: float
+
+
+ROWS: Mapping[str, Row] = {
+    "edges": Row("number of edges, mean degree and density", 1),
+    "mixing": Row("edges by the groups of both ends", 2),
+    "degrees": Row("how many nodes have which degree, with quantiles", 8),
+    "triangles": Row("number of triangles, with the clustering coefficient if wedges are there", 4),
+    "wedges": Row("number of pairs of edges that share a node", 1),
+    "stars": Row("number of triples of edges that share a node", 1),
+    "mutual": Row("pairs of nodes with an arc in both directions", 1),
+    "weight": Row("sum of the weights", 1),
+    "weights": Row("edges by their weight", 2),
+    "node-degrees": Row("the degree of every single node", 8),
+}
+"""Every statistic, in the order of its release."""
+USUAL = "edges,mixing,degrees,triangles,wedges"
+_BOUNDS = 1.0  # the share of the bounds on degrees
+
+
+@dataclass(frozen=True)
+class Statistics(CuratorMethod):
+    """Statistics release counts of a whole graph with noise of public scale, and intervals for them.
+
+    **Formal guarantee.** At edge level (of undirected edges, or of arcs of a directed graph), and at node level with all arcs of
+    a node under a promised bound on degrees. The module has the releases, :mod:`~sfumato.bounded._statistics` the proof.
+
+    Shapes: every release is int64. ``degrees`` has a row for each group (one row if not ``grouped``) and an entry for each public
+    degree; ``mixing`` has an entry for each pair of groups, of which the last is that of nodes without a label.
+
+    Args:
+        stats: names with commas between, each with a share of the budget after a colon if not the usual one, such as
+            ``edges,degrees:3``.
+        grouped: count degrees in each group, and triangles within groups; at edge level alone, where groups are public.
+        failure: the probability that bounds on degrees do not hold; 0 takes half of delta if they are needed.
+
+    Raises:
+        InputError: a name is not known or stands twice, or a share is no number above 0. ``calibrate`` raises
+            UnsupportedUnitError under a unit without a proof.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> public = PublicFacts(1000, 750, 4, 3, directed=False)
+    >>> [one.name for one in Statistics("edges,mixing").releases(EdgeLevel(directed=False), public, 1.0)]
+    ['edges', 'mixing']
+    """
+
+    stats: str = USUAL
+    grouped: bool = False
+    failure: float = 0.0
+    card: ClassVar[Card] = Card(
+        name="statistics",
+        summary="counts of the whole graph with intervals (sfumato describe)",
+        units=("edge", "node"),
+        citations=("nissim2007smooth", "karwa2011private", "hay2009accurate"),
+        audience=Audience(("noisy counts of the whole graph",), never=("counts before noise",)),
+        controls=(),
+    )
+
+    def __post_init__(self) -> None:
+        shares_of(self.stats)
+        check_real(low=0, high=1, open_high=True, failure=self.failure)
+
+    @property
+    def shares(self) -> dict[str, Any]:
+        return dict(shares_of(self.stats))
+
+    def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
+        """Find the noise for a budget before any data is seen; half of delta pays for bounds on degrees if they are needed.
+
+        Raises:
+            InputError: the budget has no delta, and bounds need one.
+            UnsupportedUnitError: there is no proof under this unit.
+        """
+        asked = self
+        if budget is not None and unit.private and not self.failure and self._bounded(unit):
+            if not budget.delta:
+                names = ", ".join(name for name in shares_of(self.stats) if name in SCALED)
+                raise fail("budget", budget, f"to have a delta above 0 for {names}", "Give one, or leave these out.")
+            asked = replace(self, failure=budget.delta / 2)
+        return super(Statistics, asked).calibrate(budget, unit, public)
+
+    def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
+        """Say who may be shown what: all of it follows from the releases, and nothing is for single nodes."""
+        if not unit.private:
+            return super().who_may_see(unit)
+        audience = self.card.audience
+        return {"anyone": [*audience.outputs], "the node itself": [], "never": [*audience.never]}
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph with a node of more arcs than was promised, at node level, before anything is charged."""
+        names = shares_of(self.stats)
+        most = graph.max_degree
+        if most is not None and graph.directed and np.bincount(graph.indices, minlength=1).max() > most:
+            raise DataError(
+                f"Expected every node to have at most {most} arcs in, as is promised, got more at some node. Promise a bound "
+                "that is known without this data."
+            )
+        if graph.weights is None and {"weight", "weights"} & {*names}:
+            raise InputError(
+                "Expected a graph whose edges have weights, got none. Name their column and declare a bound."
+            )
+
+    def check_noise(self, events: Any, unit: Unit) -> None:
+        """Take any noise: the sampler of discrete noise draws all scales up to 2^50."""
+
+    def _bounded(self, unit: Unit) -> bool:
+        """Whether noisy bounds on degrees scale the noise of a count."""
+        return any(by_bounds(name, unit) for name in shares_of(self.stats))
+
+    def planned(self, unit: Unit, public: PublicFacts) -> Iterator[tuple[str, float, tuple[int, ...]]]:
+        """Yield the name, share and shape of each release, in order."""
+        wanted, directed = shares_of(self.stats), public.directed
+        groups = public.num_classes + 1 if public.num_classes else 1
+        rows = groups if self.grouped else 1
+        most = most_degree(unit, public)
+        if self._bounded(unit):
+            yield "bounds", _BOUNDS, (2,)
+        for name, row in ROWS.items():
+            if name not in wanted:
+                continue
+            share = wanted[name] or row.share
+            if name == "degrees":
+                ends = len(degree_ends(most))
+                for part in ("out-degrees", "in-degrees") if directed else ("degrees",):
+                    yield part, share / (2 if directed else 1), (rows, ends)
+            elif name == "mixing":
+                yield name, share, (groups * groups if directed else groups * (groups + 1) // 2,)
+            elif name == "node-degrees":
+                yield name, share, (2 if directed else 1, public.num_nodes)
+            else:
+                yield name, share, (RANGES if name == "weights" else rows if name == "triangles" else 1,)
+
+    def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
+        """List a release for each statistic, and one of the bounds that some need."""
+        self._check(unit, public)
+        planned = list(self.planned(unit, public))
+        total = sum(share for _, share, _ in planned)
+        found = []
+        for name, share, shape in planned:
+            epsilon = share / total / noise_multiplier
+            if not by_bounds(name, unit):
+                l1_sensitivity(name, unit, public)
+            failing = name == "bounds" and self.failure
+            found.append(Release(name, ApproximateEvent(epsilon, failing) if failing else PureEvent(epsilon), shape, 0))
+        return tuple(found)
+
+    def _check(self, unit: Unit, public: PublicFacts) -> None:
+        names = {*shares_of(self.stats)}
+        undirected, directed = names & {*SCALED}, names & {"mutual"}
+        if public.directed and undirected:
+            raise UnsupportedUnitError(
+                f"Statistics {', '.join(sorted(undirected))} are counted in undirected graphs. Leave them out, or declare that "
+                "the graph has no directions."
+            )
+        if not public.directed and directed:
+            raise UnsupportedUnitError("Statistic mutual is counted in directed graphs. Leave it out.")
+        if self.grouped and "labels" not in unit.public:
+            raise UnsupportedUnitError(
+                f"Degrees by group have no proof when the unit is {unit.describe()}: a node's group is protected with it. Drop "
+                "the groups, or use --unit edge."
+            )
+
+    def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        """Count, and perturb each count."""
+        counted, released, tops = Counted(graph), Arrays(), (0, 0)
+        for name, _, shape in self.planned(plan.unit, plan.public):
+            key = session.charge(name) if plan.unit.private else bytes(32)
+            exact = self._exact(name, counted, plan).reshape(shape)
+            scale = self._scale(plan, name, tops)
+            if plan.unit.private:
+                session.bind(name, exact)
+            released[name] = noisy(exact, scale, key) if scale <= WIDEST else np.zeros(shape, np.int64)
+            if name == "bounds":
+                tops = self.tops(plan, released)
+        if "labels" not in plan.unit.public:
+            return Outcome({}, released)
+        sizes = np.bincount(counted.groups, minlength=counted.num_groups)
+        return Outcome({SIZES: np.stack(np.divmod(sizes, _HALF)).astype(np.float32)}, released)
+
+    def tops(self, plan: Planned, released: Arrays) -> tuple[int, int]:
+        """Return the released bounds on the two largest degrees; (0, 0) if there are none."""
+        if "bounds" not in released or not plan.unit.private:
+            return 0, 0
+        event = plan.event_of(ApproximateEvent, "bounds")
+        return top_bounds(released["bounds"], event.epsilon, event.failure, plan.public.num_nodes)
+
+    def scale(self, plan: Planned, name: str, released: Arrays) -> Fraction:
+        """Return the scale of the noise of a released count, which is public; 0 without privacy."""
+        return self._scale(plan, name, self.tops(plan, released))
+
+    def _scale(self, plan: Planned, name: str, tops: tuple[int, int]) -> Fraction:
+        if not plan.unit.private:
+            return Fraction(0)
+        event: Any = plan.event(name)
+        bounded = by_bounds(name, plan.unit)
+        change = scaled(name, *tops) if bounded else l1_sensitivity(name, plan.unit, plan.public)
+        return Fraction(change) / Fraction(event.epsilon)
+
+    def _exact(self, name: str, counted: Counted, plan: Planned) -> NDArray[np.int64]:
+        if name in ("degrees", "out-degrees", "in-degrees"):
+            ends = self.ends(plan)
+            return counted.degrees(ends, entering=name == "in-degrees", grouped=self.grouped)
+        return counted.triangles(grouped=self.grouped) if name == "triangles" else COUNTS[name](counted)
+
+    def ends(self, plan: Planned) -> NDArray[np.int64]:
+        """Return the public degrees at which nodes are counted."""
+        return degree_ends(most_degree(plan.unit, plan.public))
+
+    def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Refuse to classify nodes.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError("Expected a run that predicts, got statistics of a whole graph. Print them: `sfumato report`.")
+
+
+def group_sizes(weights: Arrays) -> NDArray[np.int64] | None:
+    """Return how many nodes each group has, int64 [groups], if it is public.
+
+    >>> group_sizes({SIZES: np.array([[0, 1], [7, 2]], np.float32)}).tolist()
+    [7, 65538]
+    """
+    found = weights.get(SIZES)
+    return None if found is None else np.asarray(found, np.int64).T @ np.array([_HALF, 1])
+
+
+def shares_of(stats: str) -> dict[str, float]:
+    """Return the named statistics with the shares that were given, 0 where none was.
+
+    >>> shares_of("edges,degrees:3")
+    {'edges': 0.0, 'degrees': 3.0}
+    """
+    found: dict[str, float] = {}
+    for word in stats.split(","):
+        name, colon, share = word.strip().partition(":")
+        if name not in ROWS or name in found:
+            known = f"to name each of some statistics once: {', '.join(ROWS)}"
+            raise fail("stats", word.strip(), known, "Put commas between them.")
+        try:
+            found[name] = float(share) if colon else 0.0
+        except ValueError:
+            raise fail("stats", word, "to have a number after the colon", "Write degrees:3.") from None
+        if colon:
+            check_real("Shares are relative to each other.", low=0, high=1e6, open_low=True, stats=found[name])
+    return found

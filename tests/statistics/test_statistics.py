@@ -1,0 +1,104 @@
+"""Statistics of a graph: plan, releases, answers, and the verdict of the verifier."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.statistics._answers import describe
+from sfumato.statistics._counts import Counted, degree_ends
+from sfumato.statistics._statistics import Statistics, shares_of
+
+EDGE = sf.EdgeLevel(directed=False)
+ALL = "edges,mixing,degrees,triangles,wedges,stars,node-degrees"
+GRAPH = sf.graph.campus(600, seed=0)
+
+
+def fitted(method=None, graph=GRAPH, unit=EDGE, budget=None):
+    method, budget = method or Statistics(ALL), budget or sf.Budget(1.0, 1e-6)
+    return method.calibrate(budget, unit, graph.public_facts(unit, assume_public=True)).fit(graph)
+
+
+def test_one_budget_pays_for_all_statistics():
+    found = fitted()
+    shares = {one.name: one.event.epsilon for one in found.plan.releases}
+    assert 0.99 < sum(shares.values()) < 1.01
+    assert shares["degrees"] == pytest.approx(8 * shares["edges"])
+    assert found.certificate.epsilon <= 1
+    assert [one.name for one in found.plan.releases] == ["bounds", *ALL.split(",")]
+
+
+def test_without_bounds_nothing_fails():
+    plan = Statistics("edges,mixing,degrees").calibrate(sf.Budget(1.0, 0.0), EDGE, GRAPH.public_facts(EDGE))
+    assert plan.delta == 0
+    assert plan.epsilon <= 1
+    with pytest.raises(InputError, match="delta above 0 for triangles"):
+        Statistics("edges,triangles").calibrate(sf.Budget(1.0, 0.0), EDGE, GRAPH.public_facts(EDGE))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_saved_run_is_loaded_and_verified(tmp_path, grouped):
+    found = fitted(Statistics(ALL, grouped=grouped))
+    found.save(tmp_path / "run")
+    assert sf.verify.verify(tmp_path / "run").problems == ()
+    assert describe(sf.load(tmp_path / "run")).answers == describe(found).answers
+
+
+def test_counts_without_privacy_are_exact():
+    counted = Counted(GRAPH)
+    arcs = np.zeros((600, 600), int)
+    arcs[np.repeat(np.arange(600), np.diff(GRAPH.indptr)), GRAPH.indices] = 1
+    degrees = arcs.sum(1)
+    assert counted.edges() == arcs.sum() // 2
+    assert counted.triangles() == np.trace(arcs @ arcs @ arcs) // 6
+    assert counted.wedges() == (degrees * (degrees - 1)).sum() // 2
+    assert counted.stars() == (degrees * (degrees - 1) * (degrees - 2)).sum() // 6
+    assert counted.tops().tolist() == np.sort(degrees)[::-1][:2].tolist()
+    ends = degree_ends(599)
+    assert counted.degrees(ends)[0].tolist() == [(degrees <= end).sum() for end in ends]
+    same = GRAPH.y[:, None] == GRAPH.y[None]
+    inside = arcs * same
+    assert counted.triangles(grouped=True).sum() == np.trace(inside @ inside @ inside) // 6
+    assert counted.mixing().sum() == counted.edges()
+
+
+def test_estimates_agree_with_each_other():
+    found = describe(fitted())
+    assert found.mixing is not None
+    assert np.triu(found.mixing).sum() == found.num_edges
+    assert found.degree_counts().sum() == 600
+    for one in found.answers:
+        assert one.low <= one.value <= one.high, one
+
+
+@pytest.mark.parametrize("stats", ["", "edges,edges", "all", "edges:0", "edges:x", "edges:-1", "edges:inf"])
+def test_statistics_are_named_once_with_shares_above_zero(stats):
+    with pytest.raises(InputError):
+        shares_of(stats)
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        (sf.NodeLevel(max_out_degree=5), "no proof when the unit is"),
+        (sf.NodeLevel(arcs="incident"), "Promise a bound on degrees"),
+        (sf.EdgeLevel(directed=True), "Use --unit edge"),
+    ],
+)
+def test_units_without_a_proof_are_refused(unit, words):
+    with pytest.raises(UnsupportedUnitError, match=words):
+        fitted(unit=unit)
+
+
+def test_nodes_with_a_promised_bound(tmp_path):
+    graph, unit = GRAPH.changed(max_degree=400), sf.NodeLevel(arcs="incident")
+    found = fitted(Statistics("edges,mixing,degrees,triangles,wedges,stars"), graph, unit, sf.Budget(8.0, 0.0))
+    found.save(tmp_path / "run")
+    assert sf.verify.verify(tmp_path / "run").problems == ()
+    assert "bounds" not in found.released
+    with pytest.raises(UnsupportedUnitError, match="group is protected"):
+        fitted(Statistics("degrees", grouped=True), graph, unit)
+    replaced = replace(unit, relation="replace")
+    assert fitted(Statistics("edges"), graph, replaced).plan.method.scale(found.plan, "edges", {}) > 0
