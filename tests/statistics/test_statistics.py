@@ -102,3 +102,29 @@ def test_nodes_with_a_promised_bound(tmp_path):
         fitted(Statistics("degrees", grouped=True), graph, unit)
     replaced = replace(unit, relation="replace")
     assert fitted(Statistics("edges"), graph, replaced).plan.method.scale(found.plan, "edges", {}) > 0
+
+
+def test_the_usual_statistics_fit_the_graph():
+    edges, without = np.random.default_rng(0).integers(0, 60, (2, 300)), {"num_nodes": 60}
+    bare = sf.graph.Graph.from_edges(*edges, **without, directed=False)
+    assert fitted(Statistics(), bare).plan.method.stats == "edges,degrees,triangles,wedges"
+    arcs, unit = sf.graph.Graph.from_edges(*edges, **without, directed=True), sf.EdgeLevel(directed=True)
+    assert fitted(Statistics(), arcs, unit, sf.Budget(1.0, 0.0)).plan.method.stats == "edges,degrees,mutual"
+    for asked in (Statistics("mixing"), Statistics(grouped=True)):
+        with pytest.raises(InputError, match="got a graph without labels"):
+            fitted(asked, bare)
+
+
+def test_weights_are_released_under_their_bound(tmp_path):
+    edges = np.random.default_rng(0).integers(0, 60, (2, 300))
+    graph = sf.graph.Graph.from_edges(*edges, 60, directed=False, edge_weight=np.ones(300), max_weight=2.0)
+    found = fitted(Statistics(), graph, EDGE, sf.Budget(50.0, 1e-6))
+    found.save(tmp_path / "run")
+    assert sf.verify.verify(tmp_path / "run").problems == ()
+    told = {one.what: one for one in describe(found).answers}
+    total = float(
+        graph.weights.steps.astype(float).sum() / graph.weights.steps.max()
+    )  # of both arcs of an edge of weight 1 or 2
+    assert told["sum of the weights"].value == pytest.approx(total, abs=30)
+    with pytest.raises(InputError, match="Name their column and declare a bound"):
+        fitted(Statistics("edges,weight"), graph.changed(weights=None))

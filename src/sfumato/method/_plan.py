@@ -219,10 +219,10 @@ class Plan(ShownPlan, Planned):
             self.method.check(graph)
             checks.check_same(self.public, checks.as_inferred(self.public, known), labels=card.reads_labels)
             return
-        if card.reads_labels:
+        if card.reads_labels and card.learns:
             checks.check_learnable(graph, self.unit, labeled=labeled)
         checks.check_same(self.public, known, labels=card.reads_labels)
-        if graph.y is not None or not self.method.card.reads_labels:
+        if graph.y is not None or not (card.reads_labels and card.learns):
             self.method.check(graph)
 
 

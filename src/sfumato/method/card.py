@@ -123,6 +123,7 @@ class Card(CardHead):
         audience: what the method releases and what it hides.
         controls: runs to compare with, the ceiling last.
         reads_links: whether the method reads links at all.
+        learns: whether it learns from the labels of training nodes; a method that only counts needs neither.
         reads_weights: whether the weights of links count, if a graph has any; a proof has to cover them.
         returns_known: whether training nodes are answered by their known labels where these are public, because the
             method's own predictions for them lean on features.
@@ -135,6 +136,7 @@ class Card(CardHead):
     audience: Audience = Audience()
     controls: tuple[Control, ...] = CONTROLS
     reads_links: bool = True
+    learns: bool = True
     reads_weights: bool = False
     returns_known: bool = False
     notes: tuple[str, ...] = ()

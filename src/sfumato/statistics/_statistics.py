@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_real, fail
+from sfumato._validate import check_real, fail, nearest
 from sfumato.bounded._statistics import SCALED, by_bounds, l1_sensitivity, most_degree, noisy, scaled, top_bounds
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.method.card import Audience, Card
@@ -65,7 +65,8 @@ ROWS: Mapping[str, Row] = {
     "node-degrees": Row("the degree of every single node", 8),
 }
 """Every statistic, in the order of its release."""
-USUAL = "edges,mixing,degrees,triangles,wedges"
+AUTO = "auto"
+"""The word for the usual statistics of a graph, which its public facts choose (:func:`usual`)."""
 _BOUNDS = 1.0  # the share of the bounds on degrees
 
 
@@ -81,7 +82,7 @@ class Statistics(CuratorMethod):
 
     Args:
         stats: names with commas between, each with a share of the budget after a colon if not the usual one, such as
-            ``edges,degrees:3``.
+            ``edges,degrees:3``. ``auto`` takes the usual ones for the unit and the public facts of the graph.
         grouped: count degrees in each group, and triangles within groups; at edge level alone, where groups are public.
         failure: the probability that bounds on degrees do not hold; 0 takes half of delta if they are needed.
 
@@ -96,7 +97,7 @@ class Statistics(CuratorMethod):
     ['edges', 'mixing']
     """
 
-    stats: str = USUAL
+    stats: str = AUTO
     grouped: bool = False
     failure: float = 0.0
     card: ClassVar[Card] = Card(
@@ -106,15 +107,18 @@ class Statistics(CuratorMethod):
         citations=("nissim2007smooth", "karwa2011private", "hay2009accurate"),
         audience=Audience(("noisy counts of the whole graph",), never=("counts before noise",)),
         controls=(),
+        learns=False,
+        reads_weights=True,
     )
 
     def __post_init__(self) -> None:
-        shares_of(self.stats)
+        if self.stats != AUTO:
+            shares_of(self.stats)
         check_real(low=0, high=1, open_high=True, failure=self.failure)
 
     @property
     def shares(self) -> dict[str, Any]:
-        return dict(shares_of(self.stats))
+        return {} if self.stats == AUTO else dict(shares_of(self.stats))
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
         """Find the noise for a budget before any data is seen; half of delta pays for bounds on degrees if they are needed.
@@ -123,13 +127,22 @@ class Statistics(CuratorMethod):
             InputError: the budget has no delta, and bounds need one.
             UnsupportedUnitError: there is no proof under this unit.
         """
-        asked = self
-        if budget is not None and unit.private and not self.failure and self._bounded(unit):
+        asked = self.named(unit, public)
+        if not unit.private:  # there are no releases, which would check it
+            asked._check(unit, public)
+        if budget is not None and unit.private and not self.failure and asked._bounded(unit):
             if not budget.delta:
-                names = ", ".join(name for name in shares_of(self.stats) if name in SCALED)
-                raise fail("budget", budget, f"to have a delta above 0 for {names}", "Give one, or leave these out.")
-            asked = replace(self, failure=budget.delta / 2)
+                names = ", ".join(name for name in shares_of(asked.stats) if name in SCALED)
+                raise InputError(
+                    f"Expected a budget with a delta above 0 for {names}, got none: noisy bounds on degrees scale their noise, "
+                    "and may fail. Give one well below 1 / (number of edges), such as 1e-7, or leave these statistics out."
+                )
+            asked = replace(asked, failure=budget.delta / 2)
         return super(Statistics, asked).calibrate(budget, unit, public)
+
+    def named(self, unit: Unit, public: PublicFacts) -> Statistics:
+        """Return the same with the names of its statistics in place of ``auto``."""
+        return replace(self, stats=usual(unit, public)) if self.stats == AUTO else self
 
     def who_may_see(self, unit: Unit) -> dict[str, list[str]]:
         """Say who may be shown what: all of it follows from the releases, and nothing is for single nodes."""
@@ -184,6 +197,8 @@ class Statistics(CuratorMethod):
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List a release for each statistic, and one of the bounds that some need."""
+        if self.stats == AUTO:
+            return self.named(unit, public).releases(unit, public, noise_multiplier)
         self._check(unit, public)
         planned = list(self.planned(unit, public))
         total = sum(share for _, share, _ in planned)
@@ -206,6 +221,11 @@ class Statistics(CuratorMethod):
             )
         if not public.directed and directed:
             raise UnsupportedUnitError("Statistic mutual is counted in directed graphs. Leave it out.")
+        if not public.num_classes and (self.grouped or "mixing" in names):
+            raise InputError(
+                f"Expected groups for {'degrees by group' if self.grouped else 'mixing'}, got a graph without labels. Name a "
+                "public column of groups (--by COLUMN, in Python label=...), or leave it out."
+            )
         if self.grouped and "labels" not in unit.public:
             raise UnsupportedUnitError(
                 f"Degrees by group have no proof when the unit is {unit.describe()}: a node's group is protected with it. Drop "
@@ -277,6 +297,25 @@ def group_sizes(weights: Arrays) -> NDArray[np.int64] | None:
     return None if found is None else np.asarray(found, np.int64).T @ np.array([_HALF, 1])
 
 
+def usual(unit: Unit, public: PublicFacts) -> str:
+    """Return the statistics that a run has unless it names others.
+
+    Only undirected graphs at edge level have triangles and wedges; mixing needs groups, and weights a declared bound.
+
+    >>> from sfumato.graph._graph import PublicFacts
+    >>> from sfumato.privacy.units import EdgeLevel, NodeLevel
+    >>> usual(EdgeLevel(directed=True), PublicFacts(100, 75, 0, 0, directed=True))
+    'edges,degrees,mutual'
+    >>> usual(NodeLevel(arcs="incident"), PublicFacts(100, 75, 0, 4, directed=False, max_degree=10))
+    'edges,mixing,degrees'
+    """
+    names = ["edges", "mixing", "degrees"] if public.num_classes else ["edges", "degrees"]
+    if "labels" in unit.public:  # else a node goes with all its edges, and these counts need much noise
+        names += ["mutual"] if public.directed else ["triangles", "wedges"]
+        names += [] if public.max_weight is None else ["weight", "weights"]
+    return ",".join(names)
+
+
 def shares_of(stats: str) -> dict[str, float]:
     """Return the named statistics with the shares that were given, 0 where none was.
 
@@ -286,13 +325,16 @@ def shares_of(stats: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for word in stats.split(","):
         name, colon, share = word.strip().partition(":")
-        if name not in ROWS or name in found:
-            known = f"to name each of some statistics once: {', '.join(ROWS)}"
-            raise fail("stats", word.strip(), known, "Put commas between them.")
+        if name in found:
+            raise fail("stats", name, "to stand once among the statistics", "Name it once, with one share.")
+        if name not in ROWS:
+            known = f"to name statistics, with commas between: {', '.join(ROWS)}"
+            raise fail("stats", name, known, nearest(name, ROWS) or "`sfumato describe --list` explains them.")
         try:
             found[name] = float(share) if colon else 0.0
         except ValueError:
-            raise fail("stats", word, "to have a number after the colon", "Write degrees:3.") from None
+            expected = f"to have a number as the share of {name}, after the colon"
+            raise fail("stats", word.strip(), expected, f"Write {name}:3.") from None
         if colon:
             check_real("Shares are relative to each other.", low=0, high=1e6, open_low=True, stats=found[name])
     return found

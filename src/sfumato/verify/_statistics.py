@@ -83,6 +83,7 @@ def num_ends(most: int) -> int:
 class Statistics(Rules):
     """Rules of statistics."""
 
+    reads_weights = True
     settings: ClassVar = {"stats": "name", "grouped": "flag", "failure": "fraction"}
     audience: ClassVar = {"edge": _SEEN, "node": _SEEN}
 
