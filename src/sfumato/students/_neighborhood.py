@@ -38,7 +38,7 @@ RIDGES = (0.1, 1.0)
 SPREADS = (0.99, 0.97, 0.9, 0.8, 0.5, 0.0)
 """Candidates of alpha; the first of equals is taken, of both. Answers themselves always spread: 0 is left out for them."""
 PRIOR = 10.0
-"""Imagined answers of each class, m; chosen on training images of MNIST and Fashion-MNIST (benchmarks/pate_few_answers.py)."""
+"""Imagined answers of each class, m; chosen on training images of MNIST and Fashion-MNIST (decision 0012)."""
 
 _AT_ONCE = 500
 _ROUNDS = 60  # of spreading
