@@ -1,0 +1,224 @@
+"""A synthetic twin of a graph, made of what a run of statistics released and of what is public. It spends nothing.
+
+At edge level nodes, features and labels are public, so the twin has them as they are; its edges are new.
+
+1. *Edges between groups* are as many as the run estimates, to one: groups are the classes, as in the run.
+2. *Degrees* are those of the estimated sequence. Where the degree of every single node was released, a node that has many edges
+   has many in the twin; else degrees are dealt at random, the larger ones to groups with more edges.
+3. *Triangles* come from cliques within groups (:mod:`~sfumato.statistics._cliques`), as many as the run estimates, if the
+   degrees and the edges within groups allow it.
+4. The other edges are wired at random between the groups (:mod:`~sfumato.statistics._wiring`).
+
+What no statistic holds is not kept: which nodes are neighbors, communities within groups, how features and edges go together
+beyond the groups, weights, and of directed graphs triangles and arcs in both directions.
+
+**Formal guarantee.** The twin is a function of the release, of public facts of the nodes, and of a public seed, so it inherits
+the claim of the run whole. The arcs of the graph that is given are dropped before anything is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato._validate import check_int
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph._arcs import nothing_merged, pack_arcs, pack_edges
+from sfumato.loops._triangles import triangles
+from sfumato.method._graph_key import GraphKey
+from sfumato.statistics._cliques import MOST_SHARE, cliques
+from sfumato.statistics._counts import Counted
+from sfumato.statistics._degrees import degrees_of
+from sfumato.statistics._estimates import Estimates
+from sfumato.statistics._wiring import Pairs, Whole, capacities, stubs_of, wire
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+
+_STEPS, _NEAR = 12, 0.002
+
+
+def twin(run: Fitted | Estimates, nodes: Graph, seed: int = 0) -> Graph:
+    r"""Make a graph with the nodes of another one, and with new edges, from released statistics alone.
+
+    With m(g, h) the estimated number of edges between two groups and d(v) that of the edges of a node, scaled so that the sum
+    over each group is :math:`\sum_h m(g, h)` with edges within counted twice, the twin has exactly m(g, h) edges there,
+    and node v has d(v) of all edges but for a few. Cliques within groups add triangles until it has as many as were estimated.
+
+    **Formal guarantee.** Post-processing of the run, so the claim of the run covers the twin: arcs of ``nodes`` are not read.
+
+    Shapes: arrays of the twin are those of ``nodes``; ``indptr`` and ``indices`` are new.
+
+    Args:
+        run: a run of :class:`~sfumato.statistics._statistics.Statistics` at edge level, fitted or loaded, or its description.
+        nodes: the same nodes in the same order, with their labels; whatever arcs it has are dropped first.
+        seed: a public seed.
+
+    Raises:
+        UnsupportedUnitError: the run protects nodes, so that features and labels would have to be made up too.
+        InputError: the run has no number of edges; or the nodes or their labels are not those of the run.
+
+    >>> from sfumato.privacy.budget import Budget
+    >>> from sfumato.privacy.units import EdgeLevel
+    >>> from sfumato.graph._synthetic import campus
+    >>> from sfumato.statistics._statistics import Statistics
+    >>> graph, unit = campus(600), EdgeLevel(directed=False)
+    >>> run = Statistics("edges,mixing,degrees").calibrate(Budget(10.0, 0.0), unit, graph.public_facts(unit)).fit(graph)
+    >>> abs(twin(run, graph).num_edges - graph.num_edges) < 30
+    True
+
+    Source: Karrer and Newman (2011) for blocks and degrees; Seshadhri, Kolda and Pinar (2012) for triangles.
+    """
+    found = run if isinstance(run, Estimates) else Estimates(run)
+    return Twin.of(found, nodes, check_int(low=0, seed=seed)).graph
+
+
+def without_arcs(nodes: Graph) -> Graph:
+    """Return the nodes with what is public of them under units of edges: no arcs, and nothing that was counted on them."""
+    return nodes.changed(
+        indptr=np.zeros(nodes.num_nodes + 1, np.int64),
+        indices=np.empty(0, np.int32),
+        weights=None,
+        degree_bounds=None,
+        max_degree=None,
+        mean_degree=None,
+        merged=nothing_merged(),
+        outside={},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Twin:
+    """What a twin is made of, and the twin."""
+
+    run: Estimates
+    nodes: Graph
+    seed: int
+    groups: Whole
+    table: Whole
+
+    @classmethod
+    def of(cls, run: Estimates, nodes: Graph, seed: int) -> Twin:
+        """Check that the nodes are those of the run, and take from the run how many edges lead where."""
+        _check_unit(run)
+        public = without_arcs(nodes)
+        key = run.fitted.graph_key
+        if GraphKey.of(public).ids_digest != key.ids_digest or public.classes != key.classes:
+            raise InputError(
+                "Expected the nodes of the run, in its order and with its classes, got others. Read the same node table, with "
+                "the same label column."
+            )
+        groups = Counted(public).groups
+        if run.sizes is not None and (np.bincount(groups, minlength=len(run.sizes)) != run.sizes).any():
+            raise InputError("Expected as many nodes of each class as in the run, got others. Read the same labels.")
+        if run.num_edges is None:
+            raise InputError(
+                "Expected a run that knows how many edges there are, got none of edges, mixing and degrees. Release one of "
+                "them: sfumato describe --stats edges,mixing,degrees,triangles"
+            )
+        if run.mixing is None:
+            groups = np.zeros(public.num_nodes, np.int64)
+        table = np.array([[run.num_edges]]) if run.mixing is None else run.mixing
+        sizes = np.bincount(groups, minlength=len(table))
+        return cls(run, public, seed, groups, _with_room(table, sizes, directed=run.directed))
+
+    @property
+    def pairs(self) -> Pairs:
+        return Pairs(self.nodes.num_nodes, self.run.directed)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The twin itself."""
+        source, target = self.pairs.ends(self._keys)
+        pack = pack_arcs if self.run.directed else pack_edges
+        indptr, indices, _ = pack(source, target, self.nodes.num_nodes, "error")
+        return self.nodes.changed(indptr=indptr, indices=indices, name=f"{self.nodes.name}-twin")
+
+    @cached_property
+    def _keys(self) -> Whole:
+        made, run = np.random.default_rng([self.seed, 0]), self.run
+        dealt = stubs_of(self.table, directed=run.directed)
+        if run.directed:
+            leaving = degrees_of(run, made, self.groups, dealt.sum(axis=1), "out-degrees")
+            entering = degrees_of(run, made, self.groups, dealt.sum(axis=0), "in-degrees")
+            return wire(made, self.groups, self.table, leaving, entering)
+        degrees = degrees_of(run, made, self.groups, dealt.sum(axis=1), "degrees")
+        wanted = run.raw("triangles")
+        if wanted is None or (len(wanted) > 1 and len(wanted) != len(self.table)):
+            return wire(made, self.groups, self.table, degrees)
+        return self._with_triangles(degrees, np.maximum(wanted, 0))
+
+    def _with_triangles(self, degrees: Whole, wanted: NDArray[np.float64]) -> Whole:
+        """Find the shares of nodes in cliques by false position, for all groups at once if triangles were counted by groups."""
+        by_group = len(wanted) > 1
+        kinds = self.groups if by_group else np.zeros(len(self.groups), np.int64)
+
+        def made(shares: NDArray[np.float64]) -> tuple[Whole, NDArray[np.float64]]:
+            keys = self._closed(degrees, shares if by_group else np.repeat(shares, len(self.table)))
+            indptr, indices, _ = pack_edges(*self.pairs.ends(keys), self.nodes.num_nodes, "error")
+            return keys, triangles(indptr, indices, kinds, len(wanted)) - wanted
+
+        near = np.maximum(_NEAR * wanted, self.run.scale("triangles"))
+        low, high = np.zeros(len(wanted)), np.ones(len(wanted))
+        keys, below = made(low)
+        best, miss = keys, float(np.abs(below).max())
+        above = below
+        while high[0] <= MOST_SHARE:
+            keys, above = made(high)
+            best, miss = (keys, float(np.abs(above).max())) if np.abs(above).max() < miss else (best, miss)
+            if (above >= 0).all():
+                break
+            high = high * 2
+        for _ in range(_STEPS):
+            if ((np.abs(below) <= near) | (below >= 0)).all() and miss == float(np.abs(below).max()):
+                break
+            with np.errstate(all="ignore"):
+                share = np.where(above > below, -below / (above - below), 0.5)
+            middle = low + (high - low) * np.clip(np.nan_to_num(share, nan=0.5), 0.05, 0.95)
+            keys, excess = made(middle)
+            if np.abs(excess).max() < miss:
+                best, miss = keys, float(np.abs(excess).max())
+            if (np.abs(excess) <= near).all():
+                break
+            up = excess >= 0
+            low, below = np.where(up, low, middle), np.where(up, below, excess)
+            high, above = np.where(up, middle, high), np.where(up, excess, above)
+        return best
+
+    def _closed(self, degrees: Whole, shares: NDArray[np.float64]) -> Whole:
+        """Wire edges of which these shares of nodes are in cliques; randomness is the same for all shares."""
+        made = np.random.default_rng([self.seed, 1])
+        taken = cliques(made, self.groups, degrees, np.diag(self.table).copy(), shares)
+        one, other = self.pairs.ends(taken)
+        within = np.bincount(self.groups[one], minlength=len(self.table))
+        rest = degrees - np.bincount(one, minlength=len(degrees)) - np.bincount(other, minlength=len(degrees))
+        return np.concatenate([taken, wire(made, self.groups, self.table - np.diag(within), rest, taken=taken)])
+
+
+def _check_unit(run: Estimates) -> None:
+    unit = run.fitted.plan.unit
+    if not {"labels", "features", "node_ids"} <= {*unit.public}:
+        raise UnsupportedUnitError(
+            f"A twin takes features and labels as they are, and this run protects them: its unit is {unit.describe()}. Release "
+            "statistics at edge level (--unit edge), or make a graph without features of the numbers that were released."
+        )
+
+
+def _with_room(table: Whole, sizes: Whole, *, directed: bool) -> Whole:
+    """Move edges from pairs of groups that have no room for them, which noise can ask for, to the others."""
+    room = capacities(sizes, directed=directed)
+    fits = np.minimum(table, room)
+    cells = np.ones(len(table) ** 2, bool) if directed else np.triu(np.ones(table.shape, bool)).ravel()
+    lost, free = int((table - fits).ravel()[cells].sum()), np.where(cells, (room - fits).ravel(), 0)
+    if lost:
+        whole = np.cumsum(free)
+        more = np.diff(np.minimum(whole[-1], whole * min(lost, whole[-1]) // max(1, whole[-1])), prepend=0).reshape(
+            table.shape
+        )
+        fits = fits + more if directed else fits + np.triu(more) + np.triu(more, 1).T
+    return fits
