@@ -15,6 +15,7 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, fail, nearest
 from sfumato.attacks._listing import ATTACKS
 from sfumato.cli._arrivals import source_of
+from sfumato.cli._newest import learned
 from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
 from sfumato.cli._table import JSON
@@ -63,11 +64,10 @@ def attack(
     if home in (out.resolve(), *out.resolve().parents) and home / "evaluation" / "attacks" not in out.resolve().parents:
         raise fail("out", str(out), "to be outside the run folder, or in its evaluation/attacks/", "Name another file.")
     check_installed(*TRAIN)
-    from sfumato.catalog import load
     from sfumato.report._evidence import gain, rates
 
     chosen = _attack(name, setting or [])
-    fitted = load(run)
+    fitted = learned(run)
     if fitted.plan.public.target is not None:
         raise fail("run", str(run), "to have learned classes", "Attacks on other targets are not supported.")
     paths = {"data_dir": data_dir, "graph": graph, "nodes": nodes, "edges": edges, "schema": schema}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sfumato.cli._table import BUDGET, option
 
-_budget = partial(option, panel=BUDGET, commands="train check tune predict")
+_budget = partial(option, panel=BUDGET, commands="train check tune predict describe")
 
 
 @dataclass(frozen=True, kw_only=True)

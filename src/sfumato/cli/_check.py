@@ -7,7 +7,7 @@ number of edges, and whether a class is rare from labels, where these are public
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from sfumato.catalog import WORDS
 from sfumato.cli import _data as data
 from sfumato.cli._options import Options
 from sfumato.cli._parse import checks, given, parse
-from sfumato.cli._stored import by_options
+from sfumato.cli._stored import by_options as by_options
 from sfumato.cli._table import takes
 from sfumato.errors import InputError, MissingDependencyError
 from sfumato.method._settings import with_effect
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _RARE = 0.1
 """Of how large a share of the labels a class counts as rare."""
-_FREE = "Nothing was spent, and nothing was written."
+FREE = "Nothing was spent, and nothing was written."
 
 
 @takes(Options, "check")
@@ -60,9 +60,9 @@ def dry_run(values: dict[str, Any]) -> None:
     check_installed(*LIGHT)
     out = values["out"]
     options = given(values | ({"out": Path()} if out is None else {}), "check")
-    found, job = _look(options)
+    found, job = look_at(options, checks(options), parse)
     if job is not None:
-        _around(found, job, out, bool(options.controls))
+        look_around(found, job, out, controls=bool(options.controls))
     found.problems[:] = dict.fromkeys(map(by_options, found.problems))  # two checks may refuse one value
     told = _told(found, job, options)
     if values["as_json"]:
@@ -73,17 +73,19 @@ def dry_run(values: dict[str, Any]) -> None:
         raise typer.Exit(2)
 
 
-def _look(options: Options) -> tuple[Look, Job | None]:
-    """Look at the options, and if they name a graph at it; the job is None if an option is wrong."""
+def look_at(
+    options: Options, todo: Iterable[Callable[[], Any]], parsed: Callable[[Options], Job]
+) -> tuple[Look, Job | None]:
+    """Look at the options by what is to be checked, and if they name a graph at it; the job is None if an option is wrong."""
     from sfumato.evaluation._look import Look, look
 
-    wrong, todo = Look(), checks(options)
+    wrong = Look()
     for at, one in enumerate(todo):
         with wrong.noting():
             one()
         if at == 1 and wrong.problems:  # no method or no unit: the rest would mean nothing
             return wrong, None
-    job = None if wrong.problems else parse(options)
+    job = None if wrong.problems else parsed(options)
     try:
         source = options.source() if job is None else job.request.source
     except InputError:  # told above
@@ -93,7 +95,7 @@ def _look(options: Options) -> tuple[Look, Job | None]:
     return found, job
 
 
-def _around(found: Look, job: Job, out: Path | None, controls: bool) -> None:
+def look_around(found: Look, job: Job, out: Path | None, *, controls: bool) -> None:
     """Look at what a run needs beside its graph: its folder, its key, its ledger, the packages of its controls."""
     from sfumato.method._checks import check_ids
     from sfumato.method._graph_key import GraphKey, id_lines
@@ -196,7 +198,7 @@ def _lines(found: Look, told: dict[str, Any], options: Options) -> Iterator[str]
         yield ""
     else:
         yield "Problems: none"
-    yield _FREE
+    yield FREE
 
 
 def _hopes(graph: Graph, plan: Plan, figures: list[Figure]) -> Iterator[str]:

@@ -15,6 +15,10 @@ COMMANDS = {
         "_check",
         "Show what a run would read, release, cost and achieve, and everything that is wrong with it.",
     ),
+    "describe": (
+        "_statistics",
+        "Print numbers about a whole graph, each with an interval: edges, degrees, groups, triangles.",
+    ),
     "predict": (
         "_predict",
         "Predict the class (or labels, or number) of every node, score links (--pairs, --top), or write rows (--embeddings).",
@@ -55,7 +59,7 @@ COMMANDS = {
 }
 """Of each command its module, and the first sentence of its help. The module has the commands below it in
 ``app``, or a function of this name."""
-_MANY_OPTIONS = ("train", "check", "tune")
+_MANY_OPTIONS = ("train", "check", "tune", "describe")
 
 
 class StopError(Exception):
@@ -66,7 +70,7 @@ class Commands(TyperGroup):
     """All commands of the command line, which say what a stop by Ctrl-C costs. Those of Typer would end in silence.
 
     >>> list(Commands(name="sfumato").commands)[:3]
-    ['train', 'check', 'predict']
+    ['train', 'check', 'describe']
     """
 
     def __init__(self, **settings: Any) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.catalog import CARDS, WORDS, words_with
+from sfumato.cli._answer_options import AnswerOptions
 from sfumato.cli._budget_options import BudgetOptions
 from sfumato.cli._methods import METHOD as METHODS
 from sfumato.cli._methods import complete_method, complete_setting
+from sfumato.cli._statistics_options import StatisticsOptions
 from sfumato.cli._table import (
     DATA,
     LOCAL,
@@ -40,24 +42,24 @@ _CHOSEN, _IMPLIED = (
     for chosen in (True, False)
 )
 _TRAIN, _TUNE = "train check", "train check tune"
-_ALL = f"{_TUNE} predict"
+_ALL, _GRAPH = f"{_TUNE} predict", f"{_TUNE} describe"
+_EVERY = f"{_ALL} describe"
 # By panel and commands: a row says what differs.
-_data = partial(option, panel=NEEDED, commands=_ALL, again=True)
-_claim = partial(option, panel=NEEDED, commands=_TUNE, again=True)
-_read = partial(option, panel=DATA, commands=_ALL, again=True)
-_tables = partial(option, panel=DATA, commands=_TUNE, again=True)
-_record = partial(option, panel=RECORD, commands=_TRAIN)
+_data = partial(option, panel=NEEDED, commands=_EVERY, again=True)
+_claim = partial(option, panel=NEEDED, commands=_GRAPH, again=True)
+_read = partial(option, panel=DATA, commands=_EVERY, again=True)
+_tables = partial(option, panel=DATA, commands=_GRAPH, again=True)
+_record = partial(option, panel=RECORD, commands=f"{_TRAIN} describe")
 _method = partial(option, panel=METHOD, commands=_TRAIN)
 _shared = partial(option, panel=METHOD, commands=_TUNE)
 _tuning = partial(option, panel=METHOD, commands="tune")
 _local = partial(option, panel=LOCAL, commands=_TRAIN)
 _scores = partial(option, panel=SCORES, commands=_TRAIN)
 _running = partial(option, panel=RUNS, commands=_TUNE)
-_answers = partial(option, panel=RUNS, commands="predict")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BudgetOptions):
+class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
     """The options of a command: each means what its help text says, and None stands for one that was not given.
 
     Those that ``given`` has looked at name a method, a unit and a folder ``out``.
@@ -86,29 +88,39 @@ class Options(BudgetOptions):
     edges: Path | None = _data("The table of edges, as CSV or Parquet. Each row is one edge.")
     label: str | list[str] | None = _data(
         "The column of the node table that holds the classes to learn, or the number, if the schema says so. Repeat it for "
-        "several columns of 0 and 1, one for each label that a node may have."
+        "several columns of 0 and 1, one for each label that a node may have.",
+        commands=_ALL,
     )
     unit: str = _claim(
         f"What is protected: {', '.join(_CHOSEN[:-1])} or {_CHOSEN[-1]}. Local methods imply theirs "
-        f"({' or '.join(_IMPLIED)})."
+        f"({' or '.join(_IMPLIED)}).",
+        also={
+            "describe": "What is protected: edge (a single edge, or arc of a directed graph), or node with --arcs incident (a "
+            "node with all its edges)."
+        },
     )
     epsilon: float | None = _claim(
         "The privacy budget: a smaller one is more private. For blink it is the budget of one bit of one neighbor list; a "
         "relationship is in two lists, and so costs twice as much.",
         also={
             "predict": "The privacy budget for reading ANOTHER private graph, or for the first --coverage where labels are "
-            "protected."
+            "protected.",
+            "describe": "The privacy budget of all statistics together: a smaller one is more private.",
         },
     )
     delta: float | None = _claim(
         "The failure probability, such as 1e-7; 0 is enough at edge level for methods without Gaussian noise. Required with "
         "a private unit, except by local methods: they take it with --mechanism gaussian only.",
-        also={"predict": "The failure probability for reading that other graph, such as 1e-7."},
+        also={
+            "predict": "The failure probability for reading that other graph, such as 1e-7.",
+            "describe": "The failure probability, such as 1e-7. Triangles, wedges and stars need one at edge level; without it "
+            "it is 0.",
+        },
     )
     out: Path = option(
         "The folder to create for this run.",
         NEEDED,
-        _TUNE,
+        _GRAPH,
         also={"predict": "The CSV file to write (default: predictions.csv in the run folder)."},
     )
 
@@ -131,7 +143,9 @@ class Options(BudgetOptions):
         flags="--directed/--undirected",
         first=True,
     )
-    drop: tuple[str, ...] = _read("A column of the node or edge table to leave out. May be repeated.", default=())
+    drop: tuple[str, ...] = _read(
+        "A column of the node or edge table to leave out. May be repeated.", default=(), commands=_ALL
+    )
     edge_weight: str | None = _tables(
         "The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts "
         "the same). Rows of one edge are added."
@@ -148,17 +162,20 @@ class Options(BudgetOptions):
     text: tuple[str, ...] = _read(
         "A column of the node table that holds texts, which --text-features turns into features. May be repeated.",
         default=(),
+        commands=_ALL,
     )
     text_features: str | None = _tables(
         "How texts become features: hashing[:COLUMNS], bag-of-words:FILE, tf-idf:FILE, word-vectors:FILE, wordllama, "
-        "transformer:MODEL, sentence-transformer:MODEL, or what `sfumato text features` wrote. Files and models are public."
+        "transformer:MODEL, sentence-transformer:MODEL, or what `sfumato text features` wrote. Files and models are public.",
+        commands=_TUNE,
     )
     min_class_size: int | None = _tables(
         "Drop the classes of a named data set that have fewer nodes than this (default: the bound of the data set itself)."
     )
     image_size: str | None = _tables(
         "WIDTHxHEIGHT in pixels, such as 60x70, to which the images of orl_faces or of a folder are scaled (default: their "
-        "own size, which all have to share)."
+        "own size, which all have to share).",
+        commands=_TUNE,
     )
     collection: str | None = option(
         "Learn from reports that devices sent, instead of simulating devices here: an exported file of a closed collection, "
@@ -177,7 +194,7 @@ class Options(BudgetOptions):
         "With --unit node: how many of a node's own arcs are read at most. With --arcs incident: a promise that no node "
         "has more arcs; a graph that breaks it is refused.",
         RECORD,
-        _TUNE,
+        _GRAPH,
         again=True,
         first=True,
     )
@@ -186,6 +203,7 @@ class Options(BudgetOptions):
         "The certificate lists it.",
         default=False,
         again=True,
+        commands=_TRAIN,
     )
     relation: str | None = _record(
         "How neighboring data sets differ: with --unit node remove (default) or replace, with record add-remove (default) or "
@@ -193,7 +211,7 @@ class Options(BudgetOptions):
         again=True,
     )
     subclasses: int | None = _record(
-        "With --unit subclass: into how many cells each class is divided (default: 50).", again=True
+        "With --unit subclass: into how many cells each class is divided (default: 50).", again=True, commands=_TRAIN
     )
     partition: str | None = _record(
         "With --unit subclass: how the cell of an image is found. directions (default): by public random directions. "
@@ -201,10 +219,12 @@ class Options(BudgetOptions):
         "published; what the clusters tell is then not protected, and the certificate says so. folders: natural parts, such as "
         "users; each subfolder of a class is one, and who is in which is public.",
         again=True,
+        commands=_TRAIN,
     )
     public_rows: int | None = _record(
         "With --partition centroids: declare so many training images, the first ones, public. They fit the centroids, and "
-        "nothing is trained on them."
+        "nothing is trained on them.",
+        commands=_TRAIN,
     )
 
     task: str = _method(
@@ -272,42 +292,11 @@ class Options(BudgetOptions):
     )
     by: str | None = _scores(
         "Also score groups of nodes apart: by a column of the node table, or a feature of a named data set or a store. The "
-        "scores are outside the guarantee: do not publish them."
-    )
-
-    pairs: Path | None = _answers("Score links: a CSV file of node pairs (a header, then two columns of node ids).")
-    top: int | None = _answers(
-        "Score links: write for each node so many others with the best scores, linked already or not."
-    )
-    embeddings: Path | None = _answers("Write the released row of each node to this new CSV file, for other tools.")
-    force: bool = _answers("Replace the file, if this command wrote it.", default=False)
-    new_run: Path | None = _answers(
-        "A new run folder, for that other graph. Its ledger is written there before the first release."
-    )
-    new_nodes: Path | None = _answers(
-        "The table of nodes that arrived after the run, with the columns of its own. They alone are predicted."
-    )
-    new_edges: Path | None = _answers(
-        "The table of their edges, to each other and to nodes that were there before. Each row has a new end."
-    )
-    coverage: float | None = _answers(
-        "Give for each node a set of classes; for this share of new nodes it holds the true one. Free where labels are "
-        "public; else predict needs --epsilon the first time."
-    )
-    each_class: bool = _answers("Let --coverage cover each class by itself.", default=False)
-    positive: str | None = _answers("The class that is looked for, by --threshold or as the top.")
-    threshold: str | None = _answers(
-        "Choose nodes by the probability of that class: from a number on, or by recall=R such as recall=0.8, or by "
-        "cost=FP:FN, what one chosen in vain and one missed cost, such as cost=1:10."
-    )
-    top_share: float | None = _answers(
-        "Choose this share of the nodes without a known label, by their probability of that class."
-    )
-    top_count: int | None = _answers(
-        "Choose so many of the nodes without a known label, by their probability of that class."
-    )
-    class_weight: str | None = _answers(
-        "Predict as if all classes were equally many: balanced (default: as many as they are)."
+        "scores are outside the guarantee: do not publish them.",
+        also={
+            "describe": "The public column of the node table that holds groups, such as age (default: the label of a data set, "
+            "of a store or of the schema; else no groups). A schema decides the order of groups."
+        },
     )
 
     resumable: bool = option(
@@ -323,7 +312,9 @@ class Options(BudgetOptions):
         "train",
         decides=False,
     )
-    threads: int | None = _running("How many threads to use (default: one for each core; one for small graphs).")
+    threads: int | None = _running(
+        "How many threads to use (default: one for each core; one for small graphs).", commands=_GRAPH
+    )
     engine: str = _running(
         "Where large parts are computed: local (in this process), or ray (on the workers of a Ray cluster). The results are "
         "the same to the last bit.",
@@ -335,18 +326,19 @@ class Options(BudgetOptions):
         "start a cluster on this machine, for this command alone).",
         decides=False,
     )
-    sign_key: Path | None = option("The file of an Ed25519 private key (PEM), to sign the release with.", RUNS, _ALL)
+    sign_key: Path | None = option("The file of an Ed25519 private key (PEM), to sign the release with.", RUNS, _EVERY)
     public_ids: bool = option(
         "Publish the node ids too, in release/ids.txt, so that whoever has the release can match its rows. They are outside "
         "the guarantee: do not publish them where being in the data is a secret.",
         RUNS,
-        _TRAIN,
+        f"{_TRAIN} describe",
         default=False,
     )
     deployment: Deployment | None = _running(
         "A TOML file that says who publishes the model, what for, and why at this epsilon. It is copied into the "
         "certificate: keep private data out of it.",
         read=Path,
+        commands=_GRAPH,
     )
     dry_run: bool = option(
         "Read everything, list all problems, the plan, its cost and what to expect, and stop: `sfumato check` does the same. "
@@ -355,16 +347,20 @@ class Options(BudgetOptions):
         "train",
         default=False,
         decides=False,
-        also={"tune": "Print what tuning would cost, and stop. No --out is needed."},
+        also={
+            "tune": "Print what tuning would cost, and stop. No --out is needed.",
+            "describe": "Read everything, list all problems, the plan and how near the answers would be, and stop. Nothing is "
+            "spent or written.",
+        },
         first=True,
     )
     help_all: bool = option(
-        "Show every option and exit.", RUNS, _TUNE, default=False, decides=False, first=True, eager=show_all
+        "Show every option and exit.", RUNS, _GRAPH, default=False, decides=False, first=True, eager=show_all
     )
     as_json: bool = option(
         "Print one JSON object on standard output.",
         RUNS,
-        _ALL,
+        _EVERY,
         flags="--json",
         default=False,
         decides=False,

@@ -90,14 +90,14 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
         yield partial(check_int, low=1, threads=options.threads)
     yield partial(_check_own, options)
     yield partial(local.check if options.method in local.WORDS else local.check_task, options)
-    yield partial(_check_relation, options)
+    yield partial(check_relation, options)
     yield partial(_check_cells, options)
-    yield partial(_budget, options)
+    yield partial(budget_of, options)
     yield partial(_check_delta, options)
-    yield partial(_check_degrees, options)
-    yield partial(_rule, options)
+    yield partial(check_degrees, options)
+    yield partial(rule_of, options)
     yield partial(_check_scores, options)
-    yield partial(_check_private, options)
+    yield partial(check_private, options)
     yield partial(_method, options)
     yield options.source
 
@@ -122,7 +122,8 @@ def _check_delta(options: Options) -> None:
         Budget(1.0, options.delta)
 
 
-def _check_relation(options: Options) -> None:
+def check_relation(options: Options) -> None:
+    """Refuse a relation that the unit does not have."""
     if options.relation is None:
         return
     choices = _relations(class_for(options.unit))
@@ -149,7 +150,8 @@ def _check_cells(options: Options) -> None:
         raise InputError("Expected no --subclasses with --partition folders, whose subfolders are counted. Drop it.")
 
 
-def _check_degrees(options: Options) -> None:
+def check_degrees(options: Options) -> None:
+    """Refuse bounds on degrees that mean nothing under the unit."""
     unit = class_for(options.unit)
     if options.max_degree is not None and options.unit not in (*unit.takes_max_degree, *unit.takes_promise):
         raise InputError(f"Expected --max-degree with --unit node only, got unit {options.unit!r}. Drop it.")
@@ -169,7 +171,8 @@ def _check_scores(options: Options) -> None:
         _check_floor(options, options.save_floor)
 
 
-def _check_private(options: Options) -> None:
+def check_private(options: Options) -> None:
+    """Refuse what a run without a privacy unit has no use for."""
     unit = class_for(options.unit)
     if options.resumable and not unit.private:
         raise InputError("Expected --resumable with a privacy unit, got none: there is no noise to repeat. Drop it.")
@@ -186,14 +189,14 @@ def parse(options: Options) -> Job:
     from sfumato.evaluation._request import Request
     from sfumato.evaluation._source import groups_of
 
-    method, rule = _method(options), _rule(options)
+    method, rule = _method(options), rule_of(options)
     method = method if rule is None else method.charged_to(rule)
     beside = options.ledger is None or options.save_floor is not None  # by default: nothing charges controls
     request = Request(
         options.source(),
         method,
         options.unit,
-        _budget(options),
+        budget_of(options),
         options.max_degree,
         tuple(range(options.seeds)),
         beside if options.controls is None else options.controls,
@@ -210,7 +213,7 @@ def parse(options: Options) -> Job:
     )
     kept = Kept(
         options.out,
-        _ledger(options),
+        ledger_of(options),
         options.sign_key,
         options.deployment,
         options.public_ids,
@@ -230,7 +233,7 @@ def parse(options: Options) -> Job:
     )
 
 
-def _budget(options: Options) -> Budget | None:
+def budget_of(options: Options) -> Budget | None:
     """Return epsilon and delta. It is None without privacy, and if the method's own options say what is spent."""
     unit = class_for(options.unit)
     if options.method in local.WORDS:
@@ -285,15 +288,16 @@ def _check_floor(options: Options, path: Path) -> None:
     check_new_run(path)
 
 
-def _ledger(options: Options) -> DatasetLedger | None:
+def ledger_of(options: Options) -> DatasetLedger | None:
+    """Return the ledger that options name, with the window that they charge, or None."""
     if options.window is not None:
         _check_window(options, options.window)
     return shared_ledger(options, private=class_for(options.unit).private)
 
 
-def _rule(options: Options) -> str | None:
+def rule_of(options: Options) -> str | None:
     """The rule of the ledger that options name."""
-    ledger = _ledger(options)
+    ledger = ledger_of(options)
     return None if ledger is None else ledger.rule
 
 

@@ -13,7 +13,7 @@ from sfumato.cli._arrivals import Arriving, check_trained, predict_newcomers, so
 from sfumato.cli._calibrating import charged_counts, stored_counts
 from sfumato.cli._collected import graph_of_run
 from sfumato.cli._inferred import infer
-from sfumato.cli._newest import run_of
+from sfumato.cli._newest import learned, run_of
 from sfumato.cli._options import Options, named_source
 from sfumato.cli._output import free_file, readers
 from sfumato.cli._pairs import Rows, answer_rows
@@ -63,10 +63,9 @@ def predict(context: typer.Context, values: dict[str, Any]) -> None:
     from sfumato.evaluation._source import Source
 
     check_installed(*LIGHT)
-    from sfumato.catalog import load
 
     asked = Options(**{**values, "run": run_of(values["run"])})
-    fitted = load(asked.run)
+    fitted = learned(asked.run)
     check_trained(asked.run)
     writer, pays = _writer(asked, fitted)
     shared = shared_ledger(asked, private=fitted.plan.epsilon is not None)

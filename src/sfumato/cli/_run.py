@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from sfumato._optional import LIGHT, check_installed
+from sfumato.cli._newest import learned
 from sfumato.cli._options import of
 from sfumato.cli._scores import shown
 from sfumato.cli._table import JSON
@@ -26,7 +27,7 @@ def evaluate(run: Path = RUN, by: str | None = of("by"), as_json: bool = JSON) -
     from sfumato.catalog import load
     from sfumato.evaluation._source import Source, groups_of
 
-    fitted = load(run)
+    fitted = learned(run)
     if fitted.collection is not None:
         raise InputError(
             f"Expected a run with true labels to score it by, got one on a collection. {run / 'evaluation' / 'validation.json'} "

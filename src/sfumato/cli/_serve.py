@@ -18,7 +18,7 @@ from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
 from sfumato.cli import _listening as listening
 from sfumato.cli._calibrating import stored_counts
-from sfumato.cli._newest import run_of
+from sfumato.cli._newest import learned, run_of
 from sfumato.cli._options import of
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
@@ -125,7 +125,6 @@ def _app(
 
 
 def _read(run: Path, decision: Decision) -> Served:
-    from sfumato.catalog import load
     from sfumato.cli._arrivals import check_trained
     from sfumato.cli._collected import graph_of_run
     from sfumato.evaluation._source import Source
@@ -134,7 +133,7 @@ def _read(run: Path, decision: Decision) -> Served:
 
     run = run_of(run)
     verified(run)
-    fitted = load(run)
+    fitted = learned(run)
     check_trained(run)
     late: tuple[Predictions, ...] = ()
     if fitted.collection is not None:

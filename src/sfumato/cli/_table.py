@@ -19,11 +19,12 @@ NEEDED = "Required (a named data set, a stored graph, or two tables)"
 DATA = "Data"
 RECORD = "What a record is"
 METHOD = "Method"
+ASKED = "What is asked, and how it is shown"
 LOCAL = "Local methods, where devices randomize"
 SCORES = "Scores, which are outside the guarantee"
 BUDGET = "One budget for all runs on a data set"
 RUNS = "How it runs"
-PANELS = (NEEDED, DATA, RECORD, METHOD, LOCAL, SCORES, BUDGET, RUNS)
+PANELS = (NEEDED, ASKED, DATA, RECORD, METHOD, LOCAL, SCORES, BUDGET, RUNS)
 
 JSON = typer.Option(False, "--json", help="Print one JSON object on standard output.")
 ALL = "every option"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
+from sfumato.evaluation._answered import kind_of
 from sfumato.evaluation._request import prepare
 from sfumato.graph._declared import check_declared
 
@@ -76,7 +77,7 @@ def look(source: Source, request: Request | None, *, check: Callable[[Graph], No
                 load(source)
             else:
                 asked = replace(request, source=source, assume_public=True)
-                found.prepared = prepare(asked, load=load, look=check)
+                found.prepared = prepare(asked, load=load, look=check, kind=kind_of(asked))
         named = [name for text in found.problems[before:] for name in _NAMED.findall(text) if name in droppable]
         if not named:
             break

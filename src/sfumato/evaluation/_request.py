@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato._validate import fail
-from sfumato.catalog import WORDS, words_under
+from sfumato.catalog import CARDS, WORDS, words_under
 from sfumato.errors import InputError, SfumatoError, UnsupportedTargetError, UnsupportedUnitError
 from sfumato.evaluation._controls import controls, repeats
 from sfumato.evaluation._outcome import Evaluation, Outcome
@@ -102,8 +102,13 @@ class Prepared:
     plan: Plan
     load_seconds: float
 
+    @classmethod
+    def drawn(cls, source: Source, graph: Graph, seed: int) -> Graph:
+        """Return a graph as it is learned from: with the roles of a seed."""
+        return source.with_roles(graph, seed)
+
     def split(self, seed: int) -> Graph:
-        return self.request.source.with_roles(self.graph, seed)
+        return self.drawn(self.request.source, self.graph, seed)
 
     @property
     def first(self) -> Graph:
@@ -208,21 +213,21 @@ def prepare(
         look(graph)
     unit = request.unit_on(graph)
     request = replace(request, source=replace(request.source, labeled="labels" in unit.public))
-    first = request.source.with_roles(graph, request.seeds[0])
+    first = kind.drawn(request.source, graph, request.seeds[0])
     try:
         facts = first.public_facts(unit, assume_public=True)
         plan: Plan = request.method.calibrate(request.budget, unit, facts)
     except UnsupportedUnitError as error:
         words = words_under(unit.name)
-        if request.method.name in (WORDS[word] for word in words):
+        if request.method.name not in CARDS or request.method.name in (WORDS[word] for word in words):
             raise
         raise UnsupportedUnitError(
             f"{error} Methods with a proof under unit {unit.name}: {', '.join(words)}."
         ) from None
     for seed in request.seeds:  # all, before the first is charged
-        split = first if seed == request.seeds[0] else request.source.with_roles(graph, seed)
+        split = first if seed == request.seeds[0] else kind.drawn(request.source, graph, seed)
         plan.check(split)
-        if request.method.card.reads_labels:
+        if request.method.card.reads_labels and request.method.card.learns:
             check_scorable(split)
     if not request.assume_public:
         check_declared(first, plan.unit, request.source.tables)

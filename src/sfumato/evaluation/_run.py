@@ -18,17 +18,18 @@ import numpy as np
 from sfumato._blocks import scratch_in
 from sfumato._files import write_json
 from sfumato._threads import are_said, one_if_few, set_threads
-from sfumato.catalog import CARDS, PAIR_METHODS, method_named
+from sfumato.catalog import CARDS, method_named
 from sfumato.errors import InputError
+from sfumato.evaluation._answered import kind_of
 from sfumato.evaluation._kept import PRIVATE, write_words
-from sfumato.evaluation._links import PreparedLinks
 from sfumato.evaluation._memory import peak_mb
 from sfumato.evaluation._outcome import Evaluation
-from sfumato.evaluation._request import Prepared, prepare
+from sfumato.evaluation._request import prepare
 
 if TYPE_CHECKING:
     from sfumato.evaluation._kept import Job
     from sfumato.evaluation._outcome import Scored
+    from sfumato.evaluation._request import Prepared
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted
     from sfumato.method.contract import Progress
@@ -64,7 +65,7 @@ def plan(job: Job, bars: Bars) -> Planned:
             job.request,
             load=lambda source: source.load(report, lambda place, found: columns.append((place, found))),
             look=job.look,
-            kind=PreparedLinks if job.request.method.name in PAIR_METHODS else Prepared,
+            kind=kind_of(job.request),
         )
     if not said:
         threads = one_if_few(prepared.graph.num_nodes, prepared.graph.num_features) or threads

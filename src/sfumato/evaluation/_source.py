@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ class Source:
     id_column: str | None = None  # as a run remembers it
     ends: tuple[str, str] | None = None  # columns of the two ends, as a run remembers them
     window: str | None = None  # COLUMN=WINDOW: the edges of one window of time alone
+    features: bool = True  # whether columns of the node table are read as features
 
     @property
     def named(self) -> bool:
@@ -163,11 +164,25 @@ class Source:
         if len(kinds) > 1:
             raise InputError("Expected `nodes` and `edges` of one kind, got CSV and Parquet. Convert one of them.")
         read = read_parquet if kinds.pop() else read_csv
+        schema = self.schema if self.features else self._of_groups()
         return read(
-            str(self.nodes), str(self.edges), label=self.label, schema=self.schema, directed=self.directed, text=self.text,
+            str(self.nodes), str(self.edges), label=self.label, schema=schema, directed=self.directed, text=self.text,
             text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
-            drop=self.drop, told=told, window=self.window, **self._by_name(),
+            drop=self.drop, told=told, window=self.window, features=None if self.features else (), **self._by_name(),
         )  # fmt: skip
+
+    def _of_groups(self) -> Any:
+        """The schema without features, whose label is the column of groups: one of its columns of categories may be it."""
+        from sfumato.graph._schema import Column, Schema
+
+        schema = Schema.read(self.schema)
+        bare: dict[str, Any] = {"columns": {}, "num_features": None, "role": None, "target": None, "target_range": None}
+        if self.label is not None and self.label != schema.label:
+            column = schema.columns.get(str(self.label), Column())
+            bare |= {"label": None, "classes": column.categories, "classes_from_data": column.from_data}
+        elif schema.target is not None or isinstance(schema.label, tuple):  # no classes
+            bare |= {"label": None, "classes": None, "classes_from_data": False}
+        return replace(schema, **bare)
 
     def _by_name(self) -> dict[str, Any]:
         """The columns of ids and ends that a run remembers, as arguments of readers; a schema that is named goes first."""

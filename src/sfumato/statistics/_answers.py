@@ -41,6 +41,8 @@ class Answer:
         high: upper end of the interval.
         coverage: the chance with which the interval holds the number of this graph.
         exact: whether the chance is exact or a lower bound; else it is an approximation.
+        count: whether it counts nodes, edges or other parts of a graph.
+        groups: the groups that it is about: none, one, or those of both ends.
     """
 
     statistic: str
@@ -50,6 +52,8 @@ class Answer:
     high: float | None
     coverage: float
     exact: bool = True
+    count: bool = False
+    groups: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -99,7 +103,8 @@ class Described(Estimates):
         for place, (one, other) in enumerate(zip(*ends, strict=True)):
             if self.used_pairs[place]:
                 what = f"{names[one]} {'to' if self.directed else 'and'} {names[other]}"
-                yield self._count("mixing", what, float(found[place]), law, float(table[one, other]))
+                pair = self._count("mixing", what, float(found[place]), law, float(table[one, other]))
+                yield replace(pair, groups=(names[one], names[other]))
         if len(names) > 2:
             yield from self._redrawn("mixing", "assortativity by group", found, _assortativity)
         for group, name in enumerate(names):
@@ -144,7 +149,7 @@ class Described(Estimates):
                 continue
             value = float(((sequence > last) & (sequence <= end)).sum())
             before = 0.0 if last < 0 else below[int(np.searchsorted(ends, last))]
-            what = f"nodes{of} of {word} {end}" if end <= 1 else f"nodes{of} of {word} {last + 1} to {end}"
+            what = f"nodes{of} of {word} {end}" if end == last + 1 else f"nodes{of} of {word} {last + 1} to {end}"
             yield self._count(name, what, below[at] - before, one if last < 0 else two, value)
             last = end
 
@@ -204,7 +209,8 @@ class Described(Estimates):
         """An integer count from 0 on: the interval of the raw count, and an estimate within it."""
         less, more, coverage = law.interval(self.confidence)
         low, high = max(0.0, raw - more), max(0.0, raw - less)
-        return Answer(statistic, what, min(max(raw if value is None else value, low), high), low, high, coverage)
+        best = min(max(raw if value is None else value, low), high)
+        return Answer(statistic, what, best, low, high, coverage, count=True)
 
     def _redrawn(self, statistic: str, what: str, found: NDArray[np.float64], of: Any) -> Iterator[Answer]:
         """A number of all pairs of groups, with an interval from noise that is drawn again around the released counts."""
@@ -234,7 +240,8 @@ def _times(one: Answer, what: str, factor: float) -> Answer:
     assert one.value is not None
     assert one.low is not None
     assert one.high is not None
-    return replace(one, what=what, value=one.value * factor, low=one.low * factor, high=one.high * factor)
+    value, low, high = (end * factor for end in (one.value, one.low, one.high))
+    return replace(one, what=what, value=value, low=low, high=high, count=False)
 
 
 def _assortativity(table: NDArray[np.float64]) -> float:

@@ -284,7 +284,10 @@ class Statistics(CuratorMethod):
         Raises:
             InputError: always.
         """
-        raise InputError("Expected a run that predicts, got statistics of a whole graph. Print them: `sfumato report`.")
+        raise InputError(
+            "Expected a run that learned to predict, got statistics of a whole graph. Its answers: sf.describe(fitted).answers, "
+            "or `sfumato describe --from-run`."
+        )
 
 
 def group_sizes(weights: Arrays) -> NDArray[np.int64] | None:

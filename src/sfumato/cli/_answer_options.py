@@ -1,0 +1,51 @@
+"""The options of `sfumato predict` that no other command has: what is answered, and for whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from sfumato.cli._table import RUNS, option
+
+_answers = partial(option, panel=RUNS, commands="predict")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """What a finished run is asked for."""
+
+    pairs: Path | None = _answers("Score links: a CSV file of node pairs (a header, then two columns of node ids).")
+    top: int | None = _answers(
+        "Score links: write for each node so many others with the best scores, linked already or not."
+    )
+    embeddings: Path | None = _answers("Write the released row of each node to this new CSV file, for other tools.")
+    force: bool = _answers("Replace the file, if this command wrote it.", default=False)
+    new_run: Path | None = _answers(
+        "A new run folder, for that other graph. Its ledger is written there before the first release."
+    )
+    new_nodes: Path | None = _answers(
+        "The table of nodes that arrived after the run, with the columns of its own. They alone are predicted."
+    )
+    new_edges: Path | None = _answers(
+        "The table of their edges, to each other and to nodes that were there before. Each row has a new end."
+    )
+    coverage: float | None = _answers(
+        "Give for each node a set of classes; for this share of new nodes it holds the true one. Free where labels are "
+        "public; else predict needs --epsilon the first time."
+    )
+    each_class: bool = _answers("Let --coverage cover each class by itself.", default=False)
+    positive: str | None = _answers("The class that is looked for, by --threshold or as the top.")
+    threshold: str | None = _answers(
+        "Choose nodes by the probability of that class: from a number on, or by recall=R such as recall=0.8, or by "
+        "cost=FP:FN, what one chosen in vain and one missed cost, such as cost=1:10."
+    )
+    top_share: float | None = _answers(
+        "Choose this share of the nodes without a known label, by their probability of that class."
+    )
+    top_count: int | None = _answers(
+        "Choose so many of the nodes without a known label, by their probability of that class."
+    )
+    class_weight: str | None = _answers(
+        "Predict as if all classes were equally many: balanced (default: as many as they are)."
+    )

@@ -1,0 +1,173 @@
+"""`sfumato describe`: answers with intervals from tables, stores and data sets, in a run folder that verifies."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+AGES = ("0-17", "18-39", "40-64", "65+")
+NODES = 200
+
+
+@pytest.fixture(scope="module")
+def contacts(tmp_path_factory):
+    """The words that name a table of contacts: people with ages, no number of contacts above 12, and a schema that says so."""
+    folder, rng = tmp_path_factory.mktemp("contacts"), np.random.default_rng(0)
+    ages, pairs, degrees = rng.integers(0, 4, NODES), set(), np.zeros(NODES, int)
+    for u, v in rng.integers(0, NODES, (3000, 2)).tolist():
+        if u < v and max(degrees[u], degrees[v]) < 12 and (u, v) not in pairs and (ages[u] == ages[v] or u % 3 == 0):
+            pairs.add((u, v))
+            degrees[[u, v]] += 1
+    write(folder / "people.csv", [("id", "age", "email"), *((f"p{v}", AGES[ages[v]], f"{v}@x") for v in range(NODES))])
+    write(folder / "contacts.csv", [("one", "other"), *((f"p{u}", f"p{v}") for u, v in sorted(pairs))])
+    write(folder / "long.csv", [("one", "other", "minutes"), *((f"p{u}", f"p{v}", 10) for u, v in sorted(pairs))])
+    (folder / "schema.toml").write_text(f"max_degree = 12\n[columns.age]\ncategories = {json.dumps(AGES)}\n")
+    inside = sum(ages[u] == ages[v] == 0 for u, v in pairs)
+    tables = ["--nodes", folder / "people.csv", "--edges", folder / "contacts.csv"]
+    return {"tables": tables, "schema": ["--schema", folder / "schema.toml"], "pairs": len(pairs), "youngest": inside}
+
+
+def write(path, rows):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+EDGE = ["--unit", "edge", "--epsilon", "4", "--delta", "1e-6"]
+NODE = ["--unit", "node", "--arcs", "incident", "--epsilon", "4"]
+
+
+@pytest.fixture
+def describe(sfumato, tmp_path):
+    """Run the command with an output folder, and return what it said."""
+
+    def run(*words, out="run"):
+        return sfumato("describe", *words, "--out", tmp_path / out)
+
+    return run
+
+
+def test_a_contact_matrix_by_age(describe, contacts, sfumato, tmp_path):
+    done = describe(*contacts["tables"], "--by", "age", *EDGE)
+    assert done.code == 0, done.err
+    assert "An interval covers the noise that protects people, and nothing else." in done.out
+    assert "0-17 and 18-39" in done.out
+    assert "Cost: epsilon " in done.out
+    assert sfumato("verify", tmp_path / "run").code == 0
+    with (tmp_path / "run" / "answers.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    pair = next(row for row in rows if (row["group"], row["other_group"]) == ("0-17", "0-17"))
+    assert float(pair["low"]) - 60 < contacts["youngest"] < float(pair["high"]) + 60
+    stored = json.loads((tmp_path / "run" / "answers.json").read_text())
+    assert [one["what"] for one in stored["answers"]] == [row["what"] for row in rows]
+
+
+def test_people_with_all_their_contacts(describe, contacts):
+    done = describe(*contacts["tables"], *contacts["schema"], "--by", "age", *NODE, "--json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert told["settings"]["stats"] == "edges,mixing,degrees"
+    privacy = {"unit": "node-incident", "relation": "remove", "epsilon": pytest.approx(4), "delta": 0}
+    assert told["privacy"] == privacy
+    first = told["answers"][0]
+    assert first["what"] == "number of edges"
+    assert first["low"] <= first["value"] <= first["high"]
+    assert {"out", "seconds", "peak_mb", "answers", "privacy"} <= told.keys()
+
+
+def test_without_groups_there_is_no_mixing(describe, contacts):
+    done = describe(*contacts["tables"], *EDGE, "--json")
+    assert json.loads(done.out)["settings"]["stats"] == "edges,degrees,triangles,wedges"
+    done = describe(*contacts["tables"], "--directed", "--unit", "edge", "--epsilon", 1, "--json", out="second")
+    assert json.loads(done.out)["settings"]["stats"] == "edges,degrees,mutual"
+
+
+def test_weights_have_a_bound(describe, contacts):
+    tables = [*contacts["tables"][:3], contacts["tables"][3].with_name("long.csv")]
+    done = describe(*tables, *EDGE, "--edge-weight", "minutes", "--max-weight", 60, "--stats", "edges,weight")
+    assert "sum of the weights" in done.out
+
+
+def test_answers_again_cost_nothing(describe, contacts, sfumato, tmp_path):
+    ledger = tmp_path / "ledger.jsonl"
+    words = (*contacts["tables"], *EDGE, "--ledger", ledger, "--total-epsilon", 5)
+    first = json.loads(describe(*words, "--json").out)
+    spent = ledger.read_bytes()
+    again = sfumato("describe", "--from-run", tmp_path / "run", "--least", 30, "--json")
+    told = json.loads(again.out)
+    assert told["left_out"] > 0
+    kept = [one for one in first["answers"] if not one["count"] or one["high"] >= 30]
+    assert told["answers"] == kept
+    assert "left out" in sfumato("describe", "--from-run", tmp_path / "run", "--widest", 0.01).out
+    assert ledger.read_bytes() == spent
+    assert describe(*words, out="second").code == 1  # the ledger has 1 left
+    assert sfumato("verify", ledger).code == 0
+
+
+def test_what_can_be_asked(sfumato):
+    told = {one["name"]: one for one in json.loads(sfumato("describe", "--list", "--json").out)}
+    assert told["triangles"]["units"] == ["edge (undirected)", "node (undirected)"]
+    assert told["degrees"]["share"] == 8
+    assert "mutual" in sfumato("describe", "--list").out
+
+
+def test_a_dry_run_says_how_near_answers_would_be(contacts, sfumato):
+    words = ("describe", *contacts["tables"], "--by", "age", *EDGE, "--dry-run")
+    done = sfumato(*words)
+    assert done.code == 0, done.out
+    assert "within" in done.out
+    assert "Nothing was spent" in done.out
+    told = {one["release"]: one["half_width"] for one in json.loads(sfumato(*words, "--json").out)["expected"]}
+    assert told["triangles"] is None
+    assert told["edges"] > told["degrees"] / 4 > 0
+    assert sfumato(*words, "--stats", "edges,triangle").code == 2
+
+
+def test_a_run_of_statistics_predicts_nothing(describe, contacts, sfumato, tmp_path):
+    describe(*contacts["tables"], *EDGE, "--stats", "edges")
+    for command in ("predict", "evaluate", "serve"):
+        done = sfumato(command, tmp_path / "run")
+        assert done.code == 2
+        assert f"sfumato describe --from-run {tmp_path / 'run'}" in done.err
+    assert "nissim2007smooth" in sfumato("cite", tmp_path / "run").out
+
+
+@pytest.mark.parametrize(
+    ("fragment", "words"),
+    [
+        ("Did you mean 'triangles'?", [*EDGE, "--stats", "edges,triangels"]),
+        ("Write degrees:3", [*EDGE, "--stats", "degrees:many"]),
+        ("stand once", [*EDGE, "--stats", "edges,edges"]),
+        ("delta above 0 for triangles, wedges", ["--unit", "edge", "--epsilon", "1"]),
+        ("Promise a bound on degrees", NODE),
+        ("--arcs incident with a promised bound", ["--unit", "node", "--epsilon", "1", "--max-degree", "9"]),
+        ("sfumato collect estimate", ["--unit", "local", "--epsilon", "1"]),
+        ("Name a public column of groups (--by COLUMN", [*EDGE, "--stats", "edges,mixing"]),
+        ("weights, got none", [*EDGE, "--stats", "edges,weight"]),
+        ("'agee'", [*EDGE, "--by", "agee"]),
+        ("confidence", [*EDGE, "--confidence", "95"]),
+        ("integer >= 1", [*EDGE, "--threads", "0"]),
+    ],
+)
+def test_what_cannot_be_had_is_refused_with_the_reason(refused, contacts, tmp_path, fragment, words):
+    refused(fragment, "describe", *contacts["tables"], *words, "--out", tmp_path / "run")
+
+
+def test_other_refusals(refused, describe, contacts, tmp_path, run_of):
+    refused("Drop it", "describe", "--dataset", "campus", "--by", "status", *EDGE, "--out", tmp_path / "run")
+    refused(
+        "classes of the label",
+        "describe",
+        *contacts["tables"],
+        "--by",
+        "age",
+        *NODE,
+        "--max-degree",
+        12,
+        "--out",
+        tmp_path / "run",
+    )
+    refused("Name a new run folder", "describe", *contacts["tables"], *EDGE)
+    refused("got one of gap", "describe", "--from-run", run_of("gap --unit none"))
+    describe(*contacts["tables"], *EDGE)
+    refused("exists", "describe", *contacts["tables"], *EDGE, "--out", tmp_path / "run")
