@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import RecordLevel as RecordLevel
     from sfumato.privacy.units import SubclassLevel as SubclassLevel
     from sfumato.record._deployment import Deployment as Deployment
+    from sfumato.statistics._twin import twin as twin
 
 _HOME = homes_in(__file__)
 

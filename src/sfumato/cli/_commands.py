@@ -38,6 +38,7 @@ COMMANDS = {
         "_data",
         "List the named data sets and those whose files are there, or say where the files of one come from.",
     ),
+    "twin": ("_twin", "Make a synthetic graph that may be given away, from the statistics that a run released."),
     "tune": ("_tune", "Choose the settings of a method within a privacy budget."),
     "serve": ("_serve", "Give predictions of a run over HTTP until Ctrl-C."),
     "audit": ("_audit", "Test the claim of a method or a run by attacks, and print the epsilon that they prove."),

@@ -1,0 +1,116 @@
+"""What a twin keeps and what it does not: its own numbers beside those that were released. No private data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.privacy.units import NoPrivacy
+from sfumato.record._certificate import COVERS
+from sfumato.statistics._answers import Answer, describe
+from sfumato.statistics._statistics import Statistics, shares_of
+
+if TYPE_CHECKING:
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+
+_UNANSWERED = ("node-degrees", "weight", "weights")
+NOT_KEPT = (
+    "whether two given nodes are neighbors: an edge of the twin is drawn, and says nothing of an edge of the graph beyond what "
+    "the released statistics say",
+    "communities within groups, distances, and centralities beyond degrees: they are those of a random graph with these "
+    "degrees, groups and cliques",
+    "how features and edges go together beyond the groups",
+    "weights of edges, and times",
+    "of directed graphs triangles, and arcs in both directions",
+)
+"""What no twin keeps, since no statistic holds it."""
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """One number of a twin beside the released one.
+
+    Args:
+        released: the answer of the run, with its interval.
+        twin: the same number of the twin, exactly.
+    """
+
+    released: Answer
+    twin: float
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the number of the twin lies in the interval; None where there is none."""
+        low, high = self.released.low, self.released.high
+        return None if low is None or high is None else bool(low <= self.twin <= high)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self.released), "twin": self.twin, "kept": self.kept}
+
+
+def likeness(run: Fitted, made: Graph, confidence: float = 0.95) -> tuple[Likeness, ...]:
+    """Compare a twin with the release that it was made of, number by number; this spends nothing.
+
+    The twin is public, so its numbers are counted exactly.
+
+    Args:
+        run: the run of statistics.
+        made: its twin.
+        confidence: the chance with which each interval of the release holds.
+    """
+    answers = describe(run, confidence).answers
+    method = run.plan.method
+    assert isinstance(method, Statistics)
+    names = [name for name in shares_of(method.stats) if name not in _UNANSWERED]
+    if not names:
+        return ()
+    exact = Statistics(",".join(names), grouped=method.grouped)
+    counted = exact.calibrate(None, NoPrivacy(), made.public_facts(NoPrivacy())).fit(made)
+    found = {(one.statistic, one.what): one.value for one in describe(counted, confidence).answers}
+    pairs = ((one, found.get((one.statistic, one.what))) for one in answers)
+    return tuple(Likeness(one, float(value)) for one, value in pairs if value is not None)
+
+
+def page(run: Fitted, made: Graph, compared: Sequence[Likeness], seed: int) -> str:
+    """Write what stands beside a twin: the claim it inherits, which questions it answers, and which it does not."""
+    return "\n".join(_lines(run, made, compared, seed)) + "\n"
+
+
+def claim(run: Fitted, seed: int) -> Mapping[str, Any]:
+    """Return what identifies the release that a twin was made of, and its claim."""
+    certificate = run.certificate.values
+    return {"claim": certificate["claim"], "unit": certificate["unit"], "ledger_head": run.ledger.head, "seed": seed}
+
+
+def _lines(run: Fitted, made: Graph, compared: Sequence[Likeness], seed: int) -> Iterator[str]:
+    private = run.certificate.epsilon is not None
+    yield f"A synthetic twin of {run.graph_key.name}: {made.num_nodes:,} nodes, {made.num_edges:,} edges"
+    yield ""
+    yield "Nodes and labels are those of the graph. All edges are drawn, from released statistics alone (public seed "
+    yield f"{seed}). The twin is post-processing of the release, so it inherits its claim:"
+    yield ""
+    yield run.certificate.sentence if private else "This run has no privacy: the twin must stay where the graph is."
+    if private:
+        yield f"{COVERS} Head of the ledger: {run.ledger.head}"
+    yield ""
+    inside = [one for one in compared if one.kept]
+    yield f"Questions it answers as the release does: {len(inside)} of {len(compared)} numbers lie in the released intervals."
+    if any(one.kept is False for one in compared):
+        yield 'Where "no" stands, take the released number.'
+    yield ""
+    yield f"{'twin':>14} {'released':>14} {'from':>14} {'to':>14}  kept  what"
+    for one in compared:
+        numbers = (one.twin, one.released.value, one.released.low, one.released.high)
+        kept = {True: "yes", False: "no", None: "?"}[one.kept]
+        yield " ".join(f"{_number(value):>14}" for value in numbers) + f"  {kept:<4}  {one.released.what}"
+    yield ""
+    yield "Questions it does not answer:"
+    yield from (f"- {words}." for words in NOT_KEPT)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.4g}"
