@@ -19,7 +19,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAMES = (
-    *("hop.c", "products.c", "rows.c", "chain.c", "optimizers.c", "sampler.c", "hash.c"),
+    *("hop.c", "products.c", "rows.c", "chain.c", "optimizers.c", "sampler.c", "hash.c", "triangles.c"),
     *("levels.h", "rows.h", "sampler.h"),
 )
 SOURCES = tuple(Path("src/sfumato/loops") / name for name in NAMES)

@@ -208,3 +208,27 @@ def test_without_numba_the_environment_or_the_processors_decide_on_threads(monke
     assert _native.threads() == threads
     monkeypatch.delattr(os, "sched_getaffinity")
     assert _native.threads() == (3 if wanted == "3" else os.cpu_count())
+
+
+def closed_pairs(offsets, targets):
+    arcs = sp.csr_matrix((np.ones(len(targets), np.int64), targets, offsets), (len(offsets) - 1,) * 2)
+    return np.asarray((arcs @ arcs).multiply(arcs).sum(axis=1)).ravel()
+
+
+@pytest.mark.parametrize("num_nodes", [1, 2, 65, 3000])
+def test_both_loops_count_closed_pairs_of_targets(loops, threads, num_nodes):
+    random = np.random.default_rng(num_nodes)
+    ends = np.triu(random.random((num_nodes, num_nodes)) < 20 / num_nodes, 1)
+    ends[0] = True
+    ends[0, 0] = False
+    offsets, targets = np.r_[0, ends.sum(1).cumsum()], np.nonzero(ends)[1].astype(np.int32)
+    found = np.full(num_nodes, -1, np.int64)
+    loops.closed(offsets, targets, found)
+    assert found.tolist() == closed_pairs(offsets, targets).tolist()
+
+
+def test_marks_without_memory_are_an_error(built, monkeypatch):
+    loops, found = _native.load(built), np.empty(1, np.int64)
+    monkeypatch.setattr(loops, "_closed", lambda *_: 0)
+    with pytest.raises(MemoryError, match="one bit of each node"):
+        loops.closed(np.array([0, 0]), np.empty(0, np.int32), found)

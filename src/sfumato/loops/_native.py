@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato._threads import default_threads, numba_threads
 
 _NAMES = (
-    *("hop.c", "products.c", "rows.c", "chain.c", "optimizers.c", "sampler.c", "hash.c"),
+    *("hop.c", "products.c", "rows.c", "chain.c", "optimizers.c", "sampler.c", "hash.c", "triangles.c"),
     *("levels.h", "rows.h", "sampler.h"),
 )
 SOURCES = tuple(Path(__file__).with_name(name) for name in _NAMES)
@@ -50,10 +50,11 @@ class Compiled:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         pointer, number = ctypes.c_void_p, ctypes.c_int64
-        self._sum_rows, self._quantize = library.sum_rows, library.quantize
+        self._sum_rows, self._quantize, self._closed = library.sum_rows, library.quantize, library.closed
         self._sum_rows.argtypes = [pointer] * 3 + [number] * 4 + [pointer] * 3 + [number]
         self._quantize.argtypes = [pointer, number, number, pointer, pointer, number]
-        self._sum_rows.restype = self._quantize.restype = None
+        self._closed.argtypes = [pointer, pointer, number, pointer, number]
+        self._sum_rows.restype, self._quantize.restype, self._closed.restype = None, None, number
 
     def pack(self, steps: NDArray[np.int16]) -> NDArray[np.int16]:
         """Give int16 rows [nodes, width] 8, 16 or a multiple of 32 columns, of which those beyond the width mean nothing.
@@ -95,6 +96,14 @@ class Compiled:
         """Write rows to ``out`` in whole steps and their squared norms to ``squares``; rows that are not finite stay out."""
         written = _at(out, np.int16), _at(squares, np.float64)
         self._quantize(_at(rows, np.float32), *rows.shape, *written, threads())
+
+    def closed(self, offsets: NDArray[np.int64], targets: NDArray[np.int32], out: NDArray[np.int64]) -> None:
+        """Set ``out[v]`` to the number of pairs of targets of node v of which one is a target of the other."""
+        arcs = _at(offsets, np.int64), _at(targets, np.int32)
+        if not self._closed(*arcs, len(out), _at(out, np.int64), threads()):
+            raise MemoryError(
+                "Expected memory for one bit of each node in each thread, got none. Free some, or use fewer."
+            )
 
 
 def aligned(rows: int, width: int) -> NDArray[np.int16]:

@@ -23,6 +23,7 @@ _FLUSH = 1 << 16
 _SHIFT = 1 << 15
 _EVEN = 0x0000FFFF0000FFFF
 _WEIGHT = 1 << 15
+_PIECES = 64
 
 
 def pack(steps: NDArray[np.int16]) -> NDArray[np.uint64]:
@@ -160,3 +161,31 @@ def quantize(rows: NDArray[np.float32], out: NDArray[np.int16], squares: NDArray
                 step -= np.int64(np.sign(step))
                 out[i, c] = step
                 square += step * step
+
+
+def closed(offsets: NDArray[np.int64], targets: NDArray[np.int32], out: NDArray[np.int64]) -> None:
+    """Set ``out[v]`` to the number of pairs of targets of node v of which one is a target of the other.
+
+    >>> out = np.empty(3, np.int64)
+    >>> closed(np.array([0, 2, 3, 3]), np.array([1, 2, 2], np.int32), out)
+    >>> out.tolist()
+    [1, 0, 0]
+    """
+    _closed(offsets, targets, out)
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _closed(offsets: NDArray[np.int64], targets: NDArray[np.int32], out: NDArray[np.int64]) -> None:
+    pieces = min(len(out), _PIECES)
+    for piece in prange(pieces):
+        marked = np.zeros(len(out), np.uint8)
+        for node in range(piece, len(out), pieces):
+            start, end, total = offsets[node], offsets[node + 1], np.int64(0)
+            for arc in range(start, end):
+                marked[targets[arc]] = 1
+            for arc in range(start, end):
+                for following in range(offsets[targets[arc]], offsets[targets[arc] + 1]):
+                    total += marked[targets[following]]
+            for arc in range(start, end):
+                marked[targets[arc]] = 0
+            out[node] = total

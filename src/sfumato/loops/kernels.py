@@ -53,6 +53,12 @@ class _Loops(Protocol):
         norm that is not, and its place in ``out`` is left as it was.
         """
 
+    def closed(self, offsets: NDArray[np.int64], targets: NDArray[np.int32], out: NDArray[np.int64]) -> None:
+        """Set ``out[v]`` to the number of pairs of targets of node v of which one is a target of the other.
+
+        The targets of node v are ``targets[offsets[v]:offsets[v + 1]]``.
+        """
+
 
 @cache
 def loops() -> _Loops:

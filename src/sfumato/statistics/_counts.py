@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._blocks import let_go
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 RANGES = 16
 """Ranges of equal width that weights are counted in."""
-_ARCS, _EXACT = 1 << 22, 1 << 13
+_ARCS, _EXACT = 1 << 21, 1 << 13
 Counts = NDArray[np.int64]
 
 
@@ -129,8 +128,18 @@ class Counted:
 
     def mutual(self) -> Counts:
         """Count pairs of nodes with an arc in both directions."""
-        arcs = self._matrix()
-        return np.array([arcs.multiply(arcs.T).sum() // 2], np.int64)
+        indptr, indices, found = self.graph.indptr, self.graph.indices, 0
+        for owners, targets, _ in self.blocks():
+            ahead = owners < targets
+            wanted, rows = owners[ahead], targets[ahead]
+            low, high = indptr[rows], indptr[rows + 1]
+            while (still := low < high).any():  # the first target of each row that is no smaller than the wanted one
+                middle = (low + high) >> 1
+                smaller = still & (indices[np.minimum(middle, len(indices) - 1)] < wanted)
+                low, high = np.where(smaller, middle + 1, low), np.where(still & ~smaller, middle, high)
+            there = low < indptr[rows + 1]
+            found += int((indices[low[there]] == wanted[there]).sum())
+        return np.array([found], np.int64)
 
     def triangles(self, *, grouped: bool = False) -> Counts:
         """Count triangles, or those whose three nodes are in one group, by group."""
@@ -168,14 +177,6 @@ class Counted:
             math.comb(int(d), size) * int(n) for d, n in zip(*np.unique(self._ends[0], return_counts=True), strict=True)
         )
         return np.array([min(total, MOST_COUNT)], np.int64)
-
-    def _matrix(self) -> Any:
-        graph = self.graph
-        ones = np.ones(len(graph.indices), np.int64)
-        found = sp.csr_matrix((ones, graph.indices, graph.indptr), (graph.num_nodes, graph.num_nodes))
-        found.setdiag(0)
-        found.eliminate_zeros()
-        return found
 
 
 COUNTS: dict[str, Callable[..., Counts]] = {
