@@ -175,6 +175,9 @@ class Statistics(Rules):
         return {SIZES: [2, known.num_classes + 1 if known.num_classes else 1]} if known.unit["name"] == "edge" else {}
 
     def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
-        sizes = np.array([_HALF, 1]) @ weights[SIZES].array().astype(float) if SIZES in weights else None
-        if sizes is not None and (sizes.min() < 0 or int(sizes.sum()) != certificate["public_facts"]["num_nodes"]):
+        if SIZES not in weights:
+            return
+        parts = weights[SIZES].array().astype(float)
+        nodes, whole = certificate["public_facts"]["num_nodes"], (parts >= 0).all() and (parts == np.floor(parts)).all()
+        if not whole or (parts[1] >= _HALF).any() or (np.array([_HALF, 1]) @ parts).sum() != nodes:
             yield f"model.safetensors: {SIZES}: expected sizes that add up to the number of nodes"
