@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import RecordLevel as RecordLevel
     from sfumato.privacy.units import SubclassLevel as SubclassLevel
     from sfumato.record._deployment import Deployment as Deployment
+    from sfumato.statistics._answers import describe as describe
+    from sfumato.statistics._statistics import Statistics as Statistics
     from sfumato.statistics._twin import twin as twin
 
 _HOME = homes_in(__file__)

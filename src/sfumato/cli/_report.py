@@ -52,7 +52,10 @@ def report(
         check_installed(*LIGHT, "matplotlib", "jinja2")
         from sfumato.report import read_run, run_page
 
-        page, kept = run_page(_with_graph(run, read_run(run))), "It holds scores: it is not for release."
+        read = _with_answers(run, read_run(run))
+        page = run_page(read if read.described is not None else _with_graph(run, read))
+        released = read.described is not None and read.private
+        kept = "It holds what was released, and no scores." if released else "It holds scores: it is not for release."
     else:
         check_installed("safetensors", "matplotlib", "jinja2")
         page, kept = _page_for(audience, run), "It holds no scores, and may leave with the release."
@@ -76,8 +79,19 @@ def _page_for(audience: str, run: Path) -> str:
     from sfumato import verify as verifier
     from sfumato.report import public_page, read_run, reviewer_page
 
-    read, result = read_run(run), verified(run)
+    read, result = _with_answers(run, read_run(run)), verified(run)
     return public_page(read) if audience == "public" else reviewer_page(read, verifier.describe(run, result))
+
+
+def _with_answers(folder: Path, run: Run) -> Run:
+    """Add the answers of a run of statistics, which follow from its releases."""
+    from sfumato.catalog import GRAPH_CARDS, load
+
+    if run.certificate["method"] not in GRAPH_CARDS:
+        return run
+    from sfumato.statistics._answers import describe
+
+    return replace(run, described=describe(load(folder)))
 
 
 def _with_graph(folder: Path, run: Run) -> Run:

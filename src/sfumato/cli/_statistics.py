@@ -19,6 +19,7 @@ from sfumato.cli._options import Options
 from sfumato.cli._output import stage_bars, tell
 from sfumato.cli._table import takes
 from sfumato.errors import InputError
+from sfumato.statistics._words import COVERS, cost_words, interval_words, number_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from sfumato.statistics._answers import Answer
 
 _MOST_ROWS = 40
-COVERS = "An interval covers the noise that protects people, and nothing else."
 
 
 @takes(Options, "describe")
@@ -114,45 +114,20 @@ def answer_lines(answers: Sequence[Answer], confidence: float, plan: Plan) -> It
     """Yield a table of answers: what intervals cover, one line for each answer, and what all of them cost."""
     yield f"{COVERS} Each one holds its number in {100 * confidence:g} % of all runs."
     words = max((len(one.what) for one in answers), default=0)
-    numbers = max((len(shown(one.value)) for one in answers), default=0)
+    numbers = max((len(number_words(one.value)) for one in answers), default=0)
     for name in dict.fromkeys(one.statistic for one in answers):
         some = [one for one in answers if one.statistic == name]
         yield ""
         yield name
         for one in some[:_MOST_ROWS]:
-            yield f"  {one.what:{words}}  {shown(one.value):>{numbers}}  {interval(one)}"
+            yield f"  {one.what:{words}}  {number_words(one.value):>{numbers}}  {interval_words(one)}"
         if len(some) > _MOST_ROWS:
             yield f"  and {len(some) - _MOST_ROWS} more, in answers.csv"
     if any(not one.exact for one in answers):
         yield ""
         yield "~ an interval that is approximate"
     yield ""
-    yield cost(plan)
-
-
-def cost(plan: Plan) -> str:
-    """Say what a plan costs, in one line."""
-    if not plan.unit.private:
-        return "No privacy: these numbers are exact, and must stay."
-    return f"Cost: epsilon {plan.epsilon:.6g}, delta {plan.delta:g}, for {plan.unit.describe()}."
-
-
-def shown(value: float | None) -> str:
-    """Write a number for people.
-
-    >>> shown(12345.0), shown(0.12345), shown(41.94), shown(None)
-    ('12,345', '0.1235', '41.94', '-')
-    """
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1e4 else f"{value:.4g}"
-
-
-def interval(one: Answer) -> str:
-    """Write the interval of an answer."""
-    if one.low is None or one.high is None:
-        return "not drawn: the noise would be wider than any count"
-    return f"[{shown(one.low)}, {shown(one.high)}]" + ("" if one.exact else " ~")
+    yield cost_words(plan)
 
 
 def _list(as_json: bool) -> None:
@@ -236,7 +211,11 @@ def _look_lines(found: Look, expected: list[dict[str, Any]], confidence: float) 
         yield f"How near one count would be, with a chance of {100 * confidence:g} %"
         for one in expected:
             width = one["half_width"]
-            near = "as bounds on degrees allow, which are released first" if width is None else f"within {shown(width)}"
+            near = (
+                "as bounds on degrees allow, which are released first"
+                if width is None
+                else f"within {number_words(width)}"
+            )
             yield f"  {one['release']:14} epsilon {one['epsilon']:<10.4g} {near}"
         yield ""
     yield f"Problems: {len(found.problems) or 'none'}"

@@ -13,6 +13,7 @@ from sfumato.report._html import to_html
 from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report._run import guarantee_section, released_section
 from sfumato.report._scale import belief_after, factor, one_in, right_guesses, scale_figure
+from sfumato.report._statistics import statistics_sections
 from sfumato.report._words import ACCOUNTING, capital, claim_words, event_words, plain
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def reviewer_page(run: Run, verdict: str) -> str:
         Section("record", "Deployment record", parts),
         guarantee_section(run),
         _meaning(values),
+        *(() if run.described is None else statistics_sections(run.described)),
         released_section(run),
         _accounting(values),
         _verdict(run, verdict),

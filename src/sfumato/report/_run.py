@@ -23,16 +23,20 @@ from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report._run_detail import detail_sections
 from sfumato.report._run_figures import curves_figure, projections, quantity
 from sfumato.report._run_scores import price_sections, scores_section
+from sfumato.report._statistics import statistics_sections
 from sfumato.report._words import ACCOUNTING, claim_words, event_words, interval, percent, plain, settings_words
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from sfumato.statistics._answers import Described
 
 _FROM_TRUTH = (
     "What follows reads true labels or other protected data. It helps whoever holds the data to judge the run; it is outside the "
     "guarantee and must not leave with the release."
 )
 _CLOSING = "This page holds scores that read true labels: it is evaluation, and no part of release/."
+_OF_RELEASE = "All numbers on this page follow from release/ alone."
 _FROM_REPORTS = (
     "This run learned from a collection. What follows is computed from reports and public facts alone, so it costs users nothing "
     "more."
@@ -45,7 +49,7 @@ class Run:
 
     ``metrics``, ``curves``, ``validation`` (of a run on a collection the accuracy that reports alone tell) and ``audit`` are
     those in ``evaluation/``. ``predicted``, a class number for every node, and ``detail``, of a run whose metrics have none,
-    are None if the graph cannot be read.
+    are None if the graph cannot be read. ``described`` are the answers of a run of statistics.
     """
 
     folder: str
@@ -62,6 +66,7 @@ class Run:
     missing: str = ""
     audit: Mapping[str, Any] | None = None
     attacks: tuple[Mapping[str, Any], ...] = ()
+    described: Described | None = None
 
     @property
     def private(self) -> bool:
@@ -138,6 +143,10 @@ def run_page(run: Run) -> str:
     lead = f"Protects {values['protects']}: {claim_words(values['claim'])}." if run.private else NO_PRIVACY
     tried = [audit_section(run.audit)] if run.audit else []
     tried += [attacks_section(run.attacks)] if run.attacks else []
+    if run.described is not None:
+        sections = (guarantee_section(run), *statistics_sections(run.described), released_section(run), *tried)
+        closing = _OF_RELEASE if run.private else _CLOSING
+        return to_html(Page(f"{values['method']} of {run.graph}", lead, sections, closing))
     sections = (
         *price_sections(run.metrics, values["method"]),
         guarantee_section(run),

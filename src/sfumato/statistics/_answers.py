@@ -43,6 +43,7 @@ class Answer:
         exact: whether the chance is exact or a lower bound; else it is an approximation.
         count: whether it counts nodes, edges or other parts of a graph.
         groups: the groups that it is about: none, one, or those of both ends.
+        span: of nodes by their degree, the first and the last degree that are counted.
     """
 
     statistic: str
@@ -54,14 +55,20 @@ class Answer:
     exact: bool = True
     count: bool = False
     groups: tuple[str, ...] = ()
+    span: tuple[int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
+        """Return all fields by name, as JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Described(Estimates):
-    """What a run of statistics says about its graph.
+    """A described graph is what a run of statistics says about it: numbers with intervals, and estimates that agree.
+
+    ``answers`` has every number with its interval. ``num_edges``, ``mixing`` (int64 [groups, groups], in the order of
+    ``groups``), ``degree_counts()`` and ``sequence("degrees")`` are the estimates behind them, as arrays. All of it is
+    post-processing of released counts, so it spends nothing.
 
     Args:
         fitted: the run, fitted or loaded.
@@ -150,7 +157,8 @@ class Described(Estimates):
             value = float(((sequence > last) & (sequence <= end)).sum())
             before = 0.0 if last < 0 else below[int(np.searchsorted(ends, last))]
             what = f"nodes{of} of {word} {end}" if end == last + 1 else f"nodes{of} of {word} {last + 1} to {end}"
-            yield self._count(name, what, below[at] - before, one if last < 0 else two, value)
+            found = self._count(name, what, below[at] - before, one if last < 0 else two, value)
+            yield replace(found, groups=(self.groups[group],) if of else (), span=(last + 1, end))
             last = end
 
     def _shapes(self) -> Iterator[Answer]:
@@ -232,7 +240,23 @@ class Described(Estimates):
 
 
 def describe(fitted: Fitted, confidence: float = 0.95) -> Described:
-    """Return what a run of statistics says about its graph, with intervals; it spends nothing."""
+    """Return what a run of statistics says about its graph, with intervals; it spends nothing.
+
+    Args:
+        fitted: the run, from ``fit`` or :func:`sfumato.load`.
+        confidence: the chance with which each interval holds its number, of itself. It covers the noise of the mechanism and
+            nothing else.
+
+    Raises:
+        InputError: the run has no statistics, or the confidence is outside (0, 1).
+
+    >>> import sfumato as sf
+    >>> graph, unit = sf.graph.campus(300, seed=0), sf.EdgeLevel(directed=False)
+    >>> plan = sf.Statistics("edges").calibrate(sf.Budget(1.0, 0.0), unit, graph.public_facts(unit))
+    >>> number = describe(plan.fit(graph)).answers[0]
+    >>> number.what, number.high - number.low <= 7, round(number.coverage, 2)
+    ('number of edges', True, 0.95)
+    """
     return Described(fitted, confidence)
 
 

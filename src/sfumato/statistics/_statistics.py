@@ -118,6 +118,7 @@ class Statistics(CuratorMethod):
 
     @property
     def shares(self) -> dict[str, Any]:
+        """Return the statistics that are named with their shares, 0 where none was given."""
         return {} if self.stats == AUTO else dict(shares_of(self.stats))
 
     def calibrate(self, budget: Budget | None, unit: Unit, public: PublicFacts) -> Plan:
@@ -257,7 +258,13 @@ class Statistics(CuratorMethod):
         return top_bounds(released["bounds"], event.epsilon, event.failure, plan.public.num_nodes)
 
     def scale(self, plan: Planned, name: str, released: Arrays) -> Fraction:
-        """Return the scale of the noise of a released count, which is public; 0 without privacy."""
+        """Return the scale of the noise of a released count, which is public; 0 without privacy.
+
+        Args:
+            plan: what was planned.
+            name: of the release.
+            released: the releases so far, of which bounds on degrees may decide the scale.
+        """
         return self._scale(plan, name, self.tops(plan, released))
 
     def _scale(self, plan: Planned, name: str, tops: tuple[int, int]) -> Fraction:
