@@ -23,6 +23,7 @@ from sfumato.bounded import _history as history
 from sfumato.bounded import _linked_sums as linked
 from sfumato.bounded import _pairs as pairs
 from sfumato.bounded import _promise as promise
+from sfumato.bounded import _statistics as statistics
 from sfumato.bounded import _topology as topology
 from sfumato.bounded import aggregation
 from sfumato.central import _appr
@@ -57,6 +58,7 @@ MECHANISMS = (
     grouping.noisy_group_sums,
     linked.noisy_linked_sums,
     promise.noisy,
+    statistics.noisy_totals,
     pairs.noisy_pair_sums,
     gradients.noisy_steps,
     appr_release.gaussian_rows,
@@ -111,7 +113,7 @@ class Recorder:
     """Replaces samplers and mechanisms by ones that note what they are asked for; ``patch`` is pytest's monkeypatch."""
 
     def __init__(self, patch):
-        for home in (*catalog._METHODS, *catalog._OF_PAIRS, *catalog._CHOOSERS):
+        for home in (*catalog._METHODS, *catalog._OF_PAIRS, *catalog._CHOOSERS, *catalog._OF_GRAPHS):
             import_module(f"sfumato.{home.partition(':')[0]}")
         self.patch, self.local, self.lock = patch, threading.local(), threading.Lock()
         self.cleared()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from sfumato.privacy.events import (
+    ApproximateEvent,
     ExponentialEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -103,10 +104,12 @@ class Drawn:
                 self._picks(frame, event)
                 if "rounded_laplace" in {draw.law for draw in frame.draws}:
                     self.frames[id(session.ledger), name] = frames
-            case PureEvent() | RandomizedResponseEvent():
+            case PureEvent() | RandomizedResponseEvent() | ApproximateEvent():
                 assert frames
                 for frame in frames:  # several are of disjoint parts of the edges
-                    assert self._epsilon(frame) == pytest.approx(event.epsilon, rel=1e-6)
+                    if name == "bounds":
+                        self._bound(frame, event)
+                    assert self._epsilon(frame, name) == pytest.approx(event.epsilon, rel=1e-6)
                 assert event.count == 1
                 assert len(frames) <= 2
             case _:
@@ -256,9 +259,32 @@ class Drawn:
         assert 2 * math.log(ratio) == pytest.approx(event.epsilon, rel=1e-6)
         assert frame.result.nnz == event.count
 
-    def _epsilon(self, frame):
+    def _bound(self, frame, event):
+        """The two largest degrees are at most the noisy ones and a margin; noise is below it with half the failure."""
+        half = event.epsilon / 2
+        margin = math.ceil(math.log(2 / event.failure / (1 + math.exp(-half))) / half - 1) + 1
+        others = self.graph.num_nodes - 1
+        self.tops = sorted((min(max(int(one) + margin, 1), others) for one in frame.result), reverse=True)
+
+    def _total(self, name):
+        """By how much one record moves a count of the whole graph."""
+        if self.unit.name == "edge":
+            (first, second), directed = getattr(self, "tops", (0, 0)), self.unit.directed
+            shapes = {
+                "triangles": second,
+                "wedges": first + second,
+                "stars": math.comb(first, 2) + math.comb(second, 2),
+            }
+            return {"degrees": 2, "bounds": 2, "node-degrees": 2, **shapes}.get(name, 1) if not directed else 1
+        most = min(self.graph.max_degree, self.graph.num_nodes - 1)
+        pairs = math.comb(most, 2)
+        return self.twice * {"degrees": 2 * most, "triangles": pairs, "wedges": 3 * pairs}.get(name, most)
+
+    def _epsilon(self, frame, name):
         """The pure cost of one release: what one record moves over the scale of the noise."""
         match frame.kind:
+            case "noisy_totals":
+                moved, (scale,) = self._total(name), {draw.args["scale"] for draw in frame.draws}
             case "noisy_counts":
                 moved = (
                     MESSAGE

@@ -19,7 +19,7 @@ from contracts_events import check, check_reports, check_votes
 from contracts_quick import UNITS, pixels, proves
 
 import sfumato as sf
-from sfumato.catalog import CARDS, METHODS, method_named
+from sfumato.catalog import CARDS, GRAPH_CARDS, METHODS, method_named
 from sfumato.central._arrivals import calibrate_arrival
 from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
@@ -89,7 +89,7 @@ def calibrated(method, unit):
         return None
 
 
-CURATORS = [name for name in CARDS if not isinstance(method_named(name), AskingMethod)]
+CURATORS = [*(name for name in CARDS if not isinstance(method_named(name), AskingMethod)), *GRAPH_CARDS]
 CASES = [(name, form, unit) for name in CURATORS for form in FORMS.get(name, [{}]) for unit in CURATOR
          if proves(made(name, form), unit, GRAPH.public_facts(unit))]  # fmt: skip
 
@@ -193,7 +193,7 @@ def test_votes_are_answered_with_the_noise_that_is_charged(mechanism, asked, rec
 
 def test_every_method_is_here():
     tried = {name for name, *_ in CASES} | {name for name, _ in LOCAL}
-    assert tried == {name for name, face in CARDS.items() if face.units} | {"auto"}
+    assert tried == {name for name, face in (*CARDS.items(), *GRAPH_CARDS.items()) if face.units} | {"auto"}
 
 
 def choices(name):

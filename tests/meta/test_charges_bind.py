@@ -8,7 +8,7 @@ import pytest
 import sfumato
 
 PACKAGE = Path(sfumato.__file__).parent
-FILES = [path for part in ("central", "classlevel") for path in sorted((PACKAGE / part).glob("*.py"))]
+FILES = [path for part in ("central", "classlevel", "statistics") for path in sorted((PACKAGE / part).glob("*.py"))]
 
 
 def calls(source, name):

@@ -29,7 +29,7 @@ A record that is *replaced* goes and comes: twice as much.
 so at most the second largest degree of G. It makes d_u + d_v wedges, and :math:`\binom{d_u}{2} + \binom{d_v}{2}` stars of three
 edges. So with upper bounds :math:`t_1 \ge t_2` on the two largest degrees *of the smaller graph G* the counts have the L1
 sensitivities of :func:`scaled`. The two largest degrees themselves change by at most 2 together, so they are released with
-discrete Laplace noise of scale :math:`b = 2 / \epsilon` (:func:`noisy_tops`), and a margin t is added with
+discrete Laplace noise of scale :math:`b = 2 / \epsilon` , and a margin t is added with
 :math:`P(N < -t) \le \phi / 2` for one draw N.
 
 *Proof.* Let B be the outcomes in which both bounds hold for the smaller graph G. Degrees of G' are no smaller, so G and G' give
@@ -182,7 +182,7 @@ def margin(epsilon: float, failure: float) -> int:
 
 
 def top_bounds(tops: NDArray[np.int64], epsilon: float, failure: float, num_nodes: int) -> tuple[int, int]:
-    """Return upper bounds on the two largest degrees from what :func:`noisy_tops` released: post-processing.
+    """Return upper bounds on the two largest degrees from their noisy values: post-processing.
 
     No degree is larger than the number of other nodes, which is public.
 
@@ -194,13 +194,13 @@ def top_bounds(tops: NDArray[np.int64], epsilon: float, failure: float, num_node
     return max(first, second), min(first, second)
 
 
-def noisy(counts: Counts, scale: Fraction, key: Key) -> Counts:
+def noisy_totals(counts: Counts, scale: Fraction, key: Key) -> Counts:
     """Release counts with discrete Laplace noise of a scale.
 
     **Formal guarantee.** A :class:`~sfumato.privacy.events.PureEvent` of epsilon sensitivity / ``scale``. The noise is a
     function of ``key``, of a MAC of the exact counts, and of the place. A scale of 0 adds no noise and protects nothing.
 
-    >>> noisy(np.array([3, 4]), Fraction(0), bytes(32)).tolist()
+    >>> noisy_totals(np.array([3, 4]), Fraction(0), bytes(32)).tolist()
     [3, 4]
     """
     if not scale:

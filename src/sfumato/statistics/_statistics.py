@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail, nearest
-from sfumato.bounded._statistics import SCALED, by_bounds, l1_sensitivity, most_degree, noisy, scaled, top_bounds
+from sfumato.bounded._statistics import SCALED, by_bounds, l1_sensitivity, most_degree, noisy_totals, scaled, top_bounds
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
@@ -242,7 +242,7 @@ class Statistics(CuratorMethod):
             scale = self._scale(plan, name, tops)
             if plan.unit.private:
                 session.bind(name, exact)
-            released[name] = noisy(exact, scale, key) if scale <= WIDEST else np.zeros(shape, np.int64)
+            released[name] = noisy_totals(exact, scale, key) if scale <= WIDEST else np.zeros(shape, np.int64)
             if name == "bounds":
                 tops = self.tops(plan, released)
         if "labels" not in plan.unit.public:
