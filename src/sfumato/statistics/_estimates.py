@@ -1,7 +1,7 @@
 """Estimates from the releases of a run of statistics, which agree with each other. Post-processing alone.
 
-Edges by groups add up to the number of edges; numbers of nodes by degree add up to the number of nodes, and grow with the degree
-that they count up to. No number is negative, and counts are integers.
+Edges by groups add up to the number of edges; numbers of nodes by degree add up to the number of nodes, and degrees to twice the
+number of edges (of a group: to the ends of its edges) where both are released. No number is negative, and counts are integers.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from sfumato.errors import InputError
+from sfumato.statistics._histogram import middles, sequence_of, smoothed
 from sfumato.statistics._statistics import WIDEST, Statistics, group_sizes
 
 if TYPE_CHECKING:
@@ -156,15 +156,21 @@ class Estimates:
 
     def sequence(self, name: str, group: int = 0) -> Counts:
         """Return the estimated degrees of all nodes in ascending order, int64."""
-        ends, row, size = self.method.ends(self.fitted.plan), self.raw_row(name, group), self._size(name, group)
-        fitted = isotonic_regression(np.clip(row, 0, size)).x if self.scale(name) else row
-        below = np.append(np.clip(np.rint(fitted), 0, size), size).astype(np.int64)
-        counts = np.diff(below, prepend=0)
-        starts = np.append(ends, ends[-1] + 1)
-        middles = np.concatenate(
-            [starts[:1], np.maximum(starts[1:-1], (starts[:-2] + 1 + starts[1:-1]) // 2), starts[-1:]]
-        )
-        return np.repeat(middles, counts)
+        degrees = middles(self.method.ends(self.fitted.plan))
+        row, size, total = self.raw_row(name, group), self._size(name, group), self._total(name, group)
+        scale = self.scale(name)
+        below = smoothed(row, scale, size, degrees, total) if scale else np.append(row, size)
+        return sequence_of(below, degrees, total)
+
+    def _total(self, name: str, group: int) -> int | None:
+        """The sum of the degrees of a group, or of all nodes, if edges or pairs of groups were released."""
+        if len(self.fitted.released[name]) == 1:
+            known = any(self.raw(one) is not None for one in ("edges", "mixing"))
+            return None if not known or self.num_edges is None else self.num_edges * (1 if self.directed else 2)
+        if self.mixing is None:
+            return None
+        table = self.mixing if self.directed else self.mixing + np.diag(np.diag(self.mixing))
+        return int((table[:, group] if name == "in-degrees" else table[group]).sum())
 
 
 def _onto(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
