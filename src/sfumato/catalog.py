@@ -6,7 +6,7 @@ A method is imported when it is used. Nothing registers itself.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
 from sfumato.errors import DataError
-from sfumato.method._settings import Setting, check_effects, settings_of
+from sfumato.method._settings import Setting, check_effects, read_settings, settings_of
 from sfumato.method.card import CardHead
 from sfumato.privacy.units import Declared, unit_named
 
@@ -151,6 +151,15 @@ def method_named(name: str, **settings: Any) -> Any:
     3
     """
     return _import(_ALL[check_choice(tuple(_ALL), method=name)])(**settings)
+
+
+def graph_method(name: str, words: Sequence[str] = ()) -> Any:
+    """Build what answers questions about a whole graph, by its name, with settings as words ``NAME=VALUE``.
+
+    >>> graph_method("statistics", ("stats=edges",)).stats
+    'edges'
+    """
+    return method_named(name, **read_settings(_import(_ALL[check_choice(tuple(GRAPH_CARDS), name=name)]), words))
 
 
 def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:

@@ -5,6 +5,7 @@ r"""The auditor fits a method for real and attacks what leaves: an epsilon that 
 3. *Records* (:mod:`~sfumato.audit._records`): canary records, found again in trained weights; canary edges in released edges.
 4. *Classes* (:mod:`~sfumato.audit._classes`): training again with other images of a class.
 5. *Few records* (:mod:`~sfumato.audit._two_records`): the length of weights that were trained on one record or two.
+6. *Statistics* (:mod:`~sfumato.audit._statistics`): the likelihood ratio of all counts, on two graphs that differ in a record.
 
 Noise and coins of the fits come from the operating system, as always. The risk 1 - confidence is divided equally among the
 attacks, whose number follows from the plan alone. Bounds on one release refute its event in the ledger as well.
@@ -29,12 +30,14 @@ from sfumato.audit._hops import REPLAYS
 from sfumato.audit._likelihood import ALL, HopScores
 from sfumato.audit._promises import broken_promises, broken_repetition
 from sfumato.audit._records import EDGES, PAIR, RecordScores
+from sfumato.audit._statistics import audit_statistics
 from sfumato.audit._two_records import audit_two_records, two_records
 from sfumato.audit._verdicts import Attack, hop_verdict, record_verdicts
 from sfumato.bounded._routing import can_route, needs_one_way
 from sfumato.errors import DataError, InputError
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.privacy.events import PoissonGaussianEvent
+from sfumato.statistics._statistics import Statistics
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
 _CLASSES, _FEATURES, _PIXELS = 3, 8, (1, 16, 16)
 _EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 300, 60
+_RUNS = 4000  # of statistics, on each of two graphs
 _FITS = {"hops": 8, "records": 4, "pairs": 10, "cells": 20, "few": 60}
 
 Told = Callable[[int, int], None]
@@ -81,6 +85,10 @@ def audit(
         raise fail(
             "unit", unit, "to be protected by a trusted curator", "Use sfumato.audit._reports for what users send."
         )
+    if isinstance(method, Statistics):
+        told = None if progress is None else partial(progress, "statistics")
+        runs = max(8, int(size * _RUNS))
+        return audit_statistics(method, unit, budget, runs=runs, confidence=confidence, told=told)
     audited = _Audited(method, unit, budget, graph, size, seed, progress)
     broken = list(dict.fromkeys(audited.promises()))
     plan = audited.plan

@@ -11,7 +11,7 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail, nearest
-from sfumato.catalog import WORDS, method_for, words_with
+from sfumato.catalog import GRAPH_CARDS, WORDS, graph_method, method_for, words_with
 from sfumato.cli import _local as local
 from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
@@ -72,7 +72,7 @@ def audit(
     from sfumato.audit._reports import audit_reports
     from sfumato.report._evidence import audit_page
 
-    folder = Path(target)
+    folder, known = Path(target), (*WORDS, *GRAPH_CARDS)
     found: tuple[Listed, Unit | None, Budget | None, PublicFacts | None]
     if target in WORDS:
         _check_own(target, hops=hops, mechanism=mechanism)
@@ -89,6 +89,9 @@ def audit(
         asked = _unit(unit, arcs, max_degree)
         given = {"hops": hops, "set": settings, "unit": unit}
         found = method_for(target, given, dataset or ""), asked, _budget(epsilon, delta), None
+    elif target in GRAPH_CARDS:
+        asked = _unit(unit, arcs, max_degree)
+        found = graph_method(target, settings or ()), asked, _budget(epsilon, delta), None
     elif folder.is_dir():
         if any(value is not None for value in (unit, epsilon, delta, arcs, max_degree, hops, mechanism)) or settings:
             raise InputError(
@@ -98,7 +101,7 @@ def audit(
         found, out = _of_run(folder), out or folder / "evaluation"
     else:
         raise fail(
-            "DIR|METHOD", target, f"to be the folder of a run or one of {', '.join(WORDS)}", nearest(target, WORDS)
+            "DIR|METHOD", target, f"to be the folder of a run or one of {', '.join(known)}", nearest(target, known)
         )
     if out is not None and (folder / "release").resolve() in (out.resolve(), *out.resolve().parents):
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
@@ -122,13 +125,13 @@ def audit(
                 progress=report,
             )
     told = result.to_dict() | {
-        "problems": _problems(folder) if target not in WORDS else [],
+        "problems": _problems(folder) if target not in known else [],
         "dataset": None if beside is None else dataset or str(graph),
     }
     told["flagged"] = bool(told["flagged"] or told["problems"])
     told["broken"] += [f"The verifier refuses the folder: {problem}" for problem in told["problems"]]
     if out is not None:
-        title = target if target in WORDS else folder.resolve().name
+        title = target if target in known else folder.resolve().name
         write_page(out / "audit.html", audit_page(told, title))
         write_json(out / "audit.json", told)
         told["out"] = str(out)

@@ -238,7 +238,7 @@ class Statistics(CuratorMethod):
         counted, released, tops = Counted(graph), Arrays(), (0, 0)
         for name, _, shape in self.planned(plan.unit, plan.public):
             key = session.charge(name) if plan.unit.private else bytes(32)
-            exact = self._exact(name, counted, plan).reshape(shape)
+            exact = self.exact(name, counted, plan).reshape(shape)
             scale = self._scale(plan, name, tops)
             if plan.unit.private:
                 session.bind(name, exact)
@@ -275,7 +275,8 @@ class Statistics(CuratorMethod):
         change = scaled(name, *tops) if bounded else l1_sensitivity(name, plan.unit, plan.public)
         return Fraction(change) / Fraction(event.epsilon)
 
-    def _exact(self, name: str, counted: Counted, plan: Planned) -> NDArray[np.int64]:
+    def exact(self, name: str, counted: Counted, plan: Planned) -> NDArray[np.int64]:
+        """Return one count before noise: private."""
         if name in ("degrees", "out-degrees", "in-degrees"):
             ends = self.ends(plan)
             return counted.degrees(ends, entering=name == "in-degrees", grouped=self.grouped)
