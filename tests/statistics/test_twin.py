@@ -57,7 +57,7 @@ def test_edges_and_mixing_are_those_of_the_run_exactly(stats):
 def test_degrees_and_triangles_are_near_those_of_the_graph():
     made = twin(run_of(epsilon=200.0), GRAPH)
     real, new = Counted(GRAPH), Counted(made)
-    assert abs(new.triangles()[0] / real.triangles()[0] - 1) < 0.01
+    assert abs(new.triangles()[0] / real.triangles()[0] - 1) < 0.02
     assert abs(new.wedges()[0] / real.wedges()[0] - 1) < 0.02
     assert np.corrcoef(real.node_degrees()[0], new.node_degrees()[0])[0, 1] > 0.99
     assert (

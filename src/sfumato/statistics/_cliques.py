@@ -1,9 +1,10 @@
-"""Cliques of nodes of similar degree within groups, which give a random graph its triangles. Nothing here is private.
+r"""Cliques of nodes of similar degree within groups, which give a random graph its triangles. Nothing here is private.
 
 A random graph with given degrees has few triangles. So a share of the nodes of each group, nearly in the order of their degrees,
-is cut into cliques first: each is as large as nine tenths of the least degree in it allow. The other edges of these nodes are
-wired at random. :mod:`~sfumato.statistics._twin` finds the share for which the whole graph has as many triangles as it should.
-Time is that of sorting the nodes, and linear in the edges of the cliques.
+is cut into cliques first: each is as large as nine tenths of the least degree d in it allow, or of
+:math:`d^{3/4} m^{1/4}` if that is above the mean m. The other edges of these nodes are wired at random.
+:mod:`~sfumato.statistics._twin` finds the share for which the whole graph has as many triangles as it should. Time is that
+of sorting the nodes, and linear in the edges of the cliques.
 
 Source: Seshadhri, Kolda and Pinar, "Community structure and scale-free collections of Erdos-Renyi graphs", Physical Review E
 85, 2012, whose affinity blocks are random graphs of one density where these are cliques of some of the nodes.
@@ -16,47 +17,84 @@ from numpy.typing import NDArray
 
 from sfumato.statistics._wiring import Pairs, Whole
 
-_PART, _SHUFFLE, _POWER = 0.9, 0.1, 0.3
-MOST_SHARE = 8.0
-"""The largest share that is of use: nodes of many times the mean degree are in cliques then too."""
+_PART, _SHUFFLE, _BEND = 0.9, 0.1, 0.75
+_PASSES = 6
 
 
 def cliques(
     generator: np.random.Generator, groups: Whole, degrees: Whole, room: Whole, shares: NDArray[np.float64]
-) -> Whole:
-    """Return the keys of edges that make cliques within groups, in order.
+) -> tuple[Whole, Whole]:
+    """Choose cliques within groups; return who is in which, int64 [2, nodes in cliques] with nodes and numbers of cliques.
+
+    The second array counts the triangles of the cliques by group, int64 [groups].
 
     Args:
         generator: of public randomness.
         groups: the group of each node.
         degrees: the degree of each node, which no clique exceeds.
         room: how many edges there may be within each group.
-        shares: the share of the nodes of mean degree that are in a clique, by group; it falls with the degree.
+        shares: the share of the nodes of each group that are in a clique.
 
-    >>> keys = cliques(np.random.default_rng(0), np.zeros(10, int), np.full(10, 5), np.array([25]), np.ones(1))
-    >>> len(keys)  # two cliques of five nodes
-    20
+    >>> cliques(np.random.default_rng(0), np.zeros(10, int), np.full(10, 5), np.array([25]), np.ones(1))[1].tolist()
+    [20]
     """
-    pairs, mean = Pairs(len(groups), directed=False), max(float(degrees.mean()), 1e-9)
+    mean = max(float(degrees.mean()), 1e-9)
     fuzzy = degrees * np.exp(_SHUFFLE * generator.standard_normal(len(degrees)))
-    chances = shares[groups] * (np.maximum(degrees, 1) / mean) ** -_POWER
-    used = np.flatnonzero((generator.random(len(degrees)) < chances) & (degrees > 2))
+    used = np.flatnonzero((generator.random(len(degrees)) < shares[groups]) & (degrees > 2))
     if not len(used):
-        return np.empty(0, np.int64)
+        return np.empty((2, 0), np.int64), np.zeros(len(room), np.int64)
     used = used[np.lexsort((fuzzy[used], groups[used]))]
-    most = np.minimum(degrees[used], 1 + np.ceil(degrees[used] * _PART - 1e-9).astype(np.int64))
+    reach = np.minimum(degrees[used], mean * (degrees[used] / mean) ** _BEND)
+    most = np.minimum(degrees[used], 1 + np.ceil(reach * _PART - 1e-9).astype(np.int64))
     block = _blocks(groups[used], most)
     sizes = np.bincount(block)
     owner, edges = groups[used][np.cumsum(sizes) - 1], sizes * (sizes - 1) // 2
-    kept = _that_fit(generator, owner, edges, room)[block]
-    after = np.where(kept, np.cumsum(sizes)[block] - 1 - np.arange(len(block)), 0)
-    source = np.repeat(np.arange(len(used)), after)
+    kept = _that_fit(generator, owner, edges, room)
+    closed = np.bincount(owner[kept], (edges * (sizes - 2) // 3)[kept], minlength=len(room)).astype(np.int64)
+    return np.stack([used, block])[:, kept[block]], closed
+
+
+def edges_of(members: Whole, num_nodes: int) -> Whole:
+    """Return the keys of the edges of cliques, in order.
+
+    >>> edges_of(np.array([[5, 3, 4], [0, 0, 0]]), 10).tolist()
+    [34, 35, 45]
+    """
+    nodes, block = members
+    end = np.searchsorted(block, block, side="right")
+    after = end - 1 - np.arange(len(block))
+    source = np.repeat(np.arange(len(block)), after)
     target = source + 1 + np.arange(len(source)) - np.repeat(np.cumsum(after) - after, after)
-    return np.sort(pairs.keys(used[source], used[target]))
+    return np.sort(Pairs(num_nodes, directed=False).keys(nodes[source], nodes[target]))
 
 
-def _that_fit(generator: np.random.Generator, owner: Whole, edges: Whole, room: Whole) -> NDArray[np.bool_]:
-    """Mark cliques, in random order, until a group has no more room for their edges."""
+def thinned(generator: np.random.Generator, members: Whole, kinds: Whole, wanted: NDArray[np.float64]) -> Whole:
+    """Leave out cliques at random until no kind has more triangles than wanted, and return the others.
+
+    Args:
+        generator: of public randomness.
+        members: of the cliques.
+        kinds: the kind of each node, which is that of its clique.
+        wanted: the number of triangles of each kind.
+    """
+    nodes, block = members
+    if not len(block):
+        return members
+    _, first, place, sizes = np.unique(block, return_index=True, return_inverse=True, return_counts=True)
+    owner, closed = kinds[nodes[first]], sizes * (sizes - 1) * (sizes - 2) // 6
+    kept, left = np.zeros(len(sizes), bool), wanted
+    for _ in range(_PASSES):  # a large clique that does not fit leaves room for smaller ones
+        rest = np.flatnonzero(~kept)
+        kept[rest[_that_fit(generator, owner[rest], closed[rest], left)]] = True
+        left = wanted - np.bincount(owner[kept], closed[kept], minlength=len(wanted))
+    thin: Whole = members[:, kept[place]]
+    return thin
+
+
+def _that_fit(
+    generator: np.random.Generator, owner: Whole, edges: Whole, room: NDArray[np.integer] | NDArray[np.floating]
+) -> NDArray[np.bool_]:
+    """Mark cliques, in random order, until a group has no more room for their edges (or triangles)."""
     order = np.lexsort((generator.random(len(owner)), owner))
     whole = np.cumsum(edges[order])
     first = np.searchsorted(owner[order], owner[order])

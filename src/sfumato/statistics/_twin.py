@@ -30,7 +30,7 @@ from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._arcs import nothing_merged, pack_arcs, pack_edges
 from sfumato.loops._triangles import triangles
 from sfumato.method._graph_key import GraphKey
-from sfumato.statistics._cliques import MOST_SHARE, cliques
+from sfumato.statistics._cliques import cliques, edges_of, thinned
 from sfumato.statistics._counts import Counted
 from sfumato.statistics._degrees import degrees_of
 from sfumato.statistics._estimates import Estimates
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted
 
-_STEPS, _NEAR = 12, 0.002
+_STEPS, _HALVES, _SPARE, _NEAR = 6, 10, 1.2, 0.002
 
 
 def twin(run: Fitted | Estimates, nodes: Graph, seed: int = 0) -> Graph:
@@ -154,49 +154,52 @@ class Twin:
         return self._with_triangles(degrees, np.maximum(wanted, 0))
 
     def _with_triangles(self, degrees: Whole, wanted: NDArray[np.float64]) -> Whole:
-        """Find the shares of nodes in cliques by false position, for all groups at once if triangles were counted by groups."""
-        by_group = len(wanted) > 1
-        kinds = self.groups if by_group else np.zeros(len(self.groups), np.int64)
+        """Wire with so many cliques that triangles are as many as wanted, of each group if they were counted by groups.
 
-        def made(shares: NDArray[np.float64]) -> tuple[Whole, NDArray[np.float64]]:
-            keys = self._closed(degrees, shares if by_group else np.repeat(shares, len(self.table)))
+        A few cliques more than are needed are chosen, in a random order. Of these as many as should do are kept, the whole graph
+        is wired and counted, and what is missing or too much then changes how many are kept.
+        """
+        kinds = self.groups if len(wanted) > 1 else np.zeros(len(self.groups), np.int64)
+        near = np.maximum(_NEAR * wanted, self.run.scale("triangles") / 4)
+        chosen, aim = np.empty((2, 0), np.int64), np.zeros(len(wanted))
+        best, least = np.empty(0, np.int64), np.inf
+        for step in range(_STEPS):
+            kept = thinned(np.random.default_rng([self.seed, 3]), chosen, kinds, aim)
+            keys = self._wired(degrees, kept)
             indptr, indices, _ = pack_edges(*self.pairs.ends(keys), self.nodes.num_nodes, "error")
-            return keys, triangles(indptr, indices, kinds, len(wanted)) - wanted
-
-        near = np.maximum(_NEAR * wanted, self.run.scale("triangles"))
-        low, high = np.zeros(len(wanted)), np.ones(len(wanted))
-        keys, below = made(low)
-        best, miss = keys, float(np.abs(below).max())
-        above = below
-        while high[0] <= MOST_SHARE:
-            keys, above = made(high)
-            best, miss = (keys, float(np.abs(above).max())) if np.abs(above).max() < miss else (best, miss)
-            if (above >= 0).all():
+            excess = triangles(indptr, indices, kinds, len(wanted)) - wanted
+            miss = float(np.abs(excess).sum())
+            best, least = (keys, miss) if miss < least else (best, least)
+            aim = np.maximum(aim - excess, 0)
+            if ((np.abs(excess) <= near) | ((aim == 0) & (excess >= 0))).all():
                 break
-            high = high * 2
-        for _ in range(_STEPS):
-            if ((np.abs(below) <= near) | (below >= 0)).all() and miss == float(np.abs(below).max()):
-                break
-            with np.errstate(all="ignore"):
-                share = np.where(above > below, -below / (above - below), 0.5)
-            middle = low + (high - low) * np.clip(np.nan_to_num(share, nan=0.5), 0.05, 0.95)
-            keys, excess = made(middle)
-            if np.abs(excess).max() < miss:
-                best, miss = keys, float(np.abs(excess).max())
-            if (np.abs(excess) <= near).all():
-                break
-            up = excess >= 0
-            low, below = np.where(up, low, middle), np.where(up, below, excess)
-            high, above = np.where(up, middle, high), np.where(up, excess, above)
+            if not step:
+                chosen = self._chosen(degrees, _SPARE * aim)
         return best
 
-    def _closed(self, degrees: Whole, shares: NDArray[np.float64]) -> Whole:
-        """Wire edges of which these shares of nodes are in cliques; randomness is the same for all shares."""
+    def _chosen(self, degrees: Whole, wanted: NDArray[np.float64]) -> Whole:
+        """Choose cliques with at least so many triangles, if there may be so many: the least share of nodes, by bisection."""
+        low, high = np.zeros(len(wanted)), np.ones(len(wanted))
+        for _ in range(_HALVES):
+            middle = (low + high) / 2
+            closed = self._cliques(degrees, middle)[1]
+            low, high = np.where(closed < wanted, middle, low), np.where(closed < wanted, high, middle)
+        return self._cliques(degrees, high)[0]
+
+    def _cliques(self, degrees: Whole, shares: NDArray[np.float64]) -> tuple[Whole, Whole]:
+        """Cliques of these shares of nodes, whose randomness is the same for all shares."""
+        whole = shares if len(shares) > 1 else np.repeat(shares, len(self.table))
         made = np.random.default_rng([self.seed, 1])
-        taken = cliques(made, self.groups, degrees, np.diag(self.table).copy(), shares)
+        members, closed = cliques(made, self.groups, degrees, np.diag(self.table).copy(), whole)
+        return members, closed if len(shares) > 1 else closed.sum(keepdims=True)
+
+    def _wired(self, degrees: Whole, members: Whole) -> Whole:
+        """Wire the edges of cliques, and all others at random."""
+        taken = edges_of(members, len(degrees))
         one, other = self.pairs.ends(taken)
         within = np.bincount(self.groups[one], minlength=len(self.table))
         rest = degrees - np.bincount(one, minlength=len(degrees)) - np.bincount(other, minlength=len(degrees))
+        made = np.random.default_rng([self.seed, 2])
         return np.concatenate([taken, wire(made, self.groups, self.table - np.diag(within), rest, taken=taken)])
 
 
