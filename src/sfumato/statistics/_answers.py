@@ -1,8 +1,9 @@
 """Answers of a run of statistics: its estimates in words, each with an interval. Post-processing alone.
 
 *Intervals* come from the laws of the noise of the raw counts (:mod:`~sfumato.statistics._laws`), so they hold whatever the graph
-is. An estimate that agreement moves out of its interval is put at its end. What is computed from many counts at once
-(assortativity, conductance) has an interval from noise that is drawn again, and is marked as approximate.
+is. An estimate that agreement moves out of its interval is put at its end. Quantiles hold with at least their chance. What is
+computed from many counts at once (assortativity, conductance) has an interval from noise that is drawn again, and is marked as
+approximate; where noise hides the counts, it is the whole range.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_kind, check_real
+from sfumato.bounded._statistics import most_degree
 from sfumato.statistics._estimates import Estimates
-from sfumato.statistics._laws import Law, share_interval
+from sfumato.statistics._laws import Law, share_interval, sum_bound
 from sfumato.statistics._statistics import WIDEST
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
 Counts = NDArray[np.int64]
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-_DRAWS = 2000
+_DRAWS, _HIDDEN = 2000, 3.0  # of a sum below so many deviations of its noise nothing is said
+_CELLS, _TOPS, _ABOVE = 1 << 22, 10, (10, 100, 1000)
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,10 @@ class Described(Estimates):
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
         """Return all answers, in the order of the statistics."""
-        return (*self._edges(), *self._mixing(), *self._degrees(), *self._shapes(), *self._mutual(), *self._weights())
+        return (
+            *(*self._edges(), *self._mixing(), *self._degrees(), *self._shapes(), *self._mutual(), *self._weights()),
+            *self._node_degrees(),
+        )
 
     def _edges(self) -> Iterator[Answer]:
         found = self.raw("edges")
@@ -113,11 +119,13 @@ class Described(Estimates):
                 pair = self._count("mixing", what, float(found[place]), law, float(table[one, other]))
                 yield replace(pair, groups=(names[one], names[other]))
         if len(names) > 2:
-            yield from self._redrawn("mixing", "assortativity by group", found, _assortativity)
+            of = partial(_assortativity, directed=self.directed)
+            yield from self._redrawn("assortativity by group", np.ones(len(found)), of, -1)
         for group, name in enumerate(names):
             if not self.directed and self.has_nodes(group) and len(names) > 2:
                 part = f"conductance of {name}"
-                yield from self._redrawn("mixing", part, found, lambda table, group=group: _conductance(table, group))
+                parts = (ends[0] == group).astype(np.float64) + (ends[1] == group)
+                yield from self._redrawn(part, parts, partial(_conductance, group=group), 0)
 
     def _degrees(self) -> Iterator[Answer]:
         for name in ("degrees", "out-degrees", "in-degrees"):
@@ -135,18 +143,29 @@ class Described(Estimates):
         below, sequence = self.raw_row(name, group), self.sequence(name, group)
         size, word = len(sequence), name.removesuffix("s")
         one, two = Law.of([scale]), Law.of([scale, scale])
-        half = Law.of([scale]).interval(self.confidence)
+        surely, perhaps = self._bounds_below(below, scale)
+        first = np.append(0, ends + 1)  # of the degrees that are counted from one end to the next
+        last_of = np.append(ends, most_degree(self.fitted.plan.unit, self.fitted.plan.public))
         for share in QUANTILES:
             place = share * size
-            value = float(np.sort(sequence)[min(size - 1, max(0, math.ceil(place) - 1))]) if size else 0.0
-            # a degree k is kept if its count may reach the place, and that of k - 1 may stay below it
-            reach = np.append(below - half[0], np.inf) >= place
-            short = np.concatenate([[True], below - half[1] < place])
+            value = float(sequence[min(size - 1, max(0, math.ceil(place) - 1))]) if size else 0.0
+            # a degree is kept if its count may reach the place, and that of the degree before it may stay below
+            reach, short = np.append(perhaps >= place, True), np.append(True, surely < place)
             kept = np.flatnonzero(reach & short)
-            steps = np.append(ends, ends[-1] + 1)
-            low, high = (float(steps[kept[0]]), float(steps[kept[-1]])) if len(kept) else (value, value)
-            high = float(self.num_nodes - 1) if len(kept) and kept[-1] == len(ends) else high
-            yield Answer(name, f"{share:.0%} quantile of {word}s{of}", min(max(value, low), high), low, high, half[2])
+            low, high = (float(first[kept[0]]), float(last_of[kept[-1]])) if len(kept) else (value, value)
+            what = f"{share:.0%} quantile of {word}s{of}"
+            yield Answer(name, what, min(max(value, low), high), low, high, self.confidence)
+        if not of and self.raw("edges") is None and len(ends) == last_of[-1]:  # each degree has its count
+            sums = float(len(ends) * size - below.sum()), sum_bound(scale, len(ends), (1 - self.confidence) / 2)
+            low, high = (min(max(sums[0] + side * sums[1], 0), len(ends) * size) / size for side in (-1, 1))
+            value = float(sequence.sum()) / size
+            yield Answer(name, f"mean {word}", min(max(value, low), high), low, high, self.confidence)
+        for end in _ABOVE:
+            at = int(np.searchsorted(ends, end))
+            if at < len(ends) and ends[at] == end and size:
+                more = self._count(name, "", size - below[at], one, float((sequence > end).sum()))
+                more = replace(more, low=min(more.low or 0, size), high=min(more.high or 0, size))
+                yield _times(more, f"share of nodes{of} of {word} above {end}", 1 / size)
         last = -1
         for end in [0, *(2**power for power in range(40))]:
             at = int(np.searchsorted(ends, end))
@@ -160,6 +179,40 @@ class Described(Estimates):
             found = self._count(name, what, below[at] - before, one if last < 0 else two, value)
             yield replace(found, groups=(self.groups[group],) if of else (), span=(last + 1, end))
             last = end
+
+    def _bounds_below(
+        self, below: NDArray[np.float64], scale: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds from below and from above on the number of nodes of degree at most each end, each for one end at a time.
+
+        Numbers grow with the end, so the mean over ends up to one is at most its number, and that over ends from one on at
+        least: of end i the next i / 4 are taken (a power of two), whose noise is less. Each fails with half the chance.
+        """
+        at, most, failure = np.arange(len(below)), len(below), (1 - self.confidence) / 2
+        widths = 2 ** np.floor(np.log2(np.maximum(1, at // 4))).astype(np.int64)
+        sums, law = np.append(0.0, np.cumsum(below)), Law.of([scale]).interval(self.confidence)
+        surely, perhaps = below - law[1], below - law[0]
+        for width in np.unique(widths)[1:].tolist():
+            bound = sum_bound(scale, width, failure) / width
+            here = at[(widths == width)]
+            surely[here] = (sums[here + 1] - sums[here + 1 - width]) / width - bound
+            here = here[here + width <= most]
+            perhaps[here] = (sums[here + width] - sums[here]) / width + bound
+        return surely, perhaps
+
+    def _node_degrees(self) -> Iterator[Answer]:
+        """The nodes of largest noisy degree. Their intervals hold for all nodes at once, since the noise chose these."""
+        found = self.raw("node-degrees")
+        if found is None:
+            return
+        law = Law.of([self.scale("node-degrees")])
+        less, more, _ = law.interval(1 - (1 - self.confidence) / found.shape[1])
+        most = float(self.num_nodes - 1)
+        for row, word in zip(found, ("out-degree", "in-degree") if self.directed else ("degree",), strict=True):
+            for place, node in enumerate(np.argsort(-row, kind="stable")[:_TOPS].tolist(), 1):
+                low, high = (min(max(float(row[node]) - side, 0.0), most) for side in (more, less))
+                what = f"{word} of node {node}, number {place} by {word}"
+                yield Answer("node-degrees", what, min(max(float(row[node]), low), high), low, high, self.confidence)
 
     def _shapes(self) -> Iterator[Answer]:
         words = {
@@ -216,27 +269,47 @@ class Described(Estimates):
     def _count(self, statistic: str, what: str, raw: float, law: Law, value: float | None = None) -> Answer:
         """An integer count from 0 on: the interval of the raw count, and an estimate within it."""
         less, more, coverage = law.interval(self.confidence)
-        low, high = max(0.0, raw - more), max(0.0, raw - less)
+        low, high = max(0.0, float(raw - more)), max(0.0, float(raw - less))
         best = min(max(raw if value is None else value, low), high)
         return Answer(statistic, what, best, low, high, coverage, count=True)
 
-    def _redrawn(self, statistic: str, what: str, found: NDArray[np.float64], of: Any) -> Iterator[Answer]:
-        """A number of all pairs of groups, with an interval from noise that is drawn again around the released counts."""
+    @cached_property
+    def _tables_again(self) -> NDArray[np.float64]:
+        """Tables of pairs of groups with noise that is drawn again, float64 [draws, groups, groups]."""
+        size, ends = len(self.groups), self.pairs
+        count = min(_DRAWS, max(_DRAWS // 20, _CELLS // size**2))
+        draws = np.random.default_rng(0).laplace(
+            0, self.scale("mixing"), (count, len(ends[0]))
+        )  # public: of what was released
+        tables = np.zeros((count, size, size))
+        tables[:, ends[0], ends[1]] = np.maximum(self.pair_values + draws * self.used_pairs, 0)
+        if not self.directed:
+            tables[:, ends[1], ends[0]] = tables[:, ends[0], ends[1]]
+        return tables
+
+    def _redrawn(self, what: str, parts: NDArray[np.float64], of: Any, least: float) -> Iterator[Answer]:
+        """A number of all pairs of groups, from ``least`` to 1, with an interval from noise that is drawn again.
+
+        Noise is added to the estimated counts. ``parts`` says how often each pair is counted in what the number is a share of.
+        """
         assert self.mixing is not None
-        value = of(self.mixing.astype(np.float64))
-        scale = self.scale(statistic)
-        if scale == 0 or not math.isfinite(value):
-            yield Answer(statistic, what, value, value, value, 1.0)
-            return
-        draws = np.random.default_rng(0).laplace(0, scale, (_DRAWS, len(found)))  # public: it reads what was released
-        draws[:, ~self.used_pairs] = 0
-        around = np.maximum(self.pair_values + draws, 0)
         with np.errstate(all="ignore"):
-            moved = np.array([of(self.table_of(one)) for one in around]) - value
+            value = float(of(self.mixing.astype(np.float64)))
+        scale, used = self.scale("mixing"), parts * self.used_pairs
+        hidden = self.pair_values @ used < _HIDDEN * scale * math.sqrt(2 * float(used @ used))
+        if hidden or not math.isfinite(value):
+            value = min(max(value, least), 1.0) if math.isfinite(value) else (1 + least) / 2
+            yield Answer("mixing", what, value, least, 1.0, 1.0)
+            return
+        if not scale:
+            yield Answer("mixing", what, value, value, value, 1.0)
+            return
+        with np.errstate(all="ignore"):
+            moved = np.atleast_1d(of(self._tables_again)) - value
         moved = moved[np.isfinite(moved)]
-        ends = np.quantile(moved, [(1 + self.confidence) / 2, (1 - self.confidence) / 2]) if len(moved) else (0.0, 0.0)
-        low, high = sorted((value - float(ends[0]), value - float(ends[1])))
-        yield Answer(statistic, what, value, low, high, self.confidence, exact=False)
+        ends = np.quantile(moved, [(1 + self.confidence) / 2, (1 - self.confidence) / 2])
+        low, high = (min(max(value - float(end), least), 1.0) for end in ends)
+        yield Answer("mixing", what, min(max(value, low), high), low, high, self.confidence, exact=False)
 
 
 def describe(fitted: Fitted, confidence: float = 0.95) -> Described:
@@ -268,23 +341,24 @@ def _times(one: Answer, what: str, factor: float) -> Answer:
     return replace(one, what=what, value=value, low=low, high=high, count=False)
 
 
-def _assortativity(table: NDArray[np.float64]) -> float:
-    ends = table + np.diag(np.diag(table)) if (table == table.T).all() else table
-    total = ends.sum()
-    if not total:
-        return math.nan
-    shares = ends / total
-    expected = float((shares.sum(0) * shares.sum(1)).sum())
-    return float((np.trace(shares) - expected) / (1 - expected)) if expected < 1 else math.nan
+def _assortativity(tables: NDArray[np.float64], directed: bool) -> Any:
+    """Of each table of pairs of groups, [..., groups, groups]; not a number where there are no edges."""
+    ends = tables if directed else _ends(tables)
+    shares = ends / ends.sum(axis=(-2, -1), keepdims=True)
+    expected = (shares.sum(axis=-2) * shares.sum(axis=-1)).sum(axis=-1)
+    return (np.trace(shares, axis1=-2, axis2=-1) - expected) / (1 - expected)
 
 
-def _conductance(table: NDArray[np.float64], group: int) -> float:
-    """The share of the ends of edges of a group that leave it, over the smaller of both sides."""
-    ends = table + np.diag(np.diag(table))
-    own, every = ends[group].sum(), ends.sum()
-    cut = own - ends[group, group]
-    side = min(own, every - own)
-    return float(cut / side) if side > 0 else math.nan
+def _conductance(tables: NDArray[np.float64], group: int) -> Any:
+    """The share of the ends of edges of a group that leave it, over the smaller of both sides, of each table."""
+    ends = _ends(tables)
+    own, every = ends[..., group, :].sum(axis=-1), ends.sum(axis=(-2, -1))
+    return (own - ends[..., group, group]) / np.minimum(own, every - own)
+
+
+def _ends(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ends of undirected edges: an edge within a group has both there."""
+    return tables * (1 + np.eye(tables.shape[-1]))
 
 
 def names(answers: Sequence[Answer]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,17 +39,7 @@ class Law:
 
         Above a scale of 4,000 the noise is rounded to steps, which moves the ends of an interval by less than 1 in 4,000 of it.
         """
-        step = max(1, math.ceil(max(scales, default=0.0) / _COARSE))
-        low, chances = 0, np.ones(1)
-        for scale in scales:
-            if not scale:
-                continue
-            rate = step / scale
-            reach = min(_MOST, math.ceil(-math.log(_TAIL) / rate))
-            at = np.arange(-reach, reach + 1)
-            one = np.exp(-np.abs(at) * rate)
-            low, chances = low - reach, np.maximum(fftconvolve(chances, one / one.sum()), 0)
-        return cls(low, chances / chances.sum(), step)
+        return _law(tuple(scales))
 
     def interval(self, confidence: float) -> tuple[int, int, float]:
         """Return the ends a <= 0 <= b of the shortest interval that holds the noise with at least this chance, and the chance.
@@ -65,6 +56,41 @@ class Law:
         inside = below[last + 1] - below[first]
         at = min(int(np.searchsorted(inside, confidence)), len(size) - 1)
         return int(-((at + 1) // 2)) * self.step, int(at // 2) * self.step, float(min(1.0, inside[at]))
+
+
+@cache
+def _law(scales: tuple[float, ...]) -> Law:
+    step = max(1, math.ceil(max(scales, default=0.0) / _COARSE))
+    low, chances = 0, np.ones(1)
+    for scale in scales:
+        if not scale:
+            continue
+        rate = step / scale
+        reach = min(_MOST, math.ceil(-math.log(_TAIL) / rate))
+        at = np.arange(-reach, reach + 1)
+        one = np.exp(-np.abs(at) * rate)
+        low, chances = low - reach, np.maximum(fftconvolve(chances, one / one.sum()), 0)
+    return Law(low, chances / chances.sum(), step)
+
+
+def sum_bound(scale: float, count: int, failure: float) -> float:
+    r"""Return a t that the sum of so many independent discrete Laplace noises exceeds with a probability of at most ``failure``.
+
+    The moment generating function of one of them is :math:`(\cosh a - 1) / (\cosh a - \cosh s)` with :math:`a = 1 / b` of its
+    scale b. It is at most :math:`1 / (1 - s^2 b^2)`, since :math:`(\cosh x - 1) / x^2` grows with x > 0. So :math:`P(\sum N > t)
+    \le e^{-s t} (1 - s^2 b^2)^{-n}` for every s < a (Chernoff). The best s has t = 2 n b sqrt(u) / (1 - u) with u = s^2 b^2.
+
+    >>> round(sum_bound(2.0, 100, 0.025), 1)
+    77.5
+    """
+    if not scale:
+        return 0.0
+
+    def excess(u: float) -> float:
+        return count * (2 * u / (1 - u) + math.log1p(-u)) + math.log(failure)
+
+    best = float(brentq(excess, 0.0, 1 - 1e-12))
+    return 2 * count * scale * math.sqrt(best) / (1 - best)
 
 
 def share_interval(
