@@ -123,7 +123,7 @@ clean: ## remove the environment, builds and caches; keep runs/
 
 # Packages come by hash, but for torch: in hash mode pip passes over a build for processors alone that lies in a folder,
 # and takes the one with gigabytes of GPU packages from the index.
-INSTALL := $(BIN)/python -m pip install -q
+INSTALL := $(BIN)/python -m pip install -q --no-compile
 # The demo needs no torch: without it floor and ceiling are chosen among fewer models.
 define install
 	$(INSTALL) --require-hashes --no-deps -r locks/$(1).txt
