@@ -182,5 +182,50 @@ _LONG = (
 """What trains for long, and what starts a process."""
 
 
+_ONLY_IN_SOAK = (
+    "collect/test_estimate.py::test_intervals_cover_as_often_as_they_say[piecewise",
+    "collect/test_kills.py::test_acknowledged_reports_outlive_kills[postgresql",
+    "contracts/test_far_budgets.py::test_the_accountant_of_the_library_is_confirmed_where_losses_are_rare_and_large[events1",
+    "distributed/test_ray.py::test_training_whose_workers_are_killed_has_the_same_bits",
+    "experiments/test_runner.py::test_a_cell_that_starts_numba_leaves_the_threads_of_the_next_alone",
+    "experiments/test_runner.py::test_control_c_says_how_to_go_on_and_once_what_workers_warned_of",
+    "experiments/test_runner.py::test_kill_loses_and_doubles_nothing",
+    "privacy/test_rare_sampling.py::test_the_verifier_counts_the_rounding_of_every_step",
+    *(f"soundness/test_progap.py::test_planted_faults_are_caught[unit{number}-" for number in (13, 14, 16)),
+    "soundness/test_routing.py::test_noise_over_measured_sensitivity_is_what_is_charged[NodeLevel(max_out_degree=3",
+    "soundness/test_topology.py::test_planted_fault_of_coins_that_present_pairs_share",
+    "statistical/test_discrete.py::test_law_is_the_exact_one[discrete_gaussian-1/3",
+    "students/test_cleansing.py::test_planted_wrong_labels_are_moved[1",
+    "students/test_gan.py::test_colored_images_of_32_pixels[deep",
+    "students/test_gan.py::test_discriminator_tells_real_rows_from_generated_ones",
+    "students/test_neighborhood.py::test_a_class_with_one_answer_is_found_since_imagined_answers_are_added",
+    "test_blocks.py::test_a_fit_on_disk_releases_the_same_bytes[dpar",
+    "test_blocks.py::test_a_saved_run_reads_large_arrays_where_they_were_written",
+    "test_optional.py::test_attributes_name_the_extra_too",
+    "test_optional.py::test_commands_name_the_extra_and_leave_nothing",
+    *(
+        f"test_optional.py::test_training_is_refused_before_the_charge_whatever_is_missing[{name}"
+        for name in ("numba", "safe")
+    ),
+    "verify/test_collection.py::test_every_true_schema_passes_and_the_nearest_wrong_one_does_not[20",
+    "verify/test_collection.py::test_every_true_schema_passes_and_the_nearest_wrong_one_does_not[43",
+    *(
+        f"verify/test_epsilon.py::test_brackets_the_oracle_with_laplace_and_randomized_response[events{n}"
+        for n in (4, 5)
+    ),
+    "verify/test_epsilon.py::test_pure_mechanisms_below_the_lattice_of_others_have_one_bound",
+    *(f"verify/test_repeated.py::test_what_the_library_claims_is_confirmed[events{number}" for number in (1, 2)),
+)
+"""The longest cases of tests of which shorter ones are left: kills, laws and whole processes that `make soak` goes through."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the longest cases."""
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(_ONLY_IN_SOAK):
+            item.add_marker(pytest.mark.soak)
+
+
 def _left_out(*_: object, **__: object) -> None:
     pytest.skip("it fits or starts a process, which --quick leaves out")
