@@ -9,7 +9,7 @@ an empirical Bayes estimate, as if the number at each degree was a Poisson draw 
 Where many nodes have a degree, the noisy number counts; where few do, the mean of near ones. Rates are taken of an isotonic
 regression first, and then of the first estimate. A known sum of all degrees is a linear condition, which is met exactly.
 
-Mean L1 errors, in shares of all nodes, at edge level and the usual share of epsilon 1 (`benchmarks/statistics.py`), are half to
+Mean L1 errors, in shares of all nodes, at edge level and the usual share of epsilon 1 (`benchmarks/describe.py`), are half to
 three quarters of those of isotonic regression alone, and a tenth to a quarter of those of sorted noisy degrees (Hay, Li, Miklau
 and Jensen 2009: noise of the same scale on each node's degree). The window k / 4 was chosen on Berkeley13, Reed98 and Cora-ML.
 """
