@@ -1,13 +1,16 @@
 """Mechanisms that may fail: failures add to delta, and the rest is composed as pure mechanisms."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import pytest
 
 from sfumato.errors import BudgetExceededError, InputError
+from sfumato.graph._graph import PublicFacts
 from sfumato.privacy import accounting
-from sfumato.privacy._filters import Charge, gaussian_mu
+from sfumato.privacy._filters import BasicFilter, Charge, gaussian_mu
+from sfumato.privacy.budget import Budget
 from sfumato.privacy.calibration import accountant, pure_cost
 from sfumato.privacy.events import (
     ApproximateEvent,
@@ -18,6 +21,10 @@ from sfumato.privacy.events import (
     event_from_dict,
     failures,
 )
+from sfumato.privacy.units import EdgeLevel
+from sfumato.record._claims import Claim
+from sfumato.statistics._statistics import Statistics
+from sfumato.verify._charges import mu_of
 from sfumato.verify._epsilon import epsilon_bracket
 
 EVENTS = [ApproximateEvent(0.3, 1e-3), PureEvent(0.5), PureEvent(0.2, 2)]
@@ -100,6 +107,33 @@ def test_fields_are_checked(values):
         ApproximateEvent(**{"epsilon": 0.1, "failure": 1e-9, **values})
     event = ApproximateEvent(0.1, 1e-9, 3)
     assert event_from_dict(event.to_dict()) == event
+
+
+@pytest.mark.parametrize("failure", [1e-6, 1e-3])
+def test_statistics_refuse_a_failure_that_delta_does_not_pay_for(failure):
+    unit, public = EdgeLevel(directed=False), PublicFacts(100, 75, 0, 0, directed=False)
+    with pytest.raises(InputError, match="failure to be below delta, 1e-06"):
+        Statistics("triangles", failure=failure).calibrate(Budget(1.0, 1e-6), unit, public)
+    assert (
+        type(Statistics("triangles").releases(unit, public, 1.0)[0].event) is ApproximateEvent
+    )  # without a budget, too
+    for given in (0.0, 9e-7):
+        plan = Statistics("triangles", failure=given).calibrate(Budget(1.0, 1e-6), unit, public)
+        assert plan.releases[0].event.failure == (given or 5e-7)
+        assert accounting.delta([one.event for one in plan.releases], plan.epsilon) <= 1e-6 * (1 + 1e-9)
+    pure = Statistics("edges", failure=failure).calibrate(Budget(1.0, 0.0), unit, public)
+    assert {type(one.event) for one in pure.releases} == {PureEvent}
+
+
+def test_ledgers_charge_the_whole_delta_or_have_no_mu():
+    releases = Statistics("triangles", failure=1e-7).releases(
+        EdgeLevel(directed=False), PublicFacts(9, 9, 0, 0, directed=False), 1.0
+    )
+    claim = Claim.of("a" * 32, "statistics", 1.0, 1e-6, releases, "b" * 64)
+    assert claim.mu is None
+    assert BasicFilter(4.0, 1e-5).price(claim.charge)["delta"] == Fraction("1e-6")
+    stated = [one.to_dict() for one in releases]
+    assert mu_of(0.5, stated) == (0.5, None)  # stated, and implied: the verifier names what differs
 
 
 def test_a_gaussian_filter_refuses_what_has_no_mu():

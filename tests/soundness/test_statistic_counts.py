@@ -12,6 +12,8 @@ from sfumato.bounded import _statistics as bounded
 from sfumato.bounded._statistics import SCALED, by_bounds, l1_sensitivity, margin, most_degree, scaled, top_bounds
 from sfumato.graph._graph import PublicFacts
 from sfumato.graph._weights import FULL
+from sfumato.privacy import accounting
+from sfumato.privacy.events import ApproximateEvent, PureEvent
 from sfumato.statistics._counts import COUNTS, RANGES, Counted, degree_ends
 
 EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
@@ -197,6 +199,56 @@ def test_one_end_of_an_edge_is_a_near_miss(monkeypatch, name, claim):
     monkeypatch.setitem(bounded._OF_EDGES, name, claim)
     with pytest.raises(AssertionError, match="too small a claim"):
         reached(name, EDGE, facts(5), [(one, other) for one, other, _ in edge_pairs(undirected())])
+
+
+def test_edges_between_groups_that_are_counted_at_both_ends_are_a_near_miss(monkeypatch):
+    def both(counted):
+        labels, graph = counted.groups, counted.graph
+        owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+        return np.bincount(labels[owners] * 3 + labels[graph.indices], minlength=9)
+
+    monkeypatch.setitem(COUNTS, "mixing", both)
+    for counted in undirected(4).values():
+        vars(counted).pop("known", None)
+    with pytest.raises(AssertionError, match="too small a claim"):
+        reached("mixing", EDGE, facts(4), [(one, other) for one, other, _ in edge_pairs(undirected(4))])
+    for counted in undirected(4).values():
+        vars(counted).pop("known", None)
+
+
+def laplace(at, scale):
+    """Chances of discrete Laplace noise."""
+    p = np.exp(-1 / scale)
+    return (1 - p) / (1 + p) * p ** np.abs(at)
+
+
+def divergence(epsilon, margin, *, change=6, degree=3):
+    """Delta at an epsilon of noisy bounds on two degrees, 3 or 4, and of wedges that change by 6, each at a cost of 1.
+
+    All outcomes in turn: both bounds, and the count with noise that they scale.
+    """
+    bound, at = np.arange(-40, 48), np.arange(-300, 301)
+    one, other = laplace(bound - degree, 2.0), laplace(bound - degree - 1, 2.0)
+    both, found = np.add.outer(np.maximum(bound + margin, 1), np.maximum(bound + margin, 1)), 0.0
+    for total in np.unique(both):
+        first, second = (np.outer(law, law)[both == total] for law in (one, other))
+        less, more = laplace(at, total), laplace(at - change, total)
+        for place in range(0, len(first), 64):
+            gain = np.outer(first[place : place + 64], less) - np.exp(epsilon) * np.outer(
+                second[place : place + 64], more
+            )
+            found += float(np.maximum(gain, 0).sum())
+    return found
+
+
+def test_bounds_and_the_count_that_they_scale_keep_their_promise_together():
+    """The exact divergence of the whole mechanism, against that of two pure releases and the failure, paid once."""
+    failure = 0.01
+    wide = margin(1.0, failure)
+    for epsilon in (0.0, 1.0, 2.0):
+        promised = accounting.delta([ApproximateEvent(1.0, failure), PureEvent(1.0)], epsilon)
+        assert divergence(epsilon, wide) <= promised
+    assert divergence(2.0, 0) > failure  # bounds without a margin
 
 
 def test_weights_move_within_what_is_stated():

@@ -29,13 +29,20 @@ A record that is *replaced* goes and comes: twice as much.
 so at most the second largest degree of G. It makes d_u + d_v wedges, and :math:`\binom{d_u}{2} + \binom{d_v}{2}` stars of three
 edges. So with upper bounds :math:`t_1 \ge t_2` on the two largest degrees *of the smaller graph G* the counts have the L1
 sensitivities of :func:`scaled`. The two largest degrees themselves change by at most 2 together, so they are released with
-discrete Laplace noise of scale :math:`b = 2 / \epsilon` , and a margin t is added with
-:math:`P(N < -t) \le \phi / 2` for one draw N.
+discrete Laplace noise of scale :math:`2 / \epsilon`, and a margin t is added with :math:`P(N < -t) \le \phi / 2` for one draw N.
 
-*Proof.* Let B be the outcomes in which both bounds hold for the smaller graph G. Degrees of G' are no smaller, so G and G' give
-an outcome of B with probability at least :math:`1 - \phi`. On B every later release that is scaled by the bounds changes by no
-more than its noise pays for. So for every set S of outcomes :math:`P_G(S) \le e^\epsilon P_{G'}(S \cap B) + \phi`, with the sum
-of all epsilons, and the other way round: the bounds are an :class:`~sfumato.privacy.events.ApproximateEvent`, the rest pure.
+*Proof.* Let B be the outcomes of the bounds that hold for the smaller graph G: both draws are above -t, so with probability at
+least :math:`1 - \phi` under G; and under G', whose sorted degrees are no smaller. The release of the bounds is pure for all
+outcomes. Every later release has an epsilon that is fixed before, and a scale that earlier releases decide: after an outcome of
+B it is pure, whichever of them the bounds scale, and however many. Put a release that is constant in its place after all other
+outcomes: the mechanisms that this gives are pure everywhere, so together they cost :math:`(\epsilon, \delta)` by the composition
+of pure mechanisms, and they have the law of the real ones on B. So for every set S of outcomes
+
+.. math:: P_G(S) \le P_G(S \cap B) + \phi \le e^\epsilon P_{G'}(S \cap B) + \delta + \phi
+
+and the other way round: :math:`\phi` is paid once, by the bounds, however many counts rest on them. They are an
+:class:`~sfumato.privacy.events.ApproximateEvent`, all other releases are pure. *With groups* one edge closes the triangles of one
+group alone, so the same bound holds for the sum over groups.
 
 Sources: Nissim, Raskhodnikova and Smith (2007), Smooth Sensitivity and Sampling, for what an edge changes; Karwa, Raskhodnikova,
 Smith and Yaroslavtsev (2011), Private Analysis of Graph Structure, for noisy bounds on it; Hay, Li, Miklau and Jensen (2009),

@@ -225,8 +225,8 @@ class Account:
         if self.header["composition"] == "gdp" and claim.mu is None:
             raise InputError(
                 "Expected a plan of Gaussian or pure releases only, as the ledger's rule gdp composes them, got "
-                f"{claim.method!r} with others, such as DP-SGD. Give this data set a ledger with --composition basic from its "
-                "first run on."
+                f"{claim.method!r} with others, such as DP-SGD, or bounds on degrees that may fail. Give this data set a ledger "
+                "with --composition basic from its first run on."
             )
         if "schedule" in self.header:
             check_next(self.header["schedule"], self.runs, (claim.epsilon, claim.delta), path)

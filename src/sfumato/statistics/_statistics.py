@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail, nearest
 from sfumato.bounded._statistics import SCALED, by_bounds, l1_sensitivity, most_degree, noisy_totals, scaled, top_bounds
-from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
@@ -68,6 +68,7 @@ ROWS: Mapping[str, Row] = {
 AUTO = "auto"
 """The word for the usual statistics of a graph, which its public facts choose (:func:`usual`)."""
 _BOUNDS = 1.0  # the share of the bounds on degrees
+_SKETCHED = 1e-12  # the failure of bounds before a budget says what delta is
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,11 @@ class Statistics(CuratorMethod):
         controls=(),
         learns=False,
         reads_weights=True,
+        notes=(
+            "At edge level triangles, wedges and stars have noise that released bounds on degrees scale. With the probability "
+            "settings.failure, a part of delta, these bounds are too small, and so may this noise be. The rest of delta is left "
+            "to composition.",
+        ),
     )
 
     def __post_init__(self) -> None:
@@ -125,20 +131,23 @@ class Statistics(CuratorMethod):
         """Find the noise for a budget before any data is seen; half of delta pays for bounds on degrees if they are needed.
 
         Raises:
-            InputError: the budget has no delta, and bounds need one.
+            InputError: the budget has no delta above the failure, and bounds need one.
             UnsupportedUnitError: there is no proof under this unit.
         """
         asked = self.named(unit, public)
         if not unit.private:  # there are no releases, which would check it
             asked._check(unit, public)
-        if budget is not None and unit.private and not self.failure and asked._bounded(unit):
+        if budget is not None and unit.private and asked._bounded(unit):
             if not budget.delta:
                 names = ", ".join(name for name in shares_of(asked.stats) if name in SCALED)
                 raise InputError(
                     f"Expected a budget with a delta above 0 for {names}, got none: noisy bounds on degrees scale their noise, "
                     "and may fail. Give one well below 1 / (number of edges), such as 1e-7, or leave these statistics out."
                 )
-            asked = replace(asked, failure=budget.delta / 2)
+            if self.failure >= budget.delta:
+                wanted = f"to be below delta, {budget.delta:g}, which pays for it"
+                raise fail("failure", self.failure, wanted, "Leave it out: half of delta is usual.")
+            asked = replace(asked, failure=self.failure or budget.delta / 2)
         return super(Statistics, asked).calibrate(budget, unit, public)
 
     def named(self, unit: Unit, public: PublicFacts) -> Statistics:
@@ -153,15 +162,8 @@ class Statistics(CuratorMethod):
         return {"anyone": [*audience.outputs], "the node itself": [], "never": [*audience.never]}
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph with a node of more arcs than was promised, at node level, before anything is charged."""
-        names = shares_of(self.stats)
-        most = graph.max_degree
-        if most is not None and graph.directed and np.bincount(graph.indices, minlength=1).max() > most:
-            raise DataError(
-                f"Expected every node to have at most {most} arcs in, as is promised, got more at some node. Promise a bound "
-                "that is known without this data."
-            )
-        if graph.weights is None and {"weight", "weights"} & {*names}:
+        """Refuse a graph without weights if they are asked for; a graph itself refuses a node above its promise."""
+        if graph.weights is None and {"weight", "weights"} & {*shares_of(self.stats)}:
             raise InputError(
                 "Expected a graph whose edges have weights, got none. Name their column and declare a bound."
             )
@@ -208,8 +210,9 @@ class Statistics(CuratorMethod):
             epsilon = share / total / noise_multiplier
             if not by_bounds(name, unit):
                 l1_sensitivity(name, unit, public)
-            failing = name == "bounds" and self.failure
-            found.append(Release(name, ApproximateEvent(epsilon, failing) if failing else PureEvent(epsilon), shape, 0))
+            fails = self.failure or _SKETCHED
+            event = ApproximateEvent(epsilon, fails) if name == "bounds" else PureEvent(epsilon)
+            found.append(Release(name, event, shape, 0))
         return tuple(found)
 
     def _check(self, unit: Unit, public: PublicFacts) -> None:
