@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Counts = NDArray[np.int64]
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-_DRAWS, _HIDDEN = 2000, 3.0  # of a sum below so many deviations of its noise nothing is said
+_DRAWS, _HIDDEN = 2000, 5.0  # of a sum below so many deviations of its noise nothing is said
 _CELLS, _TOPS, _ABOVE = 1 << 22, 10, (10, 100, 1000)
 
 
@@ -273,6 +273,13 @@ class Described(Estimates):
         best = min(max(raw if value is None else value, low), high)
         return Answer(statistic, what, best, low, high, coverage, count=True)
 
+    @property
+    def _raw_pairs(self) -> NDArray[np.float64]:
+        """Released pairs of groups, which no agreement has moved: sums of them have no bias."""
+        found = self.raw("mixing")
+        assert found is not None
+        return found * self.used_pairs
+
     @cached_property
     def _tables_again(self) -> NDArray[np.float64]:
         """Tables of pairs of groups with noise that is drawn again, float64 [draws, groups, groups]."""
@@ -282,7 +289,7 @@ class Described(Estimates):
             0, self.scale("mixing"), (count, len(ends[0]))
         )  # public: of what was released
         tables = np.zeros((count, size, size))
-        tables[:, ends[0], ends[1]] = np.maximum(self.pair_values + draws * self.used_pairs, 0)
+        tables[:, ends[0], ends[1]] = (self._raw_pairs + draws) * self.used_pairs
         if not self.directed:
             tables[:, ends[1], ends[0]] = tables[:, ends[0], ends[1]]
         return tables
@@ -290,13 +297,13 @@ class Described(Estimates):
     def _redrawn(self, what: str, parts: NDArray[np.float64], of: Any, least: float) -> Iterator[Answer]:
         """A number of all pairs of groups, from ``least`` to 1, with an interval from noise that is drawn again.
 
-        Noise is added to the estimated counts. ``parts`` says how often each pair is counted in what the number is a share of.
+        Noise is added to the released counts. ``parts`` says how often each pair is counted in what the number is a share of.
         """
         assert self.mixing is not None
         with np.errstate(all="ignore"):
-            value = float(of(self.mixing.astype(np.float64)))
+            value, shown = float(of(self.mixing.astype(np.float64))), float(of(self.table_of(self._raw_pairs)))
         scale, used = self.scale("mixing"), parts * self.used_pairs
-        hidden = self.pair_values @ used < _HIDDEN * scale * math.sqrt(2 * float(used @ used))
+        hidden = self._raw_pairs @ used < _HIDDEN * scale * math.sqrt(2 * float(used @ used))
         if hidden or not math.isfinite(value):
             value = min(max(value, least), 1.0) if math.isfinite(value) else (1 + least) / 2
             yield Answer("mixing", what, value, least, 1.0, 1.0)
@@ -305,10 +312,10 @@ class Described(Estimates):
             yield Answer("mixing", what, value, value, value, 1.0)
             return
         with np.errstate(all="ignore"):
-            moved = np.atleast_1d(of(self._tables_again)) - value
+            moved = np.atleast_1d(of(self._tables_again)) - shown
         moved = moved[np.isfinite(moved)]
         ends = np.quantile(moved, [(1 + self.confidence) / 2, (1 - self.confidence) / 2])
-        low, high = (min(max(value - float(end), least), 1.0) for end in ends)
+        low, high = (min(max(shown - float(end), least), 1.0) for end in ends)
         yield Answer("mixing", what, min(max(value, low), high), low, high, self.confidence, exact=False)
 
 

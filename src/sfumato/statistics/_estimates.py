@@ -119,11 +119,6 @@ class Estimates:
         there = np.array([self.has_nodes(group) for group in range(len(self.groups))])
         return np.asarray(there[self.pairs[0]] & there[self.pairs[1]])
 
-    @property
-    def pair_values(self) -> NDArray[np.float64]:
-        assert self.mixing is not None
-        return self.mixing[self.pairs].astype(np.float64)
-
     def table_of(self, values: NDArray[Any]) -> Any:
         table = np.zeros((len(self.groups),) * 2, values.dtype)
         table[self.pairs] = values
