@@ -1,5 +1,7 @@
 """Statistics under attack: an honest run stands, and planted faults are found."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,13 @@ from sfumato.statistics._statistics import Statistics
 EDGE, ARC, NODE = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True), sf.NodeLevel(arcs="incident")
 ALL = "edges,mixing,degrees,triangles,wedges,stars,node-degrees,weight,weights"
 BUDGET = sf.Budget(2.0, 1e-6)
+
+
+@pytest.fixture(autouse=True)
+def known_keys(monkeypatch):
+    """Keys of runs are fixed, so that no test fails by chance."""
+    numbers = count(1)
+    monkeypatch.setattr("sfumato.audit._statistics.new_key", lambda: next(numbers).to_bytes(32, "big"))
 
 
 @pytest.mark.audit
@@ -74,6 +83,19 @@ def test_planted_faults_are_found(fault, monkeypatch):
 def test_large_faults_are_found_at_once(stats, fault, monkeypatch):
     fault(monkeypatch)
     assert audit_statistics(Statistics(stats), EDGE, sf.Budget(0.5, 1e-6), runs=300).flagged
+
+
+def test_noise_of_one_release_in_another_is_found(monkeypatch):
+    numbers = count()
+
+    def again(counts, scale, key):  # both releases of a run have one key
+        return bounded.noisy_totals(0 * counts, scale, (next(numbers) // 2).to_bytes(32, "big")) + counts
+
+    honest = audit_statistics(Statistics("edges,mutual"), ARC, BUDGET, runs=100)
+    assert honest.broken == ()
+    monkeypatch.setattr(statistics, "noisy_totals", again)
+    found = audit_statistics(Statistics("edges,mutual"), ARC, BUDGET, runs=100)
+    assert any("edges and mutual are not independent" in one for one in found.broken)
 
 
 def test_the_pair_is_one_record():

@@ -3,7 +3,8 @@
 Statistics are released thousands of times on either graph, as any run releases them: by the method itself, with fresh keys. The
 attacker knows both graphs and reads all releases. Every count has discrete Laplace noise of public scale around one of two known
 values, so the sum of log-likelihood ratios is the strongest score. Releases are scored one by one, too: a bound on one of them
-refutes its event in the ledger, even if the claim of the whole run still stands.
+refutes its event in the ledger, even if the claim of the whole run still stands. That no noise comes twice is tested by signs:
+of two independent noises they agree as often as a fair coin shows heads (:func:`shared`).
 
 *The pair.* Under edges: two nodes that share all their neighbors, with and without the edge between them. Under nodes with all
 arcs: a node among others that are all linked, with as many neighbors as are promised, and its emptied record.
@@ -11,8 +12,9 @@ arcs: a node among others that are all linked, with as many neighbors as are pro
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +33,7 @@ from sfumato.statistics._counts import Counted
 from sfumato.statistics._statistics import WIDEST, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sfumato.method._plan import Plan
     from sfumato.privacy.budget import Budget
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 Counts = dict[str, NDArray[np.int64]]
 _KNOWS = "both graphs and all releases"
 _NEIGHBORS = 12
+_RISK = 1e-6  # that the signs of independent noises are called dependent
 
 
 def audit_statistics(
@@ -54,7 +57,7 @@ def audit_statistics(
     """Release statistics of two neighboring graphs many times, and return the epsilon that this rules out.
 
     **Formal guarantee.** If the method keeps its claim, and each release the event that the ledger states for it, the result is
-    flagged with probability at most 1 - ``confidence``, which the whole run and its releases share.
+    flagged with probability at most 1 - ``confidence``, which the whole run and its releases share, and 1e-6 for signs.
 
     Args:
         method: which statistics.
@@ -71,17 +74,19 @@ def audit_statistics(
     first, second = pair_of(method, unit)
     plan = method.calibrate(budget, unit, first.public_facts(unit, assume_public=True))
     names = [release.name for release in plan.releases]
-    scores = np.zeros((2, runs, len(names)))
+    scores, signs = np.zeros((2, runs, len(names))), np.zeros((2, runs, len(names)), np.int8)
     planned = plan.method
     assert isinstance(planned, Statistics)
     exact = [_exact(planned, plan, graph) for graph in (first, second)]
     for side, graph in enumerate((first, second)):
         for run in range(runs):
-            scores[side, run] = _ratios(planned, plan, _released(plan, graph), exact)
+            released = _released(plan, graph)
+            scores[side, run] = _ratios(planned, plan, released, exact)
+            signs[side, run] = [np.sign((released[name] - exact[side][name]).flat[0]) for name in names]
             if told is not None and run % 100 == 0:
                 told(side * runs + run, 2 * runs)
     one, delta = 1 - (1 - confidence) / (len(names) + 1), plan.delta or 0.0
-    found, broken = [], []
+    found, broken = [], [*shared(signs.reshape(2 * runs, -1), names)]
     how: dict[str, Any] = {"knowledge": _KNOWS, "confidence": one, "policy": Split()}
     for index, name in enumerate([*names, "all statistics together"]):
         members, others = scores.sum(axis=2) if index == len(names) else scores[:, :, index]
@@ -100,6 +105,24 @@ def audit_statistics(
         tuple(broken),
         untested(exact, names),
     )
+
+
+def shared(signs: NDArray[np.int8], names: list[str]) -> Iterator[str]:
+    """Yield a sentence for each two releases whose noises have the same sign, or opposite ones, more often than by chance.
+
+    **Formal guarantee.** Each noise is symmetric, so if two are independent, their signs agree in half of the runs in which
+    neither is 0, by a binomial law. An honest method gets a sentence with probability at most 1e-6, by Hoeffding's inequality
+    for all pairs.
+
+    >>> list(shared(np.array([[1, 1], [-1, -1]] * 50, np.int8), ["edges", "wedges"]))
+    ['The noises of edges and wedges are not independent: together they tell more than the ledger states.']
+    """
+    pairs = [*combinations(range(len(names)), 2)]
+    for one, other in pairs:
+        product = signs[:, one].astype(np.int64) * signs[:, other]
+        if product.sum() ** 2 > 2 * np.count_nonzero(product) * math.log(2 * len(pairs) / _RISK):
+            both = f"{names[one]} and {names[other]}"
+            yield f"The noises of {both} are not independent: together they tell more than the ledger states."
 
 
 def untested(exact: list[Counts], names: list[str]) -> tuple[str, ...]:
