@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class Law:
         return int(-((at + 1) // 2)) * self.step, int(at // 2) * self.step, float(min(1.0, inside[at]))
 
 
-@cache
+@lru_cache(maxsize=16)
 def _law(scales: tuple[float, ...]) -> Law:
     step = max(1, math.ceil(max(scales, default=0.0) / _COARSE))
     low, chances = 0, np.ones(1)
