@@ -152,8 +152,9 @@ def pair_of(method: Statistics, unit: Unit) -> tuple[Graph, Graph]:
 
 def _graph(method: Statistics, arcs: set[tuple[int, int]], size: int, directed: bool) -> Graph:
     sources, targets = np.array(sorted(arcs)).T
+    groups = (np.arange(size) == size - 1).astype(np.int64)  # of all but one node the same, for triangles within groups
     graph = Graph.from_edges(
-        sources, targets, size, directed=directed, y=np.arange(size) % 2, classes=("0", "1"), max_degree=size - 1
+        sources, targets, size, directed=directed, y=groups, classes=("0", "1"), max_degree=size - 1
     )
     names = method.stats
     if "weight" not in names:
