@@ -156,6 +156,9 @@ def method_named(name: str, **settings: Any) -> Any:
 def graph_method(name: str, words: Sequence[str] = ()) -> Any:
     """Build what answers questions about a whole graph, by its name, with settings as words ``NAME=VALUE``.
 
+    Raises:
+        InputError: no such method is known, or a word is no setting of it.
+
     >>> graph_method("statistics", ("stats=edges",)).stats
     'edges'
     """

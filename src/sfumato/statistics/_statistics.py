@@ -279,7 +279,7 @@ class Statistics(CuratorMethod):
         return Fraction(change) / Fraction(event.epsilon)
 
     def exact(self, name: str, counted: Counted, plan: Planned) -> NDArray[np.int64]:
-        """Return one count before noise: private."""
+        """Return the count ``name`` before noise, which is private: as ``plan`` has it, of the graph in ``counted``."""
         if name in ("degrees", "out-degrees", "in-degrees"):
             ends = self.ends(plan)
             return counted.degrees(ends, entering=name == "in-degrees", grouped=self.grouped)
