@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import sfumato as sf
-from sfumato.catalog import CARDS, METHODS, PAIR_METHODS, method_named
+from sfumato.catalog import GRAPH_CARDS, METHODS, PAIR_METHODS, method_named
 from sfumato.cli import app
 from sfumato.errors import UnsupportedUnitError
 from sfumato.experiments._index import index_page
@@ -119,7 +119,7 @@ def methods_table() -> str:
     """What each method releases under each unit it has a proof for, from what ``calibrate`` plans; then what it refuses."""
     lines = ["| method | unit | relation | public | released | accountant |", "|---|---|---|---|---|---|"]
     refused: dict[str, list[str]] = {}
-    for method in (*METHODS, *PAIR_METHODS):
+    for method in (*METHODS, *PAIR_METHODS, *GRAPH_CARDS):
         relations: dict[tuple[str, ...], list[str]] = {}
         for name, unit in ((name, unit) for kind in UNITS for name, units in kind.forms().items() for unit in units):
             if (plan := plan_of(method, unit)) is None:
@@ -152,7 +152,7 @@ def plan_of(method: str, unit: Any) -> Plan | None:
     public = PublicFacts(1000, 750, 256, 3, directed=False, max_degree=100, image_shape=(1, 16, 16))
     clear = not unit.private
     chosen = method_named(method)
-    if clear and "local" in CARDS[method].units:
+    if clear and "local" in chosen.card.units:
         chosen = replace(chosen, epsilon_x=None, epsilon_y=None)
     if chosen.unit is not None and chosen.unit.name == unit.name:
         unit = chosen.unit
