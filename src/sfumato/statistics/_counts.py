@@ -158,8 +158,11 @@ class Counted:
     def weight(self) -> Counts:
         """The sum of weights in steps; the whole sum is at most 2^15 an edge."""
         assert self.graph.weights is not None
-        total = sum(int(self.graph.weights.steps[place].sum(dtype=np.int64)) for _, _, place in self.blocks())
-        return np.array([total // self.arcs_an_edge], np.int64)
+        total = 0
+        for owners, targets, place in self.blocks():
+            used = owners != targets if self.graph.directed else owners < targets
+            total += int(self.graph.weights.steps[place][used].sum(dtype=np.int64))
+        return np.array([total], np.int64)
 
     def weights(self) -> Counts:
         """Count edges by their weights, in ranges of equal width up to the declared bound."""
