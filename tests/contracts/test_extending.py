@@ -120,7 +120,7 @@ def place(text, table):
     if table == "imports":
         return re.search(r"^from (?:sfumato|\.)", text, re.MULTILINE).start()
     if table == "Options":
-        return re.search(r"^class Options(?:\(\w+\))?:\n    \"\"\"(?:.|\n)*?\"\"\"\n\n", text, re.MULTILINE).end()
+        return re.search(r"^class Options(?:\([\w, ]+\))?:\n    \"\"\"(?:.|\n)*?\"\"\"\n\n", text, re.MULTILINE).end()
     return re.search(rf"^(?:{table}(?:: .+)? = [({{]|\[{table}\])\n", text, re.MULTILINE).end()
 
 

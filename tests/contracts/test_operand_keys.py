@@ -16,6 +16,7 @@ from sfumato.bounded import _history as history
 from sfumato.bounded import _linked_sums as linked
 from sfumato.bounded import _pairs as pairs
 from sfumato.bounded import _promise as promise
+from sfumato.bounded import _statistics as totals
 from sfumato.bounded._refreshes import Schedule
 from sfumato.bounded.aggregation import Arcs, noisy_neighborhood_sum
 from sfumato.graph._graph import Graph
@@ -70,6 +71,9 @@ OPERANDS = {
                                   (LINKED[0], ROWS, False))
     ],
     "noisy": [lambda sums=sums: promise.noisy(np.array(sums), 9.0, KEY) for sums in ([[1, 2]], [[2, 1]], [[1], [2]])],
+    "noisy_totals": [
+        lambda counts=counts: totals.noisy_totals(np.array(counts), Fraction(9), KEY) for counts in ([1, 2], [2, 1], [[1], [2]])
+    ],
     "noisy_pair_sums": [lambda one=one: pairs.noisy_pair_sums(np.full((2, 2), one), 2, KEY) for one in (0.5, 0.25)],
     "noisy_steps": [lambda sums=sums: steps(sums) for sums in ([1, 2], [2, 1])],
     "gaussian_rows": [

@@ -48,7 +48,7 @@ UNITS_OF_THE_LIBRARY = [NoPrivacy(), EdgeLevel(directed=True), NodeLevel(max_out
 EVENTS = [
     events.GaussianEvent(2.0), events.PoissonGaussianEvent(0.1, 1.0, 3), events.LaplaceEvent(2.0),
     events.RepeatedGaussianEvent(0.1, 4, 1.0, 3, "replace"), events.RandomizedResponseEvent(1.0, 3),
-    events.ExponentialEvent(0.5), events.PureEvent(0.1), events.ZCDPEvent(0.5),
+    events.ExponentialEvent(0.5), events.PureEvent(0.1), events.ZCDPEvent(0.5), events.ApproximateEvent(0.1, 1e-9),
     events.SelectionEvent(((events.GaussianEvent(2.0),), ()), "poisson", 2.5),
     events.ComposedEvent((events.LaplaceEvent(1.0), events.ComposedEvent((events.PureEvent(0.1),), 2)), 3),
 ]  # fmt: skip
