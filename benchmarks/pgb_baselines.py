@@ -41,8 +41,8 @@ def dp_1k(edges: Numbers, num_nodes: int, epsilon: float, generator: np.random.G
 
     **Formal guarantee.** An edge moves two nodes by one degree, which changes four entries by 1: scale 4 / epsilon. The largest
     degree changes by at most 1, and bounds the histogram; nodes above it count there, which moves no more of them.
-    **Published.** PGB's histogram ends at the true largest degree, which it thereby tells. DP-2K has noise of a smooth
-    sensitivity, with a delta of 0.01: a chance of one in a hundred for no protection at all.
+    **Published.** PGB's code ends its histogram at the true largest degree, which it thereby tells. DP-2K has noise of a smooth
+    sensitivity, and so a delta.
     """
     degrees = np.bincount(edges.ravel(), minlength=num_nodes)
     most = round(degrees.max() + generator.laplace(0, 1 / (COUNT_SHARE * epsilon)))
@@ -76,12 +76,12 @@ def privgraph(edges: Numbers, num_nodes: int, epsilon: float, generator: np.rand
 
     **Formal guarantee.** Three releases of epsilon / 3. *Parts*: random parts of 20 nodes; an edge is in one pair of parts, and
     changes its count by 1. *Communities*: node after node draws one by the exponential mechanism, from how many neighbors it has
-    in each. An edge makes one entry larger by 1 at each of its two ends, and none smaller:
-    so each draw with weight exp(epsilon / 6 x score) costs epsilon / 6 twice. *Counts*: an edge is inside a community, where it
-    changes two degrees by 1, or between two, where it changes one number by 1; the partition is released, so noise of scales
-    2 and 1 over epsilon / 3 costs that once.
-    **Published.** The score is the gain in modularity, which divides by the number of edges and holds degrees of all nodes of a
-    community: one edge changes it at every node, and each edge is at two nodes; the epsilon of that step is not bounded so.
+    in each. An edge makes one entry larger by 1 at each of its two ends, and none smaller: so draws with weights
+    exp(epsilon / 6 x score) cost epsilon / 6 twice. *Counts*: an edge is inside a community, where it changes two degrees by 1,
+    or between two, where it changes one number by 1; the partition is released, so noise of scales 2 and 1 over epsilon / 3
+    costs that once.
+    **Published.** The authors' code has weights of half that exponent, which the exponential mechanism needs where scores may
+    fall as well; what it draws costs no more than stated.
     """
     third = epsilon / 3
     labels = parts(edges, num_nodes, third, generator)

@@ -42,6 +42,7 @@ _QUESTIONS = (
     ("Does the code keep its epsilon?", ("audit",)),
     ("What do images of a model show of its classes?", ("class-level",)),
     ("Are published numbers reached?", ("pate-tables", "graph-split", "dpsgd")),
+    ("What does a synthetic twin keep?", ("twin",)),
     ("How fast is it, and how large may a graph be?", ("bench", "large", "collect-load")),
 )
 _STATES = """* **done**: all of it is recorded. **part**: recorded, but for what the last column says. **skipped**: not recorded,
