@@ -151,7 +151,7 @@ BAD_COMMANDS = [
     ),
     ("method-misspelled", f"train ProGap --dataset campus {AT_EDGE}", "Did you mean 'progap'?"),
     ("audited-method-misspelled", "audit labl-only", "Did you mean 'label-only'?"),
-    ("command-misspelled", "trian gap", "Did you mean 'train'?"),
+    ("command-misspelled", "trian gap", "Did you mean 'train'"),
     ("unit-misspelled", "train gap --dataset campus --unit edeg", "Did you mean 'edge'?"),
     ("option-misspelled", "train gap --unt edge", "Possible options: "),
     ("dataset-misspelled", f"train gap --dataset campsu {AT_EDGE}", "Did you mean 'campus'?"),
