@@ -128,3 +128,14 @@ def test_weights_are_released_under_their_bound(tmp_path):
     assert told["sum of the weights"].value == pytest.approx(total, abs=30)
     with pytest.raises(InputError, match="Name their column and declare a bound"):
         fitted(Statistics("edges,weight"), graph.changed(weights=None))
+
+
+@pytest.mark.parametrize("most", [20, 16, 17, 300])
+def test_rows_of_degrees_hold_every_node(most):
+    graph = sf.graph.Graph.from_edges(range(most), range(1, most + 1), 400, directed=False, max_degree=most)
+    unit = sf.NodeLevel(arcs="incident")
+    rows = [
+        one for one in describe(fitted(Statistics("degrees"), graph, unit)).answers if one.what.startswith("nodes of")
+    ]
+    assert [one.span[0] for one in rows] == [0, *(one.span[1] + 1 for one in rows[:-1])]
+    assert rows[-1].span[1] == most

@@ -179,6 +179,12 @@ class Described(Estimates):
             found = self._count(name, what, below[at] - before, one if last < 0 else two, value)
             yield replace(found, groups=(self.groups[group],) if of else (), span=(last + 1, end))
             last = end
+        most = int(ends[-1]) + 1
+        if 0 <= last < most:  # the rest, so that all nodes are in one row
+            what = f"nodes{of} of {word} {last + 1}" + (f" to {most}" if most > last + 1 else "")
+            raw = size - below[int(np.searchsorted(ends, last))]
+            found = self._count(name, what, raw, one, float((sequence > last).sum()))
+            yield replace(found, groups=(self.groups[group],) if of else (), span=(last + 1, most))
 
     def _bounds_below(
         self, below: NDArray[np.float64], scale: float
