@@ -123,8 +123,35 @@ def test_pages_for_others_stand_beside_the_page_of_the_owner(sfumato, trained, a
     assert "73.2 of 100" in page or "at most 88.1 of 100" in page
 
 
+def test_the_page_of_a_data_protection_officer_tells_attacks_and_takes_a_later_record(
+    sfumato, refused, trained, record, tmp_path
+):
+    run = Path(shutil.copytree(trained["edge"], tmp_path / "run"))
+    result = sfumato("report", run, "--audience", "regulator")
+    assert (result.code, result.err) == (0, "")
+    assert "holds no scores, and may leave" in result.out
+    assert sfumato("attack", "degree", run).code == 0
+    result = sfumato("report", run, "--audience", "regulator", "--deployment", record())
+    assert (result.code, result.err) == (0, "")
+    assert "do not publish it" in result.out
+    page = (run / "reports" / "regulator.html").read_text()
+    assert "degree: the attacker knows" in page
+    assert "controller in words" in page
+    refused(
+        "to be 'Approximate DP', since delta",
+        "report",
+        run,
+        "--audience",
+        "regulator",
+        "--deployment",
+        record(flavor="Pure DP"),
+    )
+    refused("with --audience regulator alone", "report", run, "--deployment", record())
+
+
 @pytest.mark.parametrize(
-    "command", [("report", "--audience", "public"), ("report", "--audience", "reviewer"), ("export", "registry")]
+    "command",
+    [*(("report", "--audience", one) for one in ("public", "reviewer", "regulator")), ("export", "registry")],
 )
 def test_what_cannot_be_told_is_refused(refused, trained, tmp_path, command):
     words, options = [word for word in command if word in ("report", "export", "registry")], command[len(command) - 2 :]
@@ -163,4 +190,6 @@ def test_the_verifier_checks_form_and_flavor_of_a_record(trained, tmp_path, unit
 
 
 def test_an_unknown_audience_is_refused(refused, trained):
-    refused("to be one of owner, reviewer, public, got 'king'", "report", trained["edge"], "--audience", "king")
+    refused(
+        "to be one of owner, reviewer, public, regulator, got 'king'", "report", trained["edge"], "--audience", "king"
+    )

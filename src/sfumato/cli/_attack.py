@@ -89,7 +89,10 @@ def attack(
     )
     for measure, value in found.measures.items():
         typer.echo(f"{measure}: {value:.4g}")
-    typer.echo(f"Wrote {out}. It is evaluation, and not for release. See it with `sfumato report {run}`.")
+    typer.echo(
+        f"Wrote {out}. It is evaluation, and not for release. See it with `sfumato report {run}`, "
+        "and as a record for a data protection officer with --audience regulator."
+    )
 
 
 def _source(run: Path, named: dict[str, Any], context: typer.Context) -> Source:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.report._run import Run
 
 RUN = typer.Argument(..., help="The folder of a run.")
-_PAGES = {"owner": "index.html", "reviewer": "reviewer.html", "public": "public.html"}
+_PAGES = {"owner": "index.html", "reviewer": "reviewer.html", "public": "public.html", "regulator": "regulator.html"}
 
 
 def report(
@@ -28,26 +28,35 @@ def report(
     out: Path | None = typer.Option(
         None,
         "--out",
-        help="The HTML file to write (default: index.html, reviewer.html or public.html under reports/ in the run folder).",
+        help="The HTML file to write (default: index.html for the owner, or AUDIENCE.html, under reports/ in the run folder).",
     ),
     audience: str = typer.Option(
         "owner",
         "--audience",
-        help="Who reads it: owner (with scores, which must not leave), reviewer (who checks the claim), or public (people whose "
-        "data may have been used).",
+        help="Who reads it: owner (with scores, which must not leave), reviewer (who checks the claim), public (people whose "
+        "data may have been used), or regulator (a data protection officer; with results of attacks).",
+    ),
+    deployment: Path | None = typer.Option(
+        None,
+        "--deployment",
+        help="With --audience regulator: a TOML file that fills the blanks on the page. "
+        "It cannot change what the certificate says.",
     ),
     as_json: bool = JSON,
 ) -> None:
     """Write one page about a run.
 
     It holds the certificate in words, the releases, and the scores, which are marked as outside the guarantee. The pages for
-    reviewers and for the public hold no scores and may leave with the release; a run that sfumato verify refuses gets none.
+    reviewers and for the public hold no scores and may leave with the release. The page for regulators tells what attacks found.
+    A run that sfumato verify refuses gets none of the three.
     """
     check_choice(tuple(_PAGES), audience=audience)
     out = out or run / "reports" / _PAGES[audience]
     if out.suffix.lower() != ".html":
         raise fail("out", str(out), "to end in .html")
     check_outside(out)
+    if deployment is not None and audience != "regulator":
+        raise InputError("Expected --deployment with --audience regulator alone: no other page has blanks. Drop it.")
     if audience == "owner":
         check_installed(*LIGHT, "matplotlib", "jinja2")
         from sfumato.report import read_run, run_page
@@ -58,7 +67,7 @@ def report(
         kept = "It holds what was released, and no scores." if released else "It holds scores: it is not for release."
     else:
         check_installed("safetensors", "matplotlib", "jinja2")
-        page, kept = _page_for(audience, run), "It holds no scores, and may leave with the release."
+        page, kept = _page_for(audience, run, deployment)
     write_page(out, page)
     typer.echo(json.dumps({"out": str(out)}) if as_json else f"Wrote {out}. {kept}")
 
@@ -74,13 +83,29 @@ def cite(run: Path = RUN) -> None:
     typer.echo(citations(read.certificate, read.graph), nl=False)
 
 
-def _page_for(audience: str, run: Path) -> str:
-    """Return the page of a valid run for readers who were not there."""
+def _page_for(audience: str, run: Path, deployment: Path | None) -> tuple[str, str]:
+    """Return the page of a valid run for readers who were not there, and what may be done with it."""
     from sfumato import verify as verifier
-    from sfumato.report import public_page, read_run, reviewer_page
+    from sfumato.record._deployment import Deployment
+    from sfumato.report import public_page, read_run, regulator_page, reviewer_page
+    from sfumato.report._regulator import tested_at_all
 
-    read, result = _with_answers(run, read_run(run)), verified(run)
-    return public_page(read) if audience == "public" else reviewer_page(read, verifier.describe(run, result))
+    read, later = read_run(run), None
+    read.claimed()
+    if deployment is not None:
+        record = Deployment.read(deployment)
+        record.check(read.certificate["claim"]["delta"])
+        later = record.to_dict()
+    read, result = _with_answers(run, read), verified(run)
+    kept = "It holds no scores, and may leave with the release."
+    if audience == "public":
+        return public_page(read), kept
+    said = verifier.describe(run, result)
+    if audience == "reviewer":
+        return reviewer_page(read, said), kept
+    if tested_at_all(read):
+        kept = "It tells what attacks found: show it to those who supervise, and do not publish it."
+    return regulator_page(read, said, later), kept
 
 
 def _with_answers(folder: Path, run: Run) -> Run:

@@ -204,8 +204,9 @@ def show_guarantee(certificate: Certificate, out: Path, scores: str) -> None:
                          if what and who != "never")  # fmt: skip
         console.print(certificate.sentence, soft_wrap=True, highlight=False)
         console.print(f"Only {out}/release may leave: {seen}. {scores}", soft_wrap=True, highlight=False)
+    officer = "" if certificate.epsilon is None else ", for a data protection officer with --audience regulator"
     console.print(
-        f"All of it in words: {out}/guarantee.txt. Check it: sfumato verify {out}. Pictures: sfumato report {out}",
+        f"All of it in words: {out}/guarantee.txt. Check it: sfumato verify {out}. Pictures: sfumato report {out}{officer}",
         soft_wrap=True,
         highlight=False,
     )

@@ -106,7 +106,8 @@ def _show(values: dict[str, Any], fitted: Fitted, result: dict[str, Any]) -> Non
     if hidden:
         typer.echo(f"{hidden} numbers are left out by --least or --widest, for readability: this protects nobody.")
     typer.echo(
-        f"All answers: {out / 'answers.csv'}. Check the claim: sfumato verify {out}. A page: sfumato report {out}"
+        f"All answers: {out / 'answers.csv'}. Check the claim: sfumato verify {out}. A page: sfumato report {out}, "
+        "for a data protection officer with --audience regulator"
     )
 
 

@@ -35,8 +35,21 @@ ASKED: Mapping[str, str] = {
     "sector": "the field of life: Technology, Healthcare, Education, Government, Energy or Finance",
     "region": "the region that the data describe, or whose laws apply",
     "implementation": "what else a reader should know of how it was made",
+    "controller": "who decides why and how the data are used, with an address",
+    "processor": "who else works on the data for the controller, or that nobody does",
+    "officer": "the data protection officer and how to reach them, or that there is none",
+    "legal_basis": "on which legal ground the data are used, such as consent",
+    "necessity": "why the purpose needs these data, and less would not do",
+    "risks": "which harm could come to people, and how likely it is",
+    "measures": "what protects the data beside the noise, such as who has access to them",
+    "recipients": "who is given what was released",
+    "retention": "how long the data are kept",
+    "deletion": "what happens when somebody asks to be deleted from the data",
+    "review": "when all of this is looked at again",
+    "expert": "who determined for HIPAA that the risk is very small, when, and where that is written",
 }
-"""What to write in each field; the last four may be left out."""
+"""What to write in each field. Those from ``curator_type`` on may be left out; those from ``controller`` on are for data
+protection officers, and fill the blanks on their page."""
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "curator_type": ("Government", "Industry", "Nonprofit"),
     "sector": ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance"),
@@ -64,6 +77,18 @@ class Deployment:
         sector: the field of life that the data are about, one of the words in ``KNOWN``.
         region: the region that the data describe, or whose laws apply.
         implementation: what else a reader should know of how it was made.
+        controller: who decides why and how the data are used, with an address.
+        processor: who else works on the data for the controller, or that nobody does.
+        officer: the data protection officer and how to reach them, or that there is none.
+        legal_basis: on which legal ground the data are used, such as consent.
+        necessity: why the purpose needs these data, and less would not do.
+        risks: which harm could come to people, and how likely it is.
+        measures: what protects the data beside the noise, such as who has access to them.
+        recipients: who is given what was released.
+        retention: how long the data are kept.
+        deletion: what happens when somebody asks to be deleted from the data.
+        review: when all of this is looked at again.
+        expert: who determined for HIPAA that the risk is very small, when, and where that is written.
 
     Raises:
         InputError: a field is no text of 1 to 500 printable characters, or no such day, flavor, type or sector.
@@ -87,6 +112,18 @@ class Deployment:
     sector: str | None = None
     region: str | None = None
     implementation: str | None = None
+    controller: str | None = None
+    processor: str | None = None
+    officer: str | None = None
+    legal_basis: str | None = None
+    necessity: str | None = None
+    risks: str | None = None
+    measures: str | None = None
+    recipients: str | None = None
+    retention: str | None = None
+    deletion: str | None = None
+    review: str | None = None
+    expert: str | None = None
 
     def __post_init__(self) -> None:
         for name, asked in ASKED.items():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sfumato.report._public import explained_page as explained_page
     from sfumato.report._public import public_page as public_page
     from sfumato.report._registry import registered as registered
+    from sfumato.report._regulator import regulator_page as regulator_page
     from sfumato.report._reviewer import reviewer_page as reviewer_page
     from sfumato.report._run import read_run as read_run
     from sfumato.report._run import run_page as run_page

@@ -8,6 +8,14 @@ from dataclasses import dataclass, replace
 from sfumato.report._drawing import Figure
 
 
+class Blank(str):
+    """A text in the place of something that a person still has to write or to run; pages mark it."""
+
+
+class Origin(str):
+    """Where the sentences above it come from, such as a field of the certificate."""
+
+
 @dataclass(frozen=True)
 class Items:
     """A bulleted list of texts."""
@@ -55,6 +63,14 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Folded:
+    """Facts that are shown when the reader asks for them, under a few words that say what they are."""
+
+    summary: str
+    facts: Facts
+
+
+@dataclass(frozen=True)
 class Section:
     """A heading and what is below it; ``kind`` is ``plain``, ``warning``, or ``guarantee`` or ``outside`` (of it)."""
 
@@ -64,7 +80,7 @@ class Section:
     kind: str = "plain"
 
 
-Part = str | Items | Code | Facts | Table | Figure | Section
+Part = str | Items | Code | Facts | Folded | Table | Figure | Section
 
 
 @dataclass(frozen=True)

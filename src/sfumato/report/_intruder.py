@@ -1,0 +1,144 @@
+"""The record of a motivated intruder: which attacks were run on a release, sorted by what regulators ask, and what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.privacy.units import unit_from_dict
+from sfumato.report._evidence import limits
+from sfumato.report._page import Blank, Items, Part, Section
+from sfumato.report._person import NOT_PROTECTED
+
+if TYPE_CHECKING:
+    from sfumato.report._run import Run
+
+
+@dataclass(frozen=True)
+class Risk:
+    """One of the three questions; ``attacks`` are those that try it, and ``secret`` the parts of the data that it is about."""
+
+    key: str
+    title: str
+    asked: str
+    tried: str
+    attacks: tuple[str, ...]
+    secret: tuple[str, ...]
+
+
+RISKS = (
+    Risk(
+        "singling-out",
+        "Singling out",
+        "Can somebody tell one person apart from all others?",
+        "Tried by attackers who hold the entry of a person and want to know whether it was used.",
+        ("membership-lira", "membership-rmia", "membership", "membership-confidence"),
+        ("node_ids", "roles"),
+    ),
+    Risk(
+        "linkability",
+        "Linkability",
+        "Can somebody find out which entries belong together?",
+        "Tried by attackers who want to know who is linked to whom. No attack here joins what was published with other tables "
+        "about the same people.",
+        ("links", "links-influence", "graph"),
+        ("arcs",),
+    ),
+    Risk(
+        "inference",
+        "Inference",
+        "Can somebody conclude something about a person that was not told?",
+        "Tried by attackers who want to know a hidden property of a person, or how many links a person has.",
+        ("attributes", "degree"),
+        ("features", "labels"),
+    ),
+)
+"""The three questions of the Article 29 Working Party, which are also the indicators of the Information Commissioner's Office."""
+_WHO = (
+    "A motivated intruder has no special rights, and wants to learn something about a person. The attackers in this record are "
+    "stronger: each line says what they know. They are scored against the real data, so this record is outside the "
+    "guarantee: it is for those who supervise, and not for publication."
+)
+_WEAK = (
+    "An attack that fails proves little: a better one may come. What holds against every attack is the limit on the first part "
+    "of this page, and for the protected part alone."
+)
+
+
+def helped(one: Mapping[str, Any]) -> bool:
+    """Return whether an attacker did better with what was published, beyond chance, from the JSON values of one attack."""
+    return bool(one["auc_low"] > max(one["baseline_high"], 0.5))
+
+
+def tested(run: Run) -> tuple[str, ...]:
+    """Return in a sentence or two how a run was tested; a blank if it was not."""
+    said = _audited(run.audit) if run.audit else ()
+    if not run.attacks:
+        command = f"sfumato audit {run.folder}"
+        if run.described is None:
+            command = f"sfumato attack {RISKS[1].attacks[0]} {run.folder}"
+        return said or (Blank(f"Nobody has tried to attack it yet. The owner runs: {command}"),)
+    number, found = len(run.attacks), sum(map(helped, run.attacks))
+    what = "1 attack was run" if number == 1 else f"{number} attacks were run"
+    result = "none of them did better" if found == 0 else f"{found} of them did better"
+    if number == 1:
+        result = "it did better" if found else "it did no better"
+    beyond = "beyond chance than the same attacker does without it"
+    return (f"{what} on what was published: {result}, {beyond}. The record below tells each.", *said)
+
+
+def intruder_section(run: Run) -> Section:
+    """Return the record: the three questions, what was tried, and what came out."""
+    parts: list[Part] = [_WHO]
+    unit = unit_from_dict(dict(run.certificate["unit"]))
+    known = {one.key: one for one in RISKS}
+    sorted_ = {key: [one for one in run.attacks if risk_of(one["attack"]) == key] for key in known}
+    for key, risk in known.items():
+        lines: list[str] = [_line(one) for one in sorted_[key]]
+        lines = lines or [_untried(risk, run)]
+        public = [NOT_PROTECTED[part] for part in risk.secret if part in unit.public]
+        note = [f"Counts as public in this release, and is not protected: {'; '.join(public)}."] if public else []
+        parts.append(Section(f"risk-{key}", risk.title, (f"{risk.asked} {risk.tried}", Items(tuple(lines)), *note)))
+    if run.audit:
+        parts.append(Section("risk-audit", "Audit of the limit itself", (*_audited(run.audit), *limits(run.audit))))
+    return Section("intruder", "The motivated intruder: what was tried", (*parts, _WEAK), kind="outside")
+
+
+def risk_of(attack: str) -> str:
+    """Return the key of the question that an attack tries; an attack that no question names infers something."""
+    return next((one.key for one in RISKS if attack in one.attacks), "inference")
+
+
+def _untried(risk: Risk, run: Run) -> Blank:
+    if run.described is not None:
+        return Blank("Not tried. No attack of Sfumato reads statistics alone; sfumato audit tests how they are made.")
+    return Blank(f"Not tried. The owner runs: sfumato attack {risk.attacks[0]} {run.folder}")
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    """Say what an attack found, from its JSON values, in pairs of a true and a false case."""
+    low, high, without = (f"{100 * one[name]:.1f}" for name in ("auc_low", "auc_high", "baseline"))
+    verdict = "What was published helped this attacker." if helped(one) else "No help was found, beyond chance."
+    rate = one["tpr_at_1pct_fpr"]
+    rare = ""
+    if rate is not None:
+        rare = f" With 1 false alarm in 100, it finds {100 * rate:.1f} of 100 true cases; a guess finds 1."
+    more = (
+        " This certificate shows predictions to each person alone: this attacker has more." if one["withheld"] else ""
+    )
+    return (
+        f"{one['attack']}: the attacker knows {one['knowledge']}, and wants to know {one['target']}. Of a true and a false case, "
+        f"it picks the true one {100 * one['auc']:.1f} times in 100 (95 % interval {low} to {high}). Without what was "
+        f"published, {one['baseline_name']} does so {without} times.{rare} {verdict}{more}"
+    )
+
+
+def _audited(audit: Mapping[str, Any]) -> tuple[str, ...]:
+    if audit["flagged"]:
+        return ("An audit refuted the limit: it must not be relied on.",)
+    bound = audit["epsilon_lower_bound"]
+    return (
+        f"An audit attacked data that are as bad as possible for the method. It proves that epsilon is at least {bound:.3g}, and "
+        "did not refute the limit.",
+    )

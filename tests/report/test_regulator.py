@@ -1,0 +1,167 @@
+"""The page for data protection officers answers twelve questions for every unit, and marks what nobody has written yet."""
+
+from dataclasses import replace
+from html import unescape
+
+import pytest
+from report_samples import HOSTILE, RECORD, assert_sound, claimed_run
+
+import sfumato as sf
+from sfumato.attacks._listing import ATTACKS
+from sfumato.errors import InputError
+from sfumato.record._deployment import ASKED
+from sfumato.report import regulator_page
+from sfumato.report._intruder import RISKS
+from sfumato.report._rules import RULES
+
+EDGE = sf.EdgeLevel(directed=False)
+UNITS = {
+    EDGE: ("one link between you and one other person", "whether you two are linked"),
+    sf.EdgeLevel(directed=True): ("one half of a link", "whether one half of a link is in the data"),
+    sf.NodeLevel(max_out_degree=3): ("at most 3 of the links that start at you", "holds your data or is empty"),
+    sf.NodeLevel(arcs="incident"): ("every link to you or from you", "holds your data or is empty"),
+    sf.NodeLevel(relation="replace"): ("your whole entry in the data", "is the real one or another one"),
+    sf.RecordLevel(): ("your whole entry in the data", "was used or left out"),
+    sf.LocalLevel(): ("your properties and your group, as you told", "which of two possible answers"),
+    sf.LinkLevel(): ("one entry in your list of links", "whether one certain person is in your list"),
+    sf.ClassLevel(): ("everything that the data holds of one group", "which of two lists of entries one group has"),
+    sf.SubclassLevel(4, "declared"): (
+        "one part that the publisher defined",
+        "which of two lists of entries one such part has",
+    ),
+}
+"""What each unit protects, and what stays uncertain: the answers to the first and the third question."""
+ATTACK = {
+    "attack": "links",
+    "knowledge": "predictions for all nodes",
+    "target": "whether two nodes are linked",
+    "auc": 0.612, "auc_low": 0.6, "auc_high": 0.625, "baseline": 0.55, "baseline_high": 0.56, "baseline_low": 0.54,
+    "baseline_name": "similar features", "withheld": False, "tpr_at_1pct_fpr": 0.034, "tpr_at_0.1pct_fpr": None,
+}  # fmt: skip
+AUDIT = {"flagged": False, "epsilon_lower_bound": 0.25, "claimed": 1.0, "evidence": [], "reach": None, "untested": []}
+
+
+def sections(page):
+    """The text below each heading of a page, by heading."""
+    root = assert_sound(page)
+    names = {one.get("id"): one.text for one in root.iter() if one.get("id") and one.tag in ("h2", "h3", "h4")}
+    return {
+        names[one.get("aria-labelledby")]: unescape(" ".join(" ".join(one.itertext()).split()))
+        for one in root.iter("section")
+    }
+
+
+def page_of(unit, record=RECORD, later=None, **more):
+    return regulator_page(replace(claimed_run(unit, record=record), **more), "VALID: runs/first", later)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_a_reader_finds_the_answer_to_each_of_twelve_questions(unit):
+    """The questions and what the answer must hold were written before the page was."""
+    found = sections(page_of(unit, attacks=(ATTACK,)))
+    protects, stays = UNITS[unit]
+    pure, curated = unit.trust == "link", unit.trust == "curator"
+    expected = {
+        "1. Who is protected?": f"Protected is|{protects}|The data, in the words of the owner: in words",
+        "2. From whom?": f"From everyone who reads what was published|{'You have to trust them' if curated else 'trust'}",
+        "3. Against what?": f"Against finding out|{stays}|the limit holds for every attack",
+        "4. What leaves?": "Anyone may see: |the numbers that the model consists of",
+        "5. What never leaves?": "Nobody may see: sums without random numbers",
+        "6. How sure is that?": f"at most 73.2 of 100|epsilon is at most 1.|{'no exception' if pure else 'one in a million'}",
+        "7. What is not protected?": "What the data of other people says about you",
+        "8. What happens if I leave?": "cannot be called back|2.72 times as likely|What the owner does: in words",
+        "9. Who is responsible?": "Published by A University. Questions go to: privacy@university.example.",
+        "10. What is it for?": "in words|Why these data are needed: in words",
+        "11. How was it tested?": "1 attack was run on what was published: it did better",
+        "12. Can more come out later?": "Yes, by other releases|the numbers add up",
+    }
+    assert [name for name in found if name in expected] == list(expected)
+    for question, parts in expected.items():
+        for part in parts.split("|"):
+            assert part in found[question], (question, found[question])
+        assert "From: " in found[question]
+    assert "Nothing is open" in found["What is still open"]
+
+
+def test_what_nobody_wrote_is_a_marked_blank_and_is_listed():
+    page = page_of(EDGE, None)
+    found = sections(page)
+    assert 'class="blank">The owner writes here who decides why and how the data are used' in page
+    assert "19 of 19 fields are blank." in found["What is still open"]
+    for name in ("controller", "legal_basis", "deletion", "review"):
+        assert f"{name} {ASKED[name]}" in found["What is still open"]
+        assert f"(field {name})" in page
+    assert (
+        "Nobody has tried to attack it yet. The owner runs: sfumato attack links runs/first"
+        in found["11. How was it tested?"]
+    )
+
+
+def test_a_later_record_fills_blanks_and_changes_nothing():
+    early = {name: text for name, text in RECORD.items() if name not in ("review", "controller")}
+    found = sections(page_of(EDGE, early, RECORD))["What is still open"]
+    assert "Written by the owner after the run, so not in its certificate: controller, review." in found
+    with pytest.raises(
+        InputError, match="curator of the deployment record to be 'A University', as the certificate of the run says"
+    ):
+        page_of(EDGE, RECORD, {**RECORD, "curator": "Another"})
+
+
+def test_attacks_are_told_under_the_question_that_they_try():
+    weak = {**ATTACK, "attack": "degree", "auc_low": 0.4, "tpr_at_1pct_fpr": None, "withheld": True}
+    found = sections(page_of(EDGE, attacks=(ATTACK, weak), audit=AUDIT))
+    assert "picks the true one 61.2 times in 100 (95 % interval 60.0 to 62.5)" in found["Linkability"]
+    assert "similar features does so 55.0 times. With 1 false alarm in 100, it finds 3.4 of 100" in found["Linkability"]
+    assert "What was published helped this attacker." in found["Linkability"]
+    assert (
+        "No help was found, beyond chance. This certificate shows predictions to each person alone"
+        in found["Inference"]
+    )
+    assert "Not tried. The owner runs: sfumato attack membership-lira runs/first" in found["Singling out"]
+    assert "is not protected: who is in the data" in found["Singling out"]
+    assert "2 attacks were run on what was published: 1 of them did better" in found["11. How was it tested?"]
+    assert "epsilon is at least 0.25, and did not refute" in found["11. How was it tested?"]
+    refuted = sections(page_of(EDGE, audit={**AUDIT, "flagged": True}))["11. How was it tested?"]
+    assert "it must not be relied on" in refuted
+
+
+def test_every_attack_of_the_library_belongs_to_one_question():
+    assert sorted(name for one in RISKS for name in one.attacks) == sorted(ATTACKS)
+
+
+def test_rules_are_told_with_source_and_date_and_no_advice():
+    page = page_of(EDGE)
+    found = sections(page)["Rules and guidelines"]
+    for rule in RULES.values():
+        assert f"{rule.name} ({rule.issued}): " in found
+        assert rule.issued.split()[-1].isdigit()
+    assert "looked up on 28 November 2026" in found
+    assert page.count("This page is no legal advice.") == 3
+    assert "do not publish" not in page
+
+
+def test_no_score_of_the_model_is_on_the_page():
+    scores = {"metrics": {"test_accuracy": {"mean": 0.5}}, "curves": {"encoder": [1.0]}}
+    assert page_of(EDGE, **scores) == page_of(EDGE)
+    assert "for those who supervise, and not for publication" in page_of(EDGE, attacks=(ATTACK,))
+
+
+def test_texts_cannot_leave_their_place():
+    page = page_of(EDGE, dict.fromkeys(RECORD, HOSTILE), attacks=({**ATTACK, "knowledge": HOSTILE},))
+    assert_sound(page)
+    assert "<script" not in page
+
+
+def test_a_population_and_earlier_runs_are_told():
+    people = {"population": {"name": "town", "total_epsilon": 4.0, "total_delta": 1e-5}}
+    origins = [{"ledger_head": "0" * 64, "epsilon": 2.0, "delta": 1e-6}]
+    run = claimed_run(EDGE, builds_on=origins)
+    run = replace(run, certificate={**run.certificate, **people})
+    text = sections(regulator_page(run, ""))["12. Can more come out later?"]
+    assert "ledger of town. Through all releases there, epsilon is at most 4." in text
+    assert "It builds on earlier releases" in text
+
+
+def test_a_run_without_privacy_has_no_page(bare_run):
+    with pytest.raises(InputError, match="without a guarantee nothing of it may be published"):
+        regulator_page(bare_run, "")
