@@ -54,6 +54,21 @@ def test_edges_and_mixing_are_those_of_the_run_exactly(stats):
         assert Counted(made).mixing().tolist() == found.mixing[np.triu_indices(len(found.mixing))].tolist()
 
 
+@pytest.mark.parametrize("stats", ["auto", "edges,degrees,mixing", "edges,degrees"])
+def test_no_node_has_a_degree_that_no_release_speaks_of(stats):
+    """Of a graph without hubs wedges are mostly noise, and may not make any."""
+    made = np.random.default_rng(0)
+    edges = np.unique(np.sort(made.integers(0, 600, (2400, 2)), axis=1), axis=0)
+    edges = edges[edges[:, 0] < edges[:, 1]]
+    y = made.integers(0, 4, 600)
+    flat = sf.graph.Graph.from_edges(*edges.T, 600, directed=False, y=y, classes=tuple("abcd"), name="flat")
+    for epsilon in (0.5, 1.0, 4.0):
+        run = run_of(stats, flat, epsilon)
+        found, new = Estimates(run), np.diff(twin(run, flat).indptr)
+        means = [new[y == group].mean() for group in range(4)]
+        assert new.max() <= max(found.sequence("degrees")[-1], *means) + 1
+
+
 def test_degrees_and_triangles_are_near_those_of_the_graph():
     made = twin(run_of(epsilon=200.0), GRAPH)
     real, new = Counted(GRAPH), Counted(made)
@@ -119,8 +134,8 @@ def test_wiring_fills_any_table_without_loops_or_repeats(directed, fill):
     groups, made = np.repeat(np.arange(4), sizes), np.random.default_rng(0)
     table = np.floor(fill * capacities(sizes, directed=directed)).astype(np.int64)
     dealt = stubs_of(table, directed=directed)
-    leaving = to_totals(made, np.ones(14), groups, dealt.sum(1))
-    entering = to_totals(made, np.ones(14), groups, dealt.sum(0)) if directed else None
+    leaving = to_totals(made, np.ones(14), groups, dealt.sum(1), 1)
+    entering = to_totals(made, np.ones(14), groups, dealt.sum(0), 1) if directed else None
     keys = wire(made, groups, table, leaving, entering)
     source, target = Pairs(14, directed).ends(keys)
     assert len(np.unique(keys)) == len(keys)

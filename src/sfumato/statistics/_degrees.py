@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.statistics._laws import Law
+
 if TYPE_CHECKING:
     from sfumato.statistics._estimates import Estimates
     from sfumato.statistics._wiring import Whole
 
+_SCALINGS = 8
+_SURE = 0.95  # of the interval in which wedges say nothing
 _NOISY = 8.0  # as many times the scale of the noise are the nodes of largest degree that counts say little of
 
 
@@ -43,7 +48,8 @@ def degrees_of(run: Estimates, generator: np.random.Generator, groups: Whole, to
         else:
             for group in np.flatnonzero(sizes).tolist():
                 found[order[groups[order] == group]] = run.sequence(name, group)
-    return to_totals(generator, np.minimum(found, len(groups) - 1), groups, totals)
+    most = len(groups) - 1 if known is None else int(found.max(initial=0))
+    return to_totals(generator, np.minimum(found, len(groups) - 1), groups, totals, most)
 
 
 def _scores(
@@ -75,46 +81,67 @@ def _sequence(run: Estimates, totals: Whole, name: str) -> NDArray[np.float64]:
     r"""The estimated degrees in ascending order, of which the largest are made to fit other releases.
 
     Counts of nodes above a degree say little of the few nodes above the largest degrees, since noise is of the same size. These
-    nodes get the largest released degrees of single nodes; or else degrees that rise as a power of the rank, such that wedges
-    are as many as was released, or edges if no wedges were.
+    nodes get the largest released degrees of single nodes; or else degrees that rise as a power of the rank, such that edges
+    are as many as was released. Wedges change that only where their interval says so. None is above the largest degree of the
+    estimated sequence, since no release speaks of one.
     """
     found = run.sequence(name).astype(np.float64)
     few = min(len(found) // 4, int(np.ceil(_NOISY * run.scale(name))))
     if not few:
         return found
     nodes = run.raw("node-degrees")
-    least, rest, most = found[-few - 1], found[:-few], len(found) - 1.0
+    least, rest, most = max(found[-few - 1], 1.0), found[:-few], max(found[-1], 1.0)
     if nodes is not None:
-        found[-few:] = np.clip(np.sort(nodes[int(name == "in-degrees")])[-few:], least, most)
+        found[-few:] = np.clip(np.sort(nodes[int(name == "in-degrees")])[-few:], least, len(found) - 1.0)
         return found
-    wedges = run.raw("wedges")
     ratio = few / np.arange(few, 0, -1.0)
 
-    def excess(power: float) -> float:
-        tail = np.minimum(max(least, 1.0) * ratio**power, most)
-        if wedges is None:
-            return float(tail.sum() + rest.sum() - totals.sum())
-        return float((tail * (tail - 1)).sum() + (rest * (rest - 1)).sum() - 2 * wedges[0])
+    def tail(power: float) -> NDArray[np.float64]:
+        return np.minimum(least * ratio**power, most)
 
+    def wedges(power: float) -> float:
+        return sum(float((part * (part - 1)).sum()) for part in (tail(power), rest)) / 2
+
+    power = _crossing(lambda at: float(tail(at).sum() + rest.sum() - totals.sum()))
+    released = run.raw("wedges")
+    if released is not None:
+        less, more, _ = Law.of([run.scale("wedges")]).interval(_SURE)
+        wanted = min(max(wedges(power), float(released[0]) - more), float(released[0]) - less)
+        power = _crossing(lambda at: wedges(at) - wanted)
+    found[-few:] = tail(power)
+    return found
+
+
+def _crossing(excess: Callable[[float], float]) -> float:
+    """Return the power from 0 to 4 at which a rising function passes 0, or the end that is nearest."""
     low, high = 0.0, 4.0
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) < 0 else (low, middle)
-    found[-few:] = np.minimum(max(least, 1.0) * ratio**low, most)
-    return found
+    return low
 
 
-def to_totals(generator: np.random.Generator, degrees: NDArray[np.float64], groups: Whole, totals: Whole) -> Whole:
+def to_totals(
+    generator: np.random.Generator, degrees: NDArray[np.float64], groups: Whole, totals: Whole, most: int
+) -> Whole:
     """Scale degrees by group and round them at random, so that each group has exactly its total.
 
-    >>> to_totals(np.random.default_rng(0), np.array([1.0, 1.0, 4.0]), np.zeros(3, int), np.array([12])).tolist()
+    None gets above ``most``, unless its group has a larger mean.
+
+    >>> to_totals(np.random.default_rng(0), np.array([1.0, 1.0, 4.0]), np.zeros(3, int), np.array([12]), 9).tolist()
     [2, 2, 8]
+    >>> to_totals(np.random.default_rng(0), np.array([1.0, 1.0, 4.0]), np.zeros(3, int), np.array([12]), 6).tolist()
+    [3, 3, 6]
     """
+    sizes = np.bincount(groups, minlength=len(totals))
+    bound = np.maximum(most, np.ceil(totals / np.maximum(sizes, 1)))[groups]
     sums = np.bincount(groups, degrees, minlength=len(totals))
-    even = sums[groups] <= 0
-    degrees = np.where(even, 1.0, degrees)
-    sums = np.bincount(groups, degrees, minlength=len(totals))
-    wanted = degrees * (totals / np.maximum(sums, 1e-9))[groups]
+    wanted = np.where(sums[groups] <= 0, 1.0, degrees)
+    for _ in range(_SCALINGS):  # what is cut off goes to the others of the group
+        sums = np.bincount(groups, wanted, minlength=len(totals))
+        wanted = np.minimum(wanted * (totals / np.maximum(sums, 1e-9))[groups], bound)
+    sums = np.bincount(groups, wanted, minlength=len(totals))
+    wanted = wanted * (totals / np.maximum(sums, 1e-9))[groups]
     order = np.lexsort((generator.random(len(groups)), groups))
     found = np.empty(len(groups), np.int64)
     found[order] = np.diff(np.rint(np.cumsum(wanted[order])).astype(np.int64), prepend=0)
