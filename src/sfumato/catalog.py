@@ -231,7 +231,12 @@ def load(run: str | Path) -> Fitted:
 
     run = Path(run)
     if not run.is_dir():
-        raise fail("run", str(run), "to be a run folder", "Pass the folder that `sfumato train --out` wrote.")
+        raise fail(
+            "run",
+            str(run),
+            "to be a run folder",
+            "Pass the folder that --out named, of `sfumato train` or another command.",
+        )
     stored = read_release(run, others=NOT_ON_A_GRAPH)
     try:
         return Fitted.from_stored(stored, method_named(stored.spec["method"], **stored.spec["settings"]))

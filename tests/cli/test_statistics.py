@@ -75,6 +75,25 @@ def test_people_with_all_their_contacts(describe, contacts):
     assert {"out", "seconds", "peak_mb", "answers", "privacy"} <= told.keys()
 
 
+def test_a_promise_stands_beside_the_claim(describe, contacts, sfumato, tmp_path):
+    describe(*contacts["tables"], *contacts["schema"], "--by", "age", *NODE)
+    words = "graphs in which no node has more than 12 edges"
+    assert words in (tmp_path / "run" / "guarantee.txt").read_text()
+    assert "promised: no node has more than 12 arcs" in sfumato("verify", tmp_path / "run").out
+    for audience in ("owner", "reviewer", "public"):
+        sfumato("report", tmp_path / "run", "--audience", audience, "--out", tmp_path / "page.html")
+        assert words in (tmp_path / "page.html").read_text()
+    describe(*contacts["tables"], "--by", "age", *EDGE, out="edge")
+    assert "no node has more" not in (tmp_path / "edge" / "guarantee.txt").read_text()
+
+
+def test_help_shows_what_a_first_user_of_statistics_needs(sfumato):
+    shown, train = sfumato("describe", "--help").out, sfumato("train", "--help").out
+    for option in ("--by", "--arcs", "--edge-weight", "--max-weight"):
+        assert f"  {option} <" in shown
+        assert f"  {option} <" not in train
+
+
 def test_without_groups_there_is_no_mixing(describe, contacts):
     done = describe(*contacts["tables"], *EDGE, "--json")
     assert json.loads(done.out)["settings"]["stats"] == "edges,degrees,triangles,wedges"
@@ -98,7 +117,14 @@ def test_answers_again_cost_nothing(describe, contacts, sfumato, tmp_path):
     assert told["left_out"] > 0
     kept = [one for one in first["answers"] if not one["count"] or one["high"] >= 30]
     assert told["answers"] == kept
+    files = {name: (tmp_path / "run" / name).read_bytes() for name in ("answers.csv", "answers.json")}
     assert "left out" in sfumato("describe", "--from-run", tmp_path / "run", "--widest", 0.01).out
+    elsewhere = ("describe", "--from-run", ledger, "--confidence", 0.8, "--least", 30, "--out", tmp_path / "again")
+    assert "holds its number in 80 %" in sfumato(*elsewhere).out
+    assert len((tmp_path / "again" / "answers.csv").read_text().splitlines()) < files["answers.csv"].count(b"\n")
+    assert {name: (tmp_path / "run" / name).read_bytes() for name in files} == files
+    assert sfumato(*elsewhere).code == 2  # a folder that is there is not written again
+    assert "Drop it, or drop --from-run" in sfumato("describe", "--from-run", tmp_path / "run", "--epsilon", 1).err
     assert ledger.read_bytes() == spent
     assert describe(*words, out="second").code == 1  # the ledger has 1 left
     assert sfumato("verify", ledger).code == 0
@@ -145,7 +171,12 @@ def test_a_run_of_statistics_predicts_nothing(describe, contacts, sfumato, tmp_p
         ("Name a public column of groups (--by COLUMN", [*EDGE, "--stats", "edges,mixing"]),
         ("weights, got none", [*EDGE, "--stats", "edges,weight"]),
         ("'agee'", [*EDGE, "--by", "agee"]),
-        ("confidence", [*EDGE, "--confidence", "95"]),
+        ("Write 95 percent as 0.95", [*EDGE, "--confidence", "95"]),
+        ("share above 0", [*EDGE, "--stats", "edges:-1"]),
+        ("Groups are named by --by COLUMN", [*EDGE, "--label", "age"]),
+        ("Expected --epsilon with --unit edge, got none. 1 is", ["--unit", "edge"]),
+        ("(--undirected)", [*EDGE, "--directed", "--stats", "triangles"]),
+        ("more at some node", [*NODE, "--max-degree", 2]),
         ("integer >= 1", [*EDGE, "--threads", "0"]),
     ],
 )

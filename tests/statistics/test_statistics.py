@@ -126,7 +126,7 @@ def test_weights_are_released_under_their_bound(tmp_path):
         graph.weights.steps.astype(float).sum() / graph.weights.steps.max()
     )  # of both arcs of an edge of weight 1 or 2
     assert told["sum of the weights"].value == pytest.approx(total, abs=30)
-    with pytest.raises(InputError, match="Name their column and declare a bound"):
+    with pytest.raises(InputError, match="Name their column in the edge table and a public bound"):
         fitted(Statistics("edges,weight"), graph.changed(weights=None))
 
 
@@ -139,3 +139,17 @@ def test_rows_of_degrees_hold_every_node(most):
     ]
     assert [one.span[0] for one in rows] == [0, *(one.span[1] + 1 for one in rows[:-1])]
     assert rows[-1].span[1] == most
+
+
+def test_contacts_of_one_person_follow_from_the_matrix():
+    graph = sf.graph.campus(300, seed=0)
+    exact = sf.describe(
+        Statistics("mixing").calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy())).fit(graph)
+    )
+    source = np.repeat(np.arange(300), np.diff(graph.indptr))
+    counted = np.zeros((len(graph.classes),) * 2)
+    np.add.at(counted, (graph.y[source], graph.y[graph.indices]), 1)
+    expected = counted / np.bincount(graph.y)[:, None]
+    assert exact.per_node[:-1, :-1] == pytest.approx(expected)
+    assert "2004 and 2005" in str(exact)
+    assert "Each interval" not in str(exact)  # nothing is hidden, and no interval is needed

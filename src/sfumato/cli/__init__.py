@@ -38,6 +38,10 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
+_INSTEAD = {("describe", "--label"): "Groups are named by --by COLUMN, and nothing is learned."}
+"""What to name instead of an option that another command has."""
+
+
 @app.callback()
 def _root(
     version: bool = typer.Option(
@@ -102,6 +106,8 @@ def invoke(arguments: list[str] | None = None) -> int:
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             about = getattr(getattr(error, "param", None), "help", None) if "Missing" in type(error).__name__ else None
             said = error.format_message() or "See --help."
+            named = getattr(getattr(error, "ctx", None), "info_name", None), getattr(error, "option_name", None)
+            said = f"{said.partition(' (')[0]}. {_INSTEAD[named]}" if named in _INSTEAD else said
             return _fail(error, int(error.exit_code), f"{said} Expected: {about}" if about else said)
         raise
 

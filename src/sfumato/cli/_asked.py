@@ -59,7 +59,8 @@ def _statistics_budget(options: Options) -> Budget | None:
             f"Expected --unit edge, or node with --arcs incident, got {options.unit}: describe reads a graph that its holder "
             "has. Where devices randomize their own values, `sfumato collect estimate` gives shares and means."
         )
-    return budget_of(options if options.delta is not None or options.epsilon is None else replace(options, delta=0.0))
+    private = class_for(options.unit).private
+    return budget_of(replace(options, delta=0.0) if options.delta is None and private else options)
 
 
 def _source_of_groups(options: Options) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from sfumato.cli._options import Options
-from sfumato.cli._table import ALL, NEEDED, PANELS, RUNS, rows
+from sfumato.cli._table import ALL, PANELS, RUNS, rows
 
 _ROWS = rows(Options)
 
@@ -37,8 +37,9 @@ class GroupedCommand(TyperCommand):
             row = _ROWS.get(name)
             if param.param_type_name != "option":
                 continue
-            if row is None or row.first or row.panel == NEEDED or ctx.meta.get(ALL):
-                groups[RUNS if row is None else row.panel].append(record)
+            panel, first = (RUNS, True) if row is None else row.place(str(ctx.command.name))
+            if first or ctx.meta.get(ALL):
+                groups[panel].append(record)
             else:
                 hidden += 1
         for title, records in groups.items():

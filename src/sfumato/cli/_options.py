@@ -17,6 +17,7 @@ from sfumato.cli._methods import METHOD as METHODS
 from sfumato.cli._methods import complete_method, complete_setting
 from sfumato.cli._statistics_options import StatisticsOptions
 from sfumato.cli._table import (
+    ASKED,
     DATA,
     LOCAL,
     METHOD,
@@ -148,11 +149,13 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
     )
     edge_weight: str | None = _tables(
         "The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts "
-        "the same). Rows of one edge are added."
+        "the same). Rows of one edge are added.",
+        first_in={"describe": DATA},
     )
     max_weight: float | None = _tables(
         "With --edge-weight: the largest weight that counts in full, such as 100; larger ones are clipped to it. It is "
-        "public: choose it without looking at the data."
+        "public: choose it without looking at the data.",
+        first_in={"describe": DATA},
     )
     window: str | None = _tables(
         "COLUMN=WINDOW: read only the edges whose time in that column of the edge table lies in this day, week, month, quarter "
@@ -188,7 +191,8 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
 
     arcs: str | None = _record(
         "With --unit node, which arcs belong to a node's record: owned (default: the arcs that start at it), or incident "
-        "(every arc in or out, the same as --unit node-incident)."
+        "(every arc in or out, the same as --unit node-incident).",
+        first_in={"describe": RECORD},
     )
     max_degree: int | None = option(
         "With --unit node: how many of a node's own arcs are read at most. With --arcs incident: a promise that no node "
@@ -197,6 +201,10 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
         _GRAPH,
         again=True,
         first=True,
+        also={
+            "describe": "With --unit node --arcs incident: a promise, made without looking at this graph, that no node has more "
+            "edges, such as the lines on a form. A graph that breaks it is refused."
+        },
     )
     public_degrees: bool = _record(
         "With --arcs incident: declare that anyone may know how many arcs each node has, as where friend counts are shown. "
@@ -297,6 +305,7 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
             "describe": "The public column of the node table that holds groups, such as age (default: the label of a data set, "
             "of a store or of the schema; else no groups). A schema decides the order of groups."
         },
+        first_in={"describe": ASKED},
     )
 
     resumable: bool = option(

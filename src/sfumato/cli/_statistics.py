@@ -11,42 +11,40 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._optional import LIGHT, check_installed
-from sfumato._validate import check_real
+from sfumato._validate import check_real, fail
 from sfumato.cli import _check as check
 from sfumato.cli import _describe as tables
 from sfumato.cli._asked import asked, parse_statistics, statistics_checks
 from sfumato.cli._options import Options
 from sfumato.cli._output import stage_bars, tell
-from sfumato.cli._table import takes
+from sfumato.cli._table import spelled, takes
 from sfumato.errors import InputError
-from sfumato.statistics._words import COVERS, cost_words, interval_words, number_words
+from sfumato.statistics._words import answer_lines, number_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sfumato.evaluation._kept import Job
     from sfumato.evaluation._look import Look
     from sfumato.evaluation._run import Planned
     from sfumato.method._plan import Fitted, Plan
-    from sfumato.statistics._answers import Answer
 
-_MOST_ROWS = 40
+_AGAIN = ("from_run", "confidence", "least", "widest", "out", "as_json", "data_dir")
 
 
 @takes(Options, "describe")
-def describe(_context: typer.Context, values: dict[str, Any]) -> None:
+def describe(context: typer.Context, values: dict[str, Any]) -> None:
     """Print numbers about a whole graph, each with an interval: edges, degrees, groups, triangles.
 
     All statistics share one budget. The run is saved with its certificate, as that of `sfumato train`; answers.csv and
     answers.json stand beside it, and may leave with it. The same numbers again, for another --confidence or --least, cost
-    nothing: --from-run DIR. Shares and means of values that devices randomize are answered by `sfumato collect estimate`.
+    nothing: --from-run DIR, which writes them where --out says. Shares and means of values that devices randomize are answered
+    by `sfumato collect estimate`.
     """
     if values["list_all"]:
         _list(values["as_json"])
         return
     _check_shown(values)
     if values["from_run"] is not None:
-        _again(values)
+        _again(context, values)
         return
     if values["dry_run"]:
         _dry_run(values)
@@ -56,11 +54,12 @@ def describe(_context: typer.Context, values: dict[str, Any]) -> None:
 
     job, quiet = parse_statistics(asked(values)), bool(values["as_json"])
     ran = run(job, partial(_planned, quiet), partial(stage_bars, quiet))
-    _show(values, ran.fitted, ran.result)
+    _show(values, ran.fitted, ran.result, Path(ran.result["out"]), again=False)
 
 
 def _check_shown(values: dict[str, Any]) -> None:
-    check_real(low=0, high=1, open_low=True, open_high=True, confidence=values["confidence"])
+    remedy = "Write 95 percent as 0.95."
+    check_real(remedy, low=0, high=1, open_low=True, open_high=True, confidence=values["confidence"])
     check_real(low=0, least=values["least"])
     if values["widest"] is not None:
         check_real(low=0, open_low=True, widest=values["widest"])
@@ -72,11 +71,21 @@ def _planned(quiet: bool, found: Planned) -> None:
     tell(plan.caveats)
 
 
-def _again(values: dict[str, Any]) -> None:
-    """Print the answers of a finished run again."""
+def _again(context: typer.Context, values: dict[str, Any]) -> None:
+    """Print the answers of a finished run again, and write them to a folder of their own if one is named."""
+    from sfumato._files import whole_folder
     from sfumato.catalog import load
+    from sfumato.cli._newest import run_of
+    from sfumato.evaluation._kept import check_outside
 
-    run: Path = values["from_run"]
+    given = [name for name in values if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
+    other = next((name for name in given if name not in _AGAIN), None)
+    if other is not None:
+        raise InputError(
+            f"Expected no {spelled(other)} with --from-run, whose answers were released already, got one. Drop it, or drop "
+            "--from-run to spend a new budget."
+        )
+    run, out = run_of(values["from_run"]), values["out"]
     fitted = load(run)
     if fitted.plan.method.card.learns:
         raise InputError(
@@ -85,18 +94,27 @@ def _again(values: dict[str, Any]) -> None:
         )
     plan = fitted.plan
     privacy = {"unit": plan.unit.name, "relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta}
-    _show(values, fitted, {"method": plan.method.name, "privacy": privacy, "out": str(run)})
+    result = {"method": plan.method.name, "privacy": privacy, "out": str(run)}
+    if out is None:
+        _show(values, fitted, result, None, again=True)
+        return
+    check_outside(out)
+    if out.exists():
+        raise fail("out", str(out), "to be a new folder", "Name another.")
+    with whole_folder(out) as partial_folder:
+        _show(values, fitted, result, partial_folder, again=True)
 
 
-def _show(values: dict[str, Any], fitted: Fitted, result: dict[str, Any]) -> None:
-    """Write and print answers."""
+def _show(values: dict[str, Any], fitted: Fitted, result: dict[str, Any], out: Path | None, *, again: bool) -> None:
+    """Write answers to a folder, and print them."""
     from sfumato.evaluation._answered import courteous, write_answers
     from sfumato.statistics._answers import describe as described
 
     confidence, found = values["confidence"], described(fitted, values["confidence"]).answers
-    answers, out = courteous(found, values["least"], values["widest"]), Path(result["out"])
-    write_answers(out, answers, confidence)
-    hidden = len(found) - len(answers)
+    answers = courteous(found, values["least"], values["widest"])
+    if out is not None:  # of a run all answers, of another look at it those that are printed
+        write_answers(out, answers if again else found, confidence)
+    hidden, run = len(found) - len(answers), result["out"]
     if values["as_json"]:
         told = {"answers": [one.to_dict() for one in answers], "confidence": confidence, "left_out": hidden}
         typer.echo(json.dumps({**result, **told}))
@@ -105,30 +123,11 @@ def _show(values: dict[str, Any], fitted: Fitted, result: dict[str, Any]) -> Non
         typer.echo(line)
     if hidden:
         typer.echo(f"{hidden} numbers are left out by --least or --widest, for readability: this protects nobody.")
+    where = f"All of it: {values['out'] / 'answers.csv'}. " if out is not None else ""
     typer.echo(
-        f"All answers: {out / 'answers.csv'}. Check the claim: sfumato verify {out}. A page: sfumato report {out}, "
-        "for a data protection officer with --audience regulator"
+        f"{where}Check the claim: sfumato verify {run}. A page: sfumato report {run}, for a data protection officer with "
+        "--audience regulator"
     )
-
-
-def answer_lines(answers: Sequence[Answer], confidence: float, plan: Plan) -> Iterator[str]:
-    """Yield a table of answers: what intervals cover, one line for each answer, and what all of them cost."""
-    yield f"{COVERS} Each one holds its number in {100 * confidence:g} % of all runs."
-    words = max((len(one.what) for one in answers), default=0)
-    numbers = max((len(number_words(one.value)) for one in answers), default=0)
-    for name in dict.fromkeys(one.statistic for one in answers):
-        some = [one for one in answers if one.statistic == name]
-        yield ""
-        yield name
-        for one in some[:_MOST_ROWS]:
-            yield f"  {one.what:{words}}  {number_words(one.value):>{numbers}}  {interval_words(one)}"
-        if len(some) > _MOST_ROWS:
-            yield f"  and {len(some) - _MOST_ROWS} more, in answers.csv"
-    if any(not one.exact for one in answers):
-        yield ""
-        yield "~ an interval that is approximate"
-    yield ""
-    yield cost_words(plan)
 
 
 def _list(as_json: bool) -> None:

@@ -39,8 +39,8 @@ class Row:
     name; ``environment`` a variable that may hold it. An ``argument`` is named by its place. An option ``decides`` a run, unless
     it only says how the command goes about it. Those to be named ``again`` say graph, unit and budget, for another method.
     ``read`` is the type on the command line, if the value that is kept has another. Help shows those of the panel of what is
-    needed and what a first user looks for, ``first``; ``eager`` is called as soon as the option is read, and ``complete`` lists
-    values for the shell.
+    needed and what a first user looks for, ``first``, or looks for in a command, ``first_in``, which has it in a panel of its
+    own; ``eager`` is called as soon as the option is read, and ``complete`` lists values for the shell.
     """
 
     help: Mapping[str, str]
@@ -52,8 +52,14 @@ class Row:
     again: bool = False
     read: Any = None
     first: bool = False
+    first_in: Mapping[str, str] = field(default_factory=dict)
     eager: Callable[..., None] | None = None
     complete: Callable[..., Iterable[Any]] | None = None
+
+    def place(self, command: str) -> tuple[str, bool]:
+        """Return the panel of the option in the help of a command, and whether a first user is shown it there."""
+        own = self.first_in.get(command)
+        return (self.panel, self.first or self.panel == NEEDED) if own is None else (own, True)
 
 
 def option(
@@ -104,7 +110,7 @@ def given_option(table: type, name: str, command: str | None = None) -> Any:
 def parameters(table: type, command: str) -> Iterator[inspect.Parameter]:
     """Yield the options of a command as parameters of a function that Typer reads, in the order of their panels."""
     hints = get_type_hints(table)
-    for name, row in sorted(rows(table).items(), key=lambda item: PANELS.index(item[1].panel)):
+    for name, row in sorted(rows(table).items(), key=lambda item: PANELS.index(item[1].place(command)[0])):
         if command in row.help:
             one = given_option(table, name, command)
             kind = row.read or (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 _OF_COUNTS = (CLASSES, DEGREES, NAMES, RARE_CLASSES)
 """The facts about a graph on which counts may rest."""
-_COLUMNS = ("statistic", "what", "group", "other_group", "value", "low", "high", "coverage", "exact")
+_COLUMNS = ("statistic", "what", "group", "other_group", "value", "low", "high", "coverage", "interval")
+_ROUNDED = 10_000  # coverage is rounded down, so that an interval covers at least as often
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,24 @@ def courteous(answers: Sequence[Answer], least: float = 0.0, widest: float | Non
 
 
 def write_answers(out: Path, answers: Sequence[Answer], confidence: float) -> None:
-    """Write answers beside the release that they follow from, as answers.json and answers.csv."""
+    """Write answers to a folder, as answers.json and answers.csv."""
     write_json(out / "answers.json", {"confidence": confidence, "answers": [one.to_dict() for one in answers]})
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(_COLUMNS)
     for one in answers:
         group, other = (*one.groups, "", "")[:2]
-        rows.writerow([one.statistic, one.what, group, other, one.value, one.low, one.high, one.coverage, one.exact])
+        told, coverage = one.to_dict(), math.floor(one.coverage * _ROUNDED + 1e-6) / _ROUNDED
+        rows.writerow(
+            [
+                *(told[name] for name in _COLUMNS[:2]),
+                group,
+                other,
+                one.value,
+                one.low,
+                one.high,
+                coverage,
+                told["interval"],
+            ]
+        )
     write_page(out / "answers.csv", text.getvalue())

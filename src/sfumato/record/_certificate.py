@@ -124,7 +124,7 @@ class Certificate(ShownCertificate):
             f"{round_up(claim['epsilon'])}, delta = {delta_up(claim['delta'])} about it (unit {unit['name']}, relation "
             f"{unit['relation']}; {self.values['trust_model']})."
         )
-        return " ".join([words, *price_words(self.values)])
+        return " ".join([words, *promise_words(self.values), *price_words(self.values)])
 
     def to_json(self) -> str:
         return canonical_json(self.values) + "\n"
@@ -138,6 +138,7 @@ class Certificate(ShownCertificate):
             f"Whoever sees the release learns at most epsilon = {round_up(claim['epsilon'])}, delta = {delta_up(claim['delta'])} "
             f"about it (unit {unit['name']}, relation {unit['relation']}).",
             *([] if self.values["composition"]["builds_on"] else factor_words(claim)),
+            *promise_words(self.values),
             self.not_protected,
             *_shares(self.values),
             *price_words(self.values),
@@ -292,6 +293,23 @@ def price_words(values: Mapping[str, Any]) -> list[str]:
     if "prices" not in values:
         return ["With arcs that others own and that point at it: no epsilon is known."]
     return [f"With arcs that others own and that point at it: {'; '.join(map(_priced, values['prices']))}."]
+
+
+def promise_words(values: Mapping[str, Any]) -> list[str]:
+    """Return the promise on degrees without which the claim does not hold, in one line; nothing where none was made.
+
+    >>> facts = {"max_degree": 12, "directed": False}
+    >>> promise_words({"unit": {"arcs": "incident"}, "public_facts": facts, "claim": {"epsilon": 1.0}})[0][:63]
+    'It holds among graphs in which no node has more than 12 edges. '
+    """
+    facts, promised = values["public_facts"], values["public_facts"].get("max_degree")
+    if values["unit"].get("arcs") != "incident" or promised is None or values["claim"]["epsilon"] is None:
+        return []
+    ends = "arcs out or in" if facts["directed"] else "edges"
+    return [
+        f"It holds among graphs in which no node has more than {promised} {ends}. Somebody promised this bound without looking "
+        "at the graph, which keeps to it."
+    ]
 
 
 def _priced(price: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.units import unit_from_dict, unit_to_dict
-from sfumato.record._certificate import round_up
+from sfumato.record._certificate import promise_words, round_up
 from sfumato.report._everyday import LIMITS, OTHERS, READ, SEEN
 from sfumato.report._html import to_html
 from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table
@@ -240,6 +240,7 @@ def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
         _ADD_UP,
         "How the data was collected and stored, and who else can read it.",
         "How long the computer worked, and which error messages it showed.",
+        *promise_words(values),
         *_read(values["assumed_public"]),
         *["Earlier models, on which this one builds. Their own certificates say what they reveal."]
         * bool(values["composition"]["builds_on"]),

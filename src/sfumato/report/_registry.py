@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.units import Unit, unit_from_dict
-from sfumato.record._certificate import price_words
+from sfumato.record._certificate import price_words, promise_words
 from sfumato.record._deployment import ASKED, FLAVORS
 from sfumato.record._shown import NO_RELEASE
 from sfumato.report._person import num_records
@@ -176,7 +176,11 @@ def _guarantee(certificate: Mapping[str, Any], record: Mapping[str, str], unit: 
     if claim["delta"] > 0:
         yield Field("privacy_loss.privacy_parameters.delta", claim["delta"], 2)
     whole = f"{claim_words(claim)} for everything that this run released together (epsilon is shown rounded upward)."
-    yield Field("privacy_loss.privacy_parameters_details", " ".join([whole, *price_words(certificate)]), 3)
+    yield Field(
+        "privacy_loss.privacy_parameters_details",
+        " ".join([whole, *promise_words(certificate), *price_words(certificate)]),
+        3,
+    )
 
 
 def _public(certificate: Mapping[str, Any], unit: Unit) -> str:

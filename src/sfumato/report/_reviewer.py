@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.units import unit_from_dict
-from sfumato.record._certificate import price_words
+from sfumato.record._certificate import price_words, promise_words
 from sfumato.record._deployment import ASKED
 from sfumato.report._html import to_html
 from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table
@@ -88,6 +88,7 @@ def _accounting(values: Mapping[str, Any]) -> Section:
         ("Composed by", ACCOUNTING[accounting["method"]]),
         ("Noise sampler", f"{accounting['delta_sampler']:.3g} of delta, which the claim includes"),
         ("Covers", values["composition"]["covers"]),
+        *(("Promise", text) for text in promise_words(values)),
         *(("With arcs of others", text.partition(": ")[2]) for text in price_words(values)),
     )
     parts: list[Part] = [Facts(facts)]

@@ -14,7 +14,7 @@ from sfumato.catalog import NOT_ON_A_GRAPH
 from sfumato.errors import DataError, InputError
 from sfumato.experiments._results import FILE
 from sfumato.record import _collected as collected
-from sfumato.record._certificate import price_words
+from sfumato.record._certificate import price_words, promise_words
 from sfumato.record._release_folder import read_release
 from sfumato.record._shown import NO_PRIVACY, NO_RELEASE, origin_words
 from sfumato.report._evidence import attacks_section, audit_section
@@ -176,6 +176,7 @@ def guarantee_section(run: Run) -> Section:
         ("Unit", f"{unit['name']}, relation {unit['relation']}"),
         ("Trust model", values["trust_model"]),
         ("Method", f"{values['method']} ({settings_words(values['settings'])})"),
+        *(("Promise", text) for text in promise_words(values)),
         *(("With arcs of others", text.partition(": ")[2]) for text in price_words(values)),
         *(
             (("Collection", collected.words(values["collection"]).partition(": ")[2]),)

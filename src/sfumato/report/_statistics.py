@@ -5,7 +5,7 @@ All of it follows from the releases, so anyone may see it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.report._drawing import MARKERS, PALETTE, Figure, canvas, finish, legend, style
 from sfumato.report._page import Part, Section, Table
 from sfumato.report._words import capital, clean
-from sfumato.statistics._words import COVERS, interval_words, number_words
+from sfumato.statistics._words import COVERS, holds_words, interval_words, mark_words, number_words
 
 if TYPE_CHECKING:
     from sfumato.statistics._answers import Answer, Described
@@ -42,17 +42,13 @@ _NO_GUESS = (
 def statistics_sections(found: Described) -> tuple[Section, ...]:
     """Return the sections with pictures and numbers of a run of statistics."""
     answers, percent = found.answers, f"{100 * found.confidence:g} %"
-    parts: list[Part] = [f"{COVERS} {_NO_GUESS} Each interval holds its number in {percent} of all runs."]
-    if any(not one.exact for one in answers):
-        parts.append("A tilde marks an interval that is approximate: it comes from noise that was drawn again.")
-    if any(one.value is None for one in answers):
-        parts.append("A dash marks a count that was not drawn: its noise would be wider than any count.")
+    parts: list[Part] = [f"{COVERS} {_NO_GUESS} {holds_words(answers, found.confidence)}", *mark_words(answers)]
     for name in dict.fromkeys(one.statistic for one in answers):
         some = [one for one in answers if one.statistic == name]
         title = TITLES.get(name, capital(name))
         below: list[Part] = []
         if name == "mixing" and len(found.groups) <= _MOST_GROUPS:
-            below.append(_matrix(found))
+            below += [_matrix(found), *_contacts(found)]
         figure = degree_figure(name, some, percent)
         below += [] if figure is None else [figure]
         rows = tuple((one.what, number_words(one.value), interval_words(one)) for one in some)
@@ -76,6 +72,23 @@ def _matrix(found: Described) -> Table:
         f"Edges between groups ({how}); shades are shares of the largest number",
         ("Group", *names),
         tuple((name, *(f"{one:,}" for one in row)) for name, row in zip(names, table.tolist(), strict=True)),
+        heat=tuple(map(tuple, shares.tolist())),
+    )
+
+
+def _contacts(found: Described) -> Iterator[Table]:
+    """Mean numbers of edges of a node, by its group and that of the other end, where the sizes of groups are public."""
+    if found.per_node is None:
+        return
+    kept = [at for at in range(len(found.groups)) if found.has_nodes(at)]
+    table, names = found.per_node[np.ix_(kept, kept)], [found.groups[at] for at in kept]
+    shares = table / max(1e-9, float(table.max()))
+    yield Table(
+        "contacts",
+        f"Mean number of {'arcs from' if found.directed else 'edges of'} one node of a row to nodes of a column; the number of "
+        "nodes in a group is public",
+        ("Group", *names),
+        tuple((name, *map(number_words, row)) for name, row in zip(names, table.tolist(), strict=True)),
         heat=tuple(map(tuple, shares.tolist())),
     )
 

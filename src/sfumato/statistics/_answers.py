@@ -22,6 +22,7 @@ from sfumato.bounded._statistics import most_degree
 from sfumato.statistics._estimates import Estimates
 from sfumato.statistics._laws import Law, share_interval, sum_bound
 from sfumato.statistics._statistics import WIDEST
+from sfumato.statistics._words import answer_lines
 
 if TYPE_CHECKING:
     from sfumato.method._plan import Fitted
@@ -61,17 +62,19 @@ class Answer:
     span: tuple[int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields by name, as JSON values."""
-        return asdict(self)
+        """Return all fields by name, as JSON values; ``interval`` says whether the chance is exact or approximate."""
+        told = asdict(self)
+        kind = "exact" if told.pop("exact") else "approximate"
+        return {**told, "interval": kind}
 
 
 @dataclass(frozen=True)
 class Described(Estimates):
     """A described graph is what a run of statistics says about it: numbers with intervals, and estimates that agree.
 
-    ``answers`` has every number with its interval. ``num_edges``, ``mixing`` (int64 [groups, groups], in the order of
-    ``groups``), ``degree_counts()`` and ``sequence("degrees")`` are the estimates behind them, as arrays. All of it is
-    post-processing of released counts, so it spends nothing.
+    ``answers`` has every number with its interval, and ``print`` shows them. ``num_edges``, ``mixing`` (int64 [groups, groups],
+    in the order of ``groups``), ``per_node``, ``degree_counts()`` and ``sequence("degrees")`` are the estimates behind them, as
+    arrays. All of it is post-processing of released counts, so it spends nothing.
 
     Args:
         fitted: the run, fitted or loaded.
@@ -87,6 +90,10 @@ class Described(Estimates):
         super().__post_init__()
         check_real(low=0, high=1, open_low=True, open_high=True, confidence=self.confidence)
         check_kind(float, confidence=float(self.confidence))
+
+    def __str__(self) -> str:
+        """Return a table of all answers."""
+        return "\n".join(answer_lines(self.answers, self.confidence, self.fitted.plan))
 
     @cached_property
     def answers(self) -> tuple[Answer, ...]:

@@ -97,7 +97,8 @@ def _sequence(run: Estimates, totals: Whole, name: str) -> NDArray[np.float64]:
     ratio = few / np.arange(few, 0, -1.0)
 
     def tail(power: float) -> NDArray[np.float64]:
-        return np.minimum(least * ratio**power, most)
+        cut: NDArray[np.float64] = np.minimum(least * ratio**power, most)
+        return cut
 
     def wedges(power: float) -> float:
         return sum(float((part * (part - 1)).sum()) for part in (tail(power), rest)) / 2

@@ -101,6 +101,19 @@ class Estimates:
         table: Counts = self.table_of(_whole(values, total))
         return table
 
+    @property
+    def per_node(self) -> NDArray[np.float64] | None:
+        r"""The mean number of edges of a node of one group to nodes of another, float64 [groups, groups]: a contact matrix.
+
+        An edge within a group counts for both of its ends, and an arc for the node that it leaves. It is None without
+        ``mixing``, or where the sizes of groups are protected; a group without nodes has zeros.
+        """
+        if self.mixing is None or self.sizes is None:
+            return None
+        ends = self.mixing if self.directed else self.mixing + np.diag(np.diag(self.mixing))
+        found: NDArray[np.float64] = ends / np.maximum(self.sizes, 1)[:, None]
+        return found
+
     def degree_counts(self, name: str = "degrees", group: int = 0) -> Counts:
         """Return the estimated number of nodes of each degree, int64 [most + 1], of one group if they were counted by group."""
         return np.bincount(self.sequence(name, group)).astype(np.int64)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from sfumato.privacy.units import NoPrivacy
 from sfumato.record._certificate import COVERS
 from sfumato.statistics._answers import Answer, describe
+from sfumato.statistics._estimates import Estimates
 from sfumato.statistics._statistics import Statistics, shares_of
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted
 
+_DEGREES = ("degrees", "out-degrees", "in-degrees")
 _UNANSWERED = ("node-degrees", "weight", "weights")
 NOT_KEPT = (
     "whether two given nodes are neighbors: an edge of the twin is drawn, and says nothing of an edge of the graph beyond what "
@@ -47,7 +51,7 @@ class Likeness:
         return None if low is None or high is None else bool(low <= self.twin <= high)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self.released), "twin": self.twin, "kept": self.kept}
+        return {**self.released.to_dict(), "twin": self.twin, "kept": self.kept}
 
 
 def likeness(run: Fitted, made: Graph, confidence: float = 0.95) -> tuple[Likeness, ...]:
@@ -88,8 +92,8 @@ def _lines(run: Fitted, made: Graph, compared: Sequence[Likeness], seed: int) ->
     private = run.certificate.epsilon is not None
     yield f"A synthetic twin of {run.graph_key.name}: {made.num_nodes:,} nodes, {made.num_edges:,} edges"
     yield ""
-    yield "Nodes and labels are those of the graph. All edges are drawn, from released statistics alone (public seed "
-    yield f"{seed}). The twin is post-processing of the release, so it inherits its claim:"
+    yield "Nodes and labels are those of the graph. All edges are drawn, from released statistics alone "
+    yield f"(public seed {seed}). The twin is post-processing of the release, so it inherits its claim:"
     yield ""
     yield run.certificate.sentence if private else "This run has no privacy: the twin must stay where the graph is."
     if private:
@@ -99,6 +103,14 @@ def _lines(run: Fitted, made: Graph, compared: Sequence[Likeness], seed: int) ->
     yield f"Questions it answers as the release does: {len(inside)} of {len(compared)} numbers lie in the released intervals."
     if any(one.kept is False for one in compared):
         yield 'Where "no" stands, take the released number.'
+    yield ""
+    for name, word in ((one, one.removesuffix("s")) for one in _DEGREES if run.released.get(one) is not None):
+        of = made.indices if name == "in-degrees" else np.repeat(np.arange(made.num_nodes), np.diff(made.indptr))
+        most = int(np.bincount(of, minlength=1).max(initial=0))
+        rows = range(len(run.released[name]))
+        known = max(int(Estimates(run).sequence(name, row).max(initial=0)) for row in rows)
+        yield f"The largest {word} of the twin is {most:,}; the release's estimate of the largest is {known:,}."
+    yield "The table of nodes has all of them; that of edges does not name those without edges."
     yield ""
     yield f"{'twin':>14} {'released':>14} {'from':>14} {'to':>14}  kept  what"
     for one in compared:

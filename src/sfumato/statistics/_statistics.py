@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_real, fail, nearest
+from sfumato._validate import check_kind, check_real, fail, nearest
 from sfumato.bounded._statistics import SCALED, by_bounds, l1_sensitivity, most_degree, noisy_totals, scaled, top_bounds
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.method.card import Audience, Card
@@ -67,6 +67,7 @@ ROWS: Mapping[str, Row] = {
 """Every statistic, in the order of its release."""
 AUTO = "auto"
 """The word for the usual statistics of a graph, which its public facts choose (:func:`usual`)."""
+_MOST_SHARE = 1e6
 _BOUNDS = 1.0  # the share of the bounds on degrees
 _SKETCHED = 1e-12  # the failure of bounds before a budget says what delta is
 
@@ -118,6 +119,7 @@ class Statistics(CuratorMethod):
     )
 
     def __post_init__(self) -> None:
+        check_kind(str, "Write names in one text with commas between, such as 'edges,degrees:3'.", stats=self.stats)
         if self.stats != AUTO:
             shares_of(self.stats)
         check_real(low=0, high=1, open_high=True, failure=self.failure)
@@ -165,7 +167,8 @@ class Statistics(CuratorMethod):
         """Refuse a graph without weights if they are asked for; a graph itself refuses a node above its promise."""
         if graph.weights is None and {"weight", "weights"} & {*shares_of(self.stats)}:
             raise InputError(
-                "Expected a graph whose edges have weights, got none. Name their column and declare a bound."
+                "Expected a graph whose edges have weights, got none. Name their column in the edge table and a public bound: "
+                "--edge-weight COLUMN --max-weight W."
             )
 
     def check_noise(self, events: Any, unit: Unit) -> None:
@@ -220,8 +223,8 @@ class Statistics(CuratorMethod):
         undirected, directed = names & {*SCALED}, names & {"mutual"}
         if public.directed and undirected:
             raise UnsupportedUnitError(
-                f"Statistics {', '.join(sorted(undirected))} are counted in undirected graphs. Leave them out, or declare that "
-                "the graph has no directions."
+                f"Statistics {', '.join(sorted(undirected))} are counted in undirected graphs, and this one has "
+                "directions. Leave them out, or read each arc as an edge without a direction (--undirected)."
             )
         if not public.directed and directed:
             raise UnsupportedUnitError("Statistic mutual is counted in directed graphs. Leave it out.")
@@ -349,6 +352,7 @@ def shares_of(stats: str) -> dict[str, float]:
         except ValueError:
             expected = f"to have a number as the share of {name}, after the colon"
             raise fail("stats", word.strip(), expected, f"Write {name}:3.") from None
-        if colon:
-            check_real("Shares are relative to each other.", low=0, high=1e6, open_low=True, stats=found[name])
+        if colon and not 0 < found[name] <= _MOST_SHARE:
+            wanted = f"to give {name} a share above 0, up to {_MOST_SHARE:g}"
+            raise fail("stats", word.strip(), wanted, f"Shares are relative to each other: {name}:3.")
     return found

@@ -56,7 +56,8 @@ def twin(run: Fitted | Estimates, nodes: Graph, seed: int = 0) -> Graph:
 
     Args:
         run: a run of :class:`~sfumato.statistics._statistics.Statistics` at edge level, fitted or loaded, or its description.
-        nodes: the same nodes in the same order, with their labels; whatever arcs it has are dropped first.
+        nodes: the same nodes in the same order, with their labels; whatever arcs it has are dropped first, and the twin has
+            directions if the run has.
         seed: a public seed.
 
     Raises:
@@ -106,7 +107,7 @@ class Twin:
     def of(cls, run: Estimates, nodes: Graph, seed: int) -> Twin:
         """Check that the nodes are those of the run, and take from the run how many edges lead where."""
         _check_unit(run)
-        public = without_arcs(nodes)
+        public = without_arcs(nodes).changed(directed=run.directed)  # a table of nodes alone does not say it
         key = run.fitted.graph_key
         if GraphKey.of(public).ids_digest != key.ids_digest or public.classes != key.classes:
             raise InputError(

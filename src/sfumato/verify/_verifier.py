@@ -46,6 +46,7 @@ class Verification:
         collection: what the certificate says of the collection whose reports were read; None for other runs.
         deployment: the deployment record, of which nothing but its form and flavor was checked; None without one.
         population: name and totals of the population that the run says it is charged to; None without one.
+        promised: with all arcs of a node, the promised bound on degrees, which nobody can check; None without one.
     """
 
     valid: bool
@@ -66,6 +67,7 @@ class Verification:
     collection: dict[str, Any] | None = None
     deployment: dict[str, Any] | None = None
     population: dict[str, Any] | None = None
+    promised: int | None = None
 
     @property
     def signed(self) -> bool:
@@ -159,8 +161,14 @@ def _verify(run: Path, public_key: Path | None) -> Verification:
     return Verification(
         not problems, tuple(problems), *bracket, *stated, signer, checked, origins, caveats, priced, late,
         collection=certificate.get("collection"), deployment=certificate.get("deployment"),
-        population=certificate.get("population"),
+        population=certificate.get("population"), promised=_promised(certificate),
     )  # fmt: skip
+
+
+def _promised(certificate: dict[str, Any]) -> int | None:
+    """The bound on degrees that the claim rests on, if there is one."""
+    found = certificate["public_facts"].get("max_degree")
+    return found if isinstance(found, int) and certificate["unit"].get("arcs") == "incident" else None
 
 
 def describe(run: Path, result: Verification) -> str:
@@ -175,6 +183,10 @@ def describe(run: Path, result: Verification) -> str:
         if result.unit is not None and result.claim_epsilon is not None:
             lines.extend(UNITS[result.unit["name"]].verdict(result.claim_epsilon))
         lines.append(f"derived from the events: epsilon between {result.epsilon_low:.9g} and {result.epsilon_high:.9g}")
+    if result.promised is not None:
+        lines.append(
+            f"promised: no node has more than {result.promised} arcs out or in; whether it has was not checked"
+        )
     if result.prices:
         priced = "; ".join(map(price_words, result.prices))
         lines.append(f"with arcs that others own and that point at the node: {priced}")
