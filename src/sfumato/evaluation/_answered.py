@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.method._plan import Fitted
     from sfumato.method.contract import Progress
     from sfumato.scoring._groups import Groups
-    from sfumato.statistics._answers import Answer
+    from sfumato.statistics._answer import Answer
 
 _OF_COUNTS = (CLASSES, DEGREES, NAMES, RARE_CLASSES)
 """The facts about a graph on which counts may rest."""
@@ -83,7 +83,7 @@ def courteous(answers: Sequence[Answer], least: float = 0.0, widest: float | Non
         least: counts whose interval ends below it are left out.
         widest: numbers whose interval reaches further than this share of them, to either side, are left out.
 
-    >>> from sfumato.statistics._answers import Answer
+    >>> from sfumato.statistics._answer import Answer
     >>> few, many = (Answer("edges", "", at, at - 4.0, at + 4.0, 0.95, count=True) for at in (5.0, 500.0))
     >>> len(courteous([few, many], least=10)), len(courteous([few, many], widest=0.5))
     (1, 1)

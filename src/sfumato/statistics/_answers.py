@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_kind, check_real
 from sfumato.bounded._statistics import most_degree
+from sfumato.statistics._answer import Answer as Answer
 from sfumato.statistics._estimates import Estimates
 from sfumato.statistics._laws import Law, share_interval, sum_bound
 from sfumato.statistics._statistics import WIDEST
@@ -31,41 +32,6 @@ Counts = NDArray[np.int64]
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 _DRAWS, _HIDDEN = 2000, 5.0  # of a sum below so many deviations of its noise nothing is said
 _CELLS, _TOPS, _ABOVE = 1 << 22, 10, (10, 100, 1000)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One number with its interval.
-
-    Args:
-        statistic: the name of the statistic that it comes from.
-        what: what it is, in words.
-        value: the estimate; None where the noise was too wide to be drawn.
-        low: lower end of the interval.
-        high: upper end of the interval.
-        coverage: the chance with which the interval holds the number of this graph.
-        exact: whether the chance is exact or a lower bound; else it is an approximation.
-        count: whether it counts nodes, edges or other parts of a graph.
-        groups: the groups that it is about: none, one, or those of both ends.
-        span: of nodes by their degree, the first and the last degree that are counted.
-    """
-
-    statistic: str
-    what: str
-    value: float | None
-    low: float | None
-    high: float | None
-    coverage: float
-    exact: bool = True
-    count: bool = False
-    groups: tuple[str, ...] = ()
-    span: tuple[int, int] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields by name, as JSON values; ``interval`` says whether the chance is exact or approximate."""
-        told = asdict(self)
-        kind = "exact" if told.pop("exact") else "approximate"
-        return {**told, "interval": kind}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sfumato.method._plan import Plan
-    from sfumato.statistics._answers import Answer
+    from sfumato.statistics._answer import Answer
 
 _WIDE, _MOST_ROWS = 2.0, 40
 COVERS = "An interval covers the noise that protects people, and nothing else."
@@ -28,7 +28,7 @@ def number_words(value: float | None) -> str:
 def interval_words(one: Answer) -> str:
     """Write the interval of an answer; a tilde says that it is approximate.
 
-    >>> from sfumato.statistics._answers import Answer
+    >>> from sfumato.statistics._answer import Answer
     >>> interval_words(Answer("edges", "", 20.0, 18.0, 22.0, 0.95)), interval_words(Answer("edges", "", 2.0, 0.0, 9.0, 0.95))
     ('[18, 22]', '[0, 9] mostly noise')
     """
@@ -41,7 +41,7 @@ def interval_words(one: Answer) -> str:
 def holds_words(answers: Sequence[Answer], confidence: float) -> str:
     """Say in how many runs an interval holds its number, and how many of these are wrong.
 
-    >>> from sfumato.statistics._answers import Answer
+    >>> from sfumato.statistics._answer import Answer
     >>> holds_words([Answer("edges", "", 20.0, 18.0, 22.0, 0.95)] * 55, 0.95)
     'Each interval holds its number in 95 % of all runs. So of 55 intervals about 3 miss it, and nothing says which.'
     """
