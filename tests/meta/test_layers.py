@@ -37,7 +37,7 @@ LAYERS = (
     ("central", "local", "pate", "classlevel", "statistics"),
     ("catalog",),
     ("evaluation", "estimator"),
-    ("experiments", "collect", "serving", "distributed", "attacks", "audit"),
+    ("experiments", "collect", "serving", "distributed", "attacks", "audit", "pyg"),
     ("report",),
     ("cli",),
     ("__main__",),

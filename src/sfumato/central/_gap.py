@@ -174,6 +174,14 @@ class GAP(NetworkMethod):
         hops = Hops(encode(encoder, Features(graph)), released)
         return of_all(classifier, hops.rows, len(hops.encoded))
 
+    def rows(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Tensor:
+        """Return what the classifier reads of all nodes, float32 [num_nodes, K + 1, width].
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`scores`.
+        """
+        hops = Hops(encode(self.trained(weights, plan.public)[0], Features(graph)), released)
+        return hops.rows(np.arange(len(hops.encoded)))
+
     def inductive(self, origin: Origin) -> GAPInference:
         """Return algorithm 8 for a trained encoder and classifier; ``origin`` is the trained model."""
         return GAPInference(self, origin)

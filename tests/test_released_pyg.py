@@ -12,8 +12,8 @@ from sfumato.errors import InputError
 from sfumato.graph import Graph, stochastic_block_model
 from sfumato.graph._declared import with_public_degrees
 from sfumato.graph._subgraph import induced
+from sfumato.pyg import released_to_pyg
 from sfumato.record._release_folder import read_release
-from sfumato.serving.pyg import released_to_pyg
 
 EDGE, ARC, NODE = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True), sf.NodeLevel(max_out_degree=10)
 STEPS = 32767

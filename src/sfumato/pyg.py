@@ -1,0 +1,312 @@
+"""PyTorch Geometric: a transform that puts noisy sums over neighbors in place of edges, and what a run released as a ``Data``.
+
+**Formal guarantee** of :class:`PrivateHops`: that of GAP at edge level (:mod:`~sfumato.central._gap`), K Gaussian releases with
+the sensitivity of an edge or an arc; features, labels and masks are public. What comes out is post-processing of these releases
+and of what is public, as long as ``keep_edges`` and ``keep`` add nothing. So is whatever reads it: training any network on it,
+choosing settings by its validation nodes, and predicting spend nothing more.
+
+Nothing else of the ``Data`` comes out, unless ``keep`` names it: attributes that earlier transforms made of edges, such as
+degrees or random walks, would tell of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato._optional import require
+from sfumato._validate import check_int, check_kind, fail
+from sfumato.central._gap import GAP
+from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.evaluation._kept import leaving
+from sfumato.graph._dropped import tell_dropped
+from sfumato.loops.kernels import INT16_ONE
+from sfumato.method._graph_key import GraphKey
+from sfumato.privacy.budget import Budget
+from sfumato.privacy.units import Declared, Unit, unit_from_dict, unit_named
+from sfumato.record._certificate import Certificate, round_up
+from sfumato.record._dataset_ledger import DatasetLedger
+from sfumato.record._release_folder import LEDGER, read_release
+from sfumato.record._shown import delta_up
+from sfumato.record.ledger import OWN
+from sfumato.tables._convert import from_pyg
+from sfumato.tables._tensors import MASKS
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+    from torch_geometric.transforms import BaseTransform
+
+    from sfumato.graph._graph import Graph
+    from sfumato.method._plan import Fitted
+else:
+    BaseTransform = require("torch_geometric.transforms").BaseTransform
+
+_GIVEN = ("x", "y", *MASKS, "num_nodes", "edge_index")
+_EDGES, _ROWS = "edges", "aggregate/"
+_ONCE = (
+    "Every call is a release of its own and costs again. Keep the Data that the first call returned (for a data set, pass "
+    "pre_transform and not transform), or pass ledger=, which adds calls up."
+)
+_TRAIN = "Training on noisy rows beside the own features and labels of nodes is not free there."
+
+
+class Attached(Certificate):
+    """The certificate of a ``Data``: that of the run, with one line as its text, since a ``Data`` prints its attributes.
+
+    >>> print(Attached({"claim": {"epsilon": 1.0, "delta": 1e-06}, "unit": {"name": "edge"}}))
+    epsilon 1, delta 1e-06 (edge)
+    """
+
+    def __str__(self) -> str:
+        claim = self.values["claim"]
+        return f"epsilon {round_up(claim['epsilon'])}, delta {delta_up(claim['delta'])} ({self.values['unit']['name']})"
+
+
+require("torch").serialization.add_safe_globals([Attached])  # data sets are read with weights_only
+
+
+class PrivateHops(BaseTransform):  # type: ignore[misc]
+    r"""This transform replaces the edges of a ``Data`` by noisy sums over neighbors, of which a certificate says what they tell.
+
+    With :math:`h^{(0)}_v` the row of an encoder that GAP trains on features and labels, or the features themselves, each of
+    norm 1, hop k = 1, ..., K releases
+
+    .. math:: s^{(k)}_v = \sum_{u \to v} h^{(k-1)}_u + N(0, \sigma^2 I), \qquad h^{(k)}_v = s^{(k)}_v / \|s^{(k)}_v\|.
+
+    The result is a new ``Data``:
+
+    * ``x``: float32 [num_nodes, (K + 1) width], the columns of :math:`h^{(0)}`, then those of :math:`h^{(1)}`, up to
+      :math:`h^{(K)}`;
+    * ``y`` and the three masks, as they were; without masks, those of the split 75/10/15 that the encoder learned by;
+    * ``certificate``: an :class:`Attached`, which loaders and ``torch.save`` keep; a batch has a list of them;
+    * no edge, and nothing else but what ``keep`` names.
+
+    **Formal guarantee.** The module states it. Under ``keep_edges`` the result holds private edges: the certificate is that of
+    ``x`` alone.
+
+    A transform is called once. A second call would draw and spend again, so it is refused, unless a ledger of the data set adds
+    up what all calls cost; calls in the workers of a loader are refused, too.
+
+    Args:
+        epsilon: the most that one call may spend.
+        delta: the same for delta; a public number far below 1 / (number of edges).
+        unit: ``edge``, ``arc``, or such a unit.
+        hops: K, from 1 to 1000.
+        directed: whether arcs have a direction, which is declared and never read off the data.
+        encoder: False sends the features themselves; wide ones are lost in noise.
+        keep_edges: whether ``edge_index``, ``adj_t`` and attributes of edges stay, for what need not be private.
+        keep: names of further attributes that are public and made of no edge.
+        out: a new run folder, which ``sfumato verify`` checks.
+        ledger: the file of the data set's ledger, which every call is charged to.
+        total_epsilon: the most that all calls together may cost; a new ledger needs it.
+        name: the name of the data set in certificate and ledger.
+        seed: public seed of the encoder; noise always comes from the operating system.
+
+    After a call there are ``fitted_`` (:class:`~sfumato.method._plan.Fitted`: GAP's own predictions) and ``certificate_``.
+
+    Raises:
+        InputError: a setting is out of range. A call also raises it if it is the second one, or in a worker of a loader.
+        UnsupportedUnitError: the unit protects features or labels.
+        DataError: a call is given several graphs, several types of nodes or edges, or a sampled part of a graph.
+        BudgetExceededError: the ledger has less left than a call costs.
+
+    >>> from sfumato.graph import campus, to_pyg
+    >>> private = PrivateHops(epsilon=4.0, hops=1)(to_pyg(campus(100)))
+    >>> private.x.shape, private.num_edges, round(private.certificate.epsilon, 6)
+    (torch.Size([100, 32]), 0, 4.0)
+
+    Source: Sajadmanesh et al. (2023), GAP: Differentially Private Graph Neural Networks with Aggregation Perturbation,
+    algorithm 5.
+    """
+
+    fitted_: Fitted
+    certificate_: Certificate
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        unit: str | Unit = "edge",
+        hops: int = 2,
+        *,
+        directed: bool = False,
+        encoder: bool = True,
+        keep_edges: bool = False,
+        keep: Iterable[str] = (),
+        out: str | Path | None = None,
+        ledger: str | Path | None = None,
+        total_epsilon: float | None = None,
+        name: str = "graph",
+        seed: int = 0,
+    ) -> None:
+        for flag, value in (("directed", directed), ("encoder", encoder), ("keep_edges", keep_edges)):
+            if not isinstance(value, bool):
+                raise fail(flag, value, "to be True or False")
+        self.unit = unit_named(unit, Declared(directed)) if isinstance(unit, str) else unit
+        check_kind(Unit, "Pass edge, arc, or a unit such as sf.EdgeLevel(directed=False).", unit=self.unit)
+        if not {"features", "labels"} <= set(self.unit.public) or not self.unit.private:
+            raise UnsupportedUnitError(
+                f"PrivateHops makes rows that any training may read, under units edge and arc alone, got {self.unit.name!r}. "
+                f"{_TRAIN} Use sf.GAP, whose networks train by DP-SGD."
+            )
+        self.unit.check_fit(directed)
+        self.budget, self.directed = Budget(epsilon, delta), directed
+        self.method = GAP(num_hops=check_int(low=1, high=1000, hops=hops), encoder=encoder)
+        self.keep_edges, self.keep = keep_edges, (keep,) if isinstance(keep, str) else tuple(keep)
+        self.out, self.name = None if out is None else Path(out), name
+        self.seed = check_int(low=0, high=2**32 - 1, seed=seed)
+        self.ledger = None if ledger is None else Path(ledger)
+        self.total_epsilon, self._called = total_epsilon, False
+
+    def forward(self, data: Data) -> Data:
+        """Release the hops of one graph, and return a new ``Data`` that holds them. This spends (epsilon, delta).
+
+        ``data`` has ``edge_index`` [2, num_arcs], ``x``, and ``y`` with classes or labels; it is not changed.
+        """
+        self._check(data)
+        graph = from_pyg(_read(data), self.directed, name=self.name)
+        if graph.x is None or (graph.y is None and graph.targets is None):
+            raise DataError(
+                "Expected data with x and y, got one of them missing. The encoder learns labels from features."
+            )
+        if graph.roles is None:
+            graph = graph.with_split(labeled=True)
+        ledger = None if self.ledger is None else DatasetLedger(self.ledger, self.total_epsilon)
+        plan = self.method.calibrate(self.budget, self.unit, graph.public_facts(self.unit))
+        plan.check(graph)
+        self._called = True
+        shared = None if ledger is None else ledger.path
+        finished = "It is whole: released_to_pyg reads it."
+        with nullcontext() if self.out is None else leaving(self.out, shared, finished):
+            path = None if self.out is None else self.out / "release" / LEDGER
+            fitted = plan.fit(graph, seed=self.seed, ledger=path, dataset_ledger=ledger)
+            if self.out is not None:
+                fitted.save(self.out)
+        self.fitted_, self.certificate_ = fitted, fitted.certificate
+        return self._result(data, graph)
+
+    def _check(self, data: Data) -> None:
+        """Refuse what a call has no proof for, or would spend by accident."""
+        pyg, torch = require("torch_geometric.data"), require("torch")
+        if not isinstance(data, pyg.Data) or isinstance(data, pyg.Batch):
+            raise DataError(
+                f"Expected one homogeneous Data, got {type(data).__name__}. Of a batch transform each graph before, with a "
+                "PrivateHops of its own; a HeteroData has to_homogeneous(), where every type of edge counts the same."
+            )
+        if "n_id" in data:
+            raise DataError(
+                "Expected a whole graph, got a sampled part of one. Transform the whole Data once, before the loader: rows of "
+                "the result may be drawn freely."
+            )
+        if torch.utils.data.get_worker_info() is not None:
+            raise InputError(f"Expected to be called by the process that owns the data, got a loader's worker. {_ONCE}")
+        if self._called and self.ledger is None:
+            raise InputError(f"Expected PrivateHops to be called once, got a second call. {_ONCE}")
+        absent = [name for name in self.keep if name not in data]
+        if absent:
+            raise fail("keep", absent[0], "to name attributes of data", "Correct the name.")
+
+    def _result(self, data: Data, graph: Graph) -> Data:
+        """A new ``Data`` with the released rows, what is public, and what was asked for."""
+        torch, pyg = require("torch"), require("torch_geometric.data")
+        rows = self.method.rows(self.fitted_.ran, self.fitted_.weights, self.fitted_.released, graph)
+        made: Data = pyg.Data(x=rows.flatten(1), y=data.y, num_nodes=graph.num_nodes)
+        for mask in MASKS:
+            made[mask] = torch.tensor(getattr(graph, mask))
+        edges = [*data.edge_attrs(), *(name for name in ("adj_t", "adj") if name in data)]
+        for name in (*self.keep, *(edges if self.keep_edges else ())):
+            made[name] = data[name]
+        made.certificate = Attached(self.certificate_.values)
+        tell_dropped(
+            (name for name in data.to_dict() if name not in (*_GIVEN, *made.to_dict())),
+            "data",
+            weighted="edge_weight" not in data,
+        )
+        return made
+
+    def __repr__(self) -> str:
+        shown = f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}, unit={self.unit!r}"
+        return f"{type(self).__name__}({shown}, hops={self.method.num_hops})"
+
+
+def _read(data: Data) -> Data:
+    """What is read of ``data``: everything else of it is none of the transform's business."""
+    pyg = require("torch_geometric.data")
+    read: Data = pyg.Data(num_nodes=data.num_nodes)
+    for name in _GIVEN:
+        if name != "num_nodes" and name in data:
+            read[name] = data[name]
+    return read
+
+
+def released_to_pyg(run: str | Path, graph: Graph | None = None) -> Data:
+    """Read what a run released about its graph into a PyTorch Geometric ``Data``. It spends nothing.
+
+    * ``x``: released noisy rows that anyone may see, hop by hop side by side, float32 [num_nodes, columns]; a message of norm 1
+      has norm 1. Where no rows were released, the features of ``graph``, if they are public.
+    * ``edge_index``: released edges, int64 [2, num_arcs], undirected ones both ways. It is empty where none were released.
+    * ``y`` and the three masks: those of ``graph``, if they are public under the unit of the run.
+    * ``node_ids``: a list, if the ids left with the release.
+
+    **Formal guarantee.** Arcs of ``graph`` are never read, nor anything else of it that its unit protects: the result is
+    post-processing of the release.
+
+    Args:
+        run: a run folder, or a copy of its ``release/``.
+        graph: the graph of the run, for what is public of it; None takes the release alone.
+
+    Raises:
+        InputError: the run released neither rows nor edges, has no privacy, or ``graph`` has other node ids.
+        DataError: the folder is not a finished run, or was altered.
+    """
+    stored = read_release(Path(run))
+    unit = unit_from_dict(stored.spec["unit"])
+    if not unit.private:
+        raise fail("run", "a run without privacy", "to be of a private unit", "Use sf.graph.to_pyg for its graph.")
+    own = {one["name"] for one in stored.certificate["releases"] if one["visible_to"] == OWN}
+    rows = [stored.released[name] for name in sorted(stored.released.keys() - own, key=_hop) if name.startswith(_ROWS)]
+    edges = stored.released.get(_EDGES)
+    if not rows and edges is None:
+        raise InputError(
+            f"Expected a run that released rows or edges of its graph, got one of {stored.spec['method']!r}. Use its predictions."
+        )
+    torch, pyg = require("torch"), require("torch_geometric.data")
+    arcs = np.zeros((2, 0), np.int64) if edges is None else edges.T
+    if not stored.spec["unit"].get("directed", True):
+        arcs = np.hstack([arcs, arcs[::-1]])
+    data = pyg.Data(edge_index=torch.tensor(arcs), num_nodes=stored.spec["public"]["num_nodes"])
+    if rows:
+        data.x = torch.tensor((np.hstack(rows) / INT16_ONE).astype(np.float32))
+    if stored.ids is not None:
+        data.node_ids = list(stored.ids)
+    if graph is not None:
+        _add_public(data, graph, unit.public, GraphKey.from_dict(stored.spec["graph"], stored.identity))
+    return data
+
+
+def _hop(name: str) -> tuple[int, str]:
+    """The order of hops: 2 comes before 10."""
+    return len(name), name
+
+
+def _add_public(data: Data, graph: Graph, public: tuple[str, ...], key: GraphKey) -> None:
+    """Add what everybody may know of the graph, in the order of the released rows."""
+    torch: Any = require("torch")
+    if not key.has_ids_of(graph):
+        raise fail("graph", graph.name, "to have the node ids of the run", "Pass the graph that was fitted.")
+    if key.identity is not None:
+        graph = key.identity.ordered(key.in_columns(graph))
+        other = key.identity.difference(graph)
+        if other is not None:
+            raise fail("graph", graph.name, f"to have the {other} of the run", "Pass the graph that was fitted.")
+    if "features" in public and data.x is None and graph.x is not None:
+        data.x = torch.tensor(graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray())
+    if "labels" in public and (graph.y is not None or graph.targets is not None):
+        data.y = torch.tensor(graph.y if graph.targets is None else graph.targets.values)
+    if "roles" in public and graph.roles is not None:
+        for mask in MASKS:
+            data[mask] = torch.tensor(getattr(graph, mask))
