@@ -202,3 +202,33 @@ def test_other_refusals(refused, describe, contacts, tmp_path, run_of):
     refused("got one of gap", "describe", "--from-run", run_of("gap --unit none"))
     describe(*contacts["tables"], *EDGE)
     refused("exists", "describe", *contacts["tables"], *EDGE, "--out", tmp_path / "run")
+
+
+LIES = [
+    ("answers.csv", lambda text: text.replace("number of edges", "number of arcs")),
+    ("answers.csv", lambda text: "\n".join(text.splitlines()[:-1])),
+    ("answers.csv", lambda text: text.replace(",exact", ",approximate", 1)),
+    ("answers.json", lambda text: text.replace('"low": ', '"low": 1', 1)),
+    ("answers.json", lambda text: text.replace('"coverage": 0.9', '"coverage": 0.99', 1)),
+    ("answers.json", lambda text: text.replace('"confidence": 0.95', '"confidence": 0.99')),
+    ("answers.json", lambda text: text.replace('"confidence": 0.95', '"confidence": "all"')),
+    ("answers.json", lambda text: "[" * 100_000),
+    ("answers.json", lambda text: "[]"),
+]
+
+
+def test_answers_that_do_not_follow_from_the_release_are_found(describe, contacts, sfumato, tmp_path):
+    run = tmp_path / "run"
+    describe(*contacts["tables"], "--by", "age", *EDGE, "--stats", "edges,mixing")
+    assert sfumato("verify", run).code == 0
+    for name, change in LIES:
+        text = (run / name).read_text()
+        (run / name).write_text(change(text))
+        done = sfumato("verify", run)
+        assert done.code == 1
+        assert f"sfumato describe --from-run {run}" in done.out
+        (run / name).write_text(text)
+    (run / "answers.csv").unlink()
+    assert not json.loads(sfumato("verify", run, "--json").out)["valid"]
+    (run / "answers.json").unlink()
+    assert sfumato("verify", run).code == 0  # a release needs no answers beside it

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +15,9 @@ from sfumato.cli._options import of
 from sfumato.cli._scores import shown
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.verify import Verification
 
 RUN = typer.Argument(..., help="The folder of a run.")
 
@@ -94,7 +98,8 @@ def verify(
     """Check a run, or a ledger with all its runs, without trusting it.
 
     It checks files, ledger and signature, and derives epsilon again. Of the ledger of a data set or a population it checks
-    every run that is charged there, and that their claims add up to no more than its totals. Exit code 1 if a check fails.
+    every run that is charged there, and that their claims add up to no more than its totals. Answers of statistics that stand
+    beside their release are compared with it. Exit code 1 if a check fails.
     """
     if run.is_file():
         _verify_ledger(run, runs, public_key, as_json)
@@ -106,6 +111,7 @@ def verify(
         result = verifier.verify(run, public_key)
     except verifier.VerifyInputError as error:
         raise InputError(str(error)) from error
+    result = _with_answers(run, result)
     if as_json:
         known = result.unit is not None
         found = {
@@ -126,6 +132,14 @@ def verify(
     else:
         typer.echo(verifier.describe(run, result))
     raise typer.Exit(0 if result.valid else 1)
+
+
+def _with_answers(run: Path, result: Verification) -> Verification:
+    """Add what is wrong with the answers beside a release of statistics; they follow from it, so the package can tell."""
+    from sfumato.evaluation._answered import answer_faults
+
+    faults = tuple(answer_faults(run)) if result.valid else ()
+    return replace(result, valid=result.valid and not faults, problems=(*result.problems, *faults))
 
 
 def _verify_ledger(file: Path, runs: list[Path], public_key: Path | None, as_json: bool) -> None:

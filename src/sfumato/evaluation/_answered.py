@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._files import write_json
 from sfumato.catalog import GRAPH_CARDS, PAIR_METHODS
+from sfumato.errors import InputError
 from sfumato.evaluation._kept import write_page
 from sfumato.evaluation._links import PreparedLinks
 from sfumato.evaluation._outcome import Scored
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 _OF_COUNTS = (CLASSES, DEGREES, NAMES, RARE_CLASSES)
 """The facts about a graph on which counts may rest."""
 _COLUMNS = ("statistic", "what", "group", "other_group", "value", "low", "high", "coverage", "interval")
-_ROUNDED = 10_000  # coverage is rounded down, so that an interval covers at least as often
+_VALUE, _ROUNDED = _COLUMNS.index("value"), 10_000
+_JSON, _CSV = "answers.json", "answers.csv"
 
 
 @dataclass(frozen=True)
@@ -101,23 +105,70 @@ def courteous(answers: Sequence[Answer], least: float = 0.0, widest: float | Non
 
 def write_answers(out: Path, answers: Sequence[Answer], confidence: float) -> None:
     """Write answers to a folder, as answers.json and answers.csv."""
-    write_json(out / "answers.json", {"confidence": confidence, "answers": [one.to_dict() for one in answers]})
+    write_json(out / _JSON, {"confidence": confidence, "answers": [one.to_dict() for one in answers]})
     text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(_COLUMNS)
-    for one in answers:
-        group, other = (*one.groups, "", "")[:2]
-        told, coverage = one.to_dict(), math.floor(one.coverage * _ROUNDED + 1e-6) / _ROUNDED
-        rows.writerow(
-            [
-                *(told[name] for name in _COLUMNS[:2]),
-                group,
-                other,
-                one.value,
-                one.low,
-                one.high,
-                coverage,
-                told["interval"],
-            ]
-        )
-    write_page(out / "answers.csv", text.getvalue())
+    csv.writer(text, lineterminator="\n").writerows(_rows(answers))
+    write_page(out / _CSV, text.getvalue())
+
+
+def answer_faults(run: Path) -> Iterator[str]:
+    """Yield a problem for answers in a run folder that do not follow from its release, with the confidence that they state.
+
+    Ends of intervals that are approximate, and estimates, may differ a little, as libraries round.
+    """
+    if not any((run / name).exists() for name in (_JSON, _CSV)):
+        return
+    from sfumato.catalog import load
+    from sfumato.statistics._answers import describe
+
+    again = f"`sfumato describe --from-run {shlex.quote(str(run))}` derives them."
+    try:
+        stated = json.loads((run / _JSON).read_text(encoding="utf-8"))
+        answers = describe(load(run), stated["confidence"]).answers
+        with (run / _CSV).open(encoding="utf-8", newline="") as file:
+            told = list(csv.reader(file))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, csv.Error, InputError) as error:
+        yield f"{_JSON}, {_CSV}: cannot be compared with the release ({type(error).__name__}). {again}"
+        return
+    rows, others = list(_rows(answers)), [_cells(one) for one in _listed(stated.get("answers"))]
+    for name, found in ((_CSV, told), (_JSON, [list(_COLUMNS), *others])):
+        if len(found) != len(rows):
+            yield f"{name}: expected {len(rows) - 1} answers, as the release has, got {len(found) - 1}. {again}"
+            continue
+        wrong = next((at for at, pair in enumerate(zip(rows, found, strict=True)) if not _same(*pair)), None)
+        if wrong is not None:
+            yield f"{name}: row {wrong}, {rows[wrong][1]}: does not follow from the release. {again}"
+
+
+def _rows(answers: Sequence[Answer]) -> Iterator[list[Any]]:
+    yield list(_COLUMNS)
+    yield from (_cells(one.to_dict()) for one in answers)
+
+
+def _cells(told: dict[str, Any]) -> list[Any]:
+    """One row of answers.csv; coverage is rounded down, so that an interval covers at least as often."""
+    group, other = (*_listed(told.get("groups")), "", "")[:2]
+    coverage = told.get("coverage")
+    shown = math.floor(coverage * _ROUNDED + 1e-6) / _ROUNDED if isinstance(coverage, float) else coverage
+    return [*(told.get(name) for name in _COLUMNS[:2]), group, other, *(told.get(name) for name in _COLUMNS[4:7]), shown,
+            told.get("interval")]  # fmt: skip
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else list(value) if isinstance(value, tuple) else []
+
+
+def _same(row: list[Any], other: list[Any]) -> bool:
+    """Whether two rows say the same, up to the rounding of libraries."""
+    end = 0.05 if row[-1] == "approximate" else 1e-6
+    shares = [0.02 if at == _VALUE else end for at in range(len(row))]
+    return len(row) == len(other) and all(map(_near, row, other, shares))
+
+
+def _near(one: Any, other: Any, share: float) -> bool:
+    if not isinstance(one, float | int):
+        return (one or "") == (other or "")
+    try:
+        return math.isclose(one, float(other), rel_tol=share, abs_tol=0.02 if share > 1e-3 else 1e-9)
+    except (TypeError, ValueError):
+        return False
