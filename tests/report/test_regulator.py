@@ -111,7 +111,10 @@ def test_attacks_are_told_under_the_question_that_they_try():
     weak = {**ATTACK, "attack": "degree", "auc_low": 0.4, "tpr_at_1pct_fpr": None, "withheld": True}
     found = sections(page_of(EDGE, attacks=(ATTACK, weak), audit=AUDIT))
     assert "picks the true one 61.2 times in 100 (95 % interval 60.0 to 62.5)" in found["Linkability"]
-    assert "similar features does so 55.0 times. With 1 false alarm in 100, it finds 3.4 of 100" in found["Linkability"]
+    assert (
+        "the guess to beat (similar features) does so 55.0 times. With 1 false alarm in 100, it finds 3.4 of 100"
+        in found["Linkability"]
+    )
     assert "What was published helped this attacker." in found["Linkability"]
     assert (
         "No help was found, beyond chance. This certificate shows predictions to each person alone"
@@ -123,6 +126,20 @@ def test_attacks_are_told_under_the_question_that_they_try():
     assert "epsilon is at least 0.25, and did not refute" in found["11. How was it tested?"]
     refuted = sections(page_of(EDGE, audit={**AUDIT, "flagged": True}))["11. How was it tested?"]
     assert "it must not be relied on" in refuted
+
+
+def test_many_links_links_of_others_and_links_listed_twice_have_their_price():
+    ten = sections(page_of(EDGE))["8. What happens if I leave?"]
+    assert "For k links, epsilon counts k times and delta grows too: for ten links epsilon is 10." in ten
+    assert "what was published may show it as it was" in ten
+    assert "then epsilon is 2." in sections(page_of(sf.LinkLevel()))["6. How sure is that?"]
+    run = claimed_run(sf.NodeLevel(max_out_degree=3))
+    run = replace(
+        run, certificate={**run.certificate, "prices": [{"arcs": 1, "epsilon": 2.5}, {"arcs": 25, "epsilon": None}]}
+    )
+    found = sections(regulator_page(run, ""))["7. What is not protected?"]
+    assert "1 2.5 92.5 25 no limit known 100" in found
+    assert "for ten links" not in sections(page_of(sf.NodeLevel(max_out_degree=3)))["8. What happens if I leave?"]
 
 
 def test_every_attack_of_the_library_belongs_to_one_question():

@@ -16,6 +16,7 @@ from sfumato.report._everyday import OTHERS, READ, SEEN
 from sfumato.report._intruder import tested
 from sfumato.report._page import Blank, Items, Origin, Part, Section
 from sfumato.report._person import NOT_PROTECTED, Person, person_of
+from sfumato.report._public import prices_table
 from sfumato.report._scale import factor, one_in, right_guesses
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ class Asked:
     @property
     def values(self) -> Mapping[str, Any]:
         return self.run.certificate
+
+    @property
+    def one_link(self) -> bool:
+        """Whether the protected part is one link, of which a person has many."""
+        return self.values["unit"]["name"] in ("edge", "link")
 
     def owner(self, name: str) -> str:
         """Return what the owner wrote in a field; a blank, if it is empty."""
@@ -56,6 +62,8 @@ def first_answers(run: Run, told: Mapping[str, str]) -> Section:
 
 def _who(asked: Asked) -> Iterator[Part]:
     yield f"Everybody in the data alike. Protected is {asked.person.what}. The limits hold for each, not on average."
+    if asked.one_link:
+        yield "That is not all that the data hold of you: answer 7 says what is not protected, answer 8 what ten links cost."
     domain = asked.owner("data_domain")
     yield domain if isinstance(domain, Blank) else f"The data, in the words of the owner: {domain}"
 
@@ -63,7 +71,7 @@ def _who(asked: Asked) -> Iterator[Part]:
 def _whom(asked: Asked) -> Iterator[Part]:
     yield (
         "From everyone who reads what was published, even from somebody who knows all other data, the program and its settings. "
-        "It is assumed alone that nobody breaks the encryption which makes the random numbers, or learns its key."
+        "It is only assumed that nobody breaks the encryption which makes the random numbers, or learns its key."
     )
     yield (
         asked.person.how[-1]
@@ -104,6 +112,8 @@ def _sure(asked: Asked) -> Iterator[Part]:
         f"at most {right} of 100 such guesses are right; with a coin, 50. Experts write: epsilon is at most "
         f"{round_up(claim['epsilon'])}."
     )
+    if asked.person.twice:
+        yield f"A link that both of you list counts twice: then epsilon is {round_up(2 * claim['epsilon'])}."
     if float(right) > 99.9:
         yield "At this size, the number by itself promises almost nothing."
     yield (
@@ -131,6 +141,8 @@ def _uncovered(asked: Asked) -> Iterator[Part]:
             OTHERS,
         )
     )
+    if values.get("prices"):
+        yield prices_table(values)
 
 
 def _leave(asked: Asked) -> Iterator[Part]:
@@ -143,6 +155,13 @@ def _leave(asked: Asked) -> Iterator[Part]:
         f"called back. But no conclusion from it is more than {factor(claim['epsilon'])} times as likely as if your part had "
         f"been {without}{beside}."
     )
+    if asked.one_link:
+        yield (
+            "Whoever leaves takes along all their links, and the limit is for one of them. For k links, epsilon counts k times"
+            f"{' and delta grows too' * bool(claim['delta'])}: for ten links epsilon is {round_up(10 * claim['epsilon'])}."
+        )
+    if unit_from_dict(dict(values["unit"])).public:
+        yield "What counts as public (answer 7) is outside this limit: what was published may show it as it was."
     if "collection" in values:
         yield "A report of your device can be deleted from the store too (sfumato collect withdraw)."
     deletion = asked.owner("deletion")

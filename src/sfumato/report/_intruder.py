@@ -62,7 +62,8 @@ _WHO = (
 )
 _WEAK = (
     "An attack that fails proves little: a better one may come. What holds against every attack is the limit on the first part "
-    "of this page, and for the protected part alone."
+    "of this page, and for the protected part alone. An attack can succeed within that limit: people who are linked are often "
+    "alike, and public facts tell a lot."
 )
 
 
@@ -130,7 +131,7 @@ def _line(one: Mapping[str, Any]) -> str:
     return (
         f"{one['attack']}: the attacker knows {one['knowledge']}, and wants to know {one['target']}. Of a true and a false case, "
         f"it picks the true one {100 * one['auc']:.1f} times in 100 (95 % interval {low} to {high}). Without what was "
-        f"published, {one['baseline_name']} does so {without} times.{rare} {verdict}{more}"
+        f"published, the guess to beat ({one['baseline_name']}) does so {without} times.{rare} {verdict}{more}"
     )
 
 

@@ -19,7 +19,7 @@ NOT_PROTECTED = {
 """What each public part of the data is, for one person."""
 _CURATOR = (
     "Random numbers were added on purpose while the model was made. How well they hide your part, the next section says.",
-    "Those who made the model worked with the real data. You have to trust them with it. The protection is against everyone "
+    "Those who made the release worked with the real data. You have to trust them with it. The protection is against everyone "
     "else.",
 )
 _DEVICES = (

@@ -252,7 +252,7 @@ def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
     ]
     parts: list[Part] = [Items(tuple(items))]
     if values.get("prices"):
-        parts.append(_prices(values))
+        parts.append(prices_table(values))
     expert = tuple(text for text in values["caveats"] if text not in LIMITS)
     if expert:
         words = "The certificate adds these sentences, which are written for experts:"
@@ -265,7 +265,8 @@ def _read(assumed: list[str]) -> list[str]:
     return [f"Some facts that were read from the data and count as public: {told}."] if assumed else []
 
 
-def _prices(values: Mapping[str, Any]) -> Table:
+def prices_table(values: Mapping[str, Any]) -> Table:
+    """Return what a record costs together with links that others own, from a certificate with such prices."""
     rows = []
     for one in values["prices"]:
         known = one["epsilon"] is not None

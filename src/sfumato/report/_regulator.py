@@ -178,11 +178,12 @@ def _deletion(run: Run, told: Mapping[str, str]) -> Section:
     parts = (
         "Article 17 gives people the right to have their data erased in many cases. It concerns the data, which the owner holds, "
         "and later releases. Whether it reaches a release that is public already is a question of law: this page says what "
-        "the release can tell.",
+        f"the release can tell. A part is {person_of(run.certificate).what}.",
         _facts(
             told, ("What the owner does", "deletion"),
-            ("One person leaves", f"epsilon {round_up(claim['epsilon'])} limits what the release tells of their part."),
-            ("Two leave together", f"epsilon {round_up(2 * claim['epsilon'])} limits what it tells of both."),
+            *((f"{words} deleted", f"Epsilon {round_up(k * claim['epsilon'])} limits what the release tells of {whom}"
+               f"{', and delta grows too' * bool(claim['delta'] and k > 1)}.")
+              for k, words, whom in ((1, "One part", "it"), (2, "Two parts", "both"), (10, "Ten parts", "all ten"))),
             ("How it is logged", "sfumato ledger delete LEDGER --records N writes how many left, and when, never who."),
         ),
     )  # fmt: skip
