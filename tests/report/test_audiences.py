@@ -87,6 +87,18 @@ def test_the_record_is_said_to_be_unchecked():
     assert "Nobody checked what they say" in words(reviewer_page(run, ""))
 
 
+def test_the_page_of_a_reviewer_opens_with_what_is_asked_first_and_folds_the_certificate():
+    page = reviewer_page(claimed_run(sf.EdgeLevel(directed=False), record=RECORD), "VALID: runs/first")
+    text = words(page)
+    assert text.startswith("In short Claim epsilon = 1, delta = 1e-06 Protects the presence of any one undirected edge")
+    for said in ("VALID, says the verifier. The release is not signed", "A University (privacy@university.example)"):
+        assert said in text[:1600]
+    assert text.index("The guarantee") < text.index("How to verify") < text.index("Deployment record")
+    folded = page[page.index("<details>") : page.index("</details>")]
+    assert "ledger_head" in folded
+    assert "{" not in page[page.index("<main") : page.index("<details>")]
+
+
 def test_pages_without_a_record_say_so():
     run = claimed_run(sf.EdgeLevel(directed=False))
     assert "The publisher named nobody to ask." in words(public_page(run))

@@ -10,7 +10,7 @@ from sfumato.privacy.units import unit_from_dict
 from sfumato.record._certificate import price_words, promise_words
 from sfumato.record._deployment import ASKED
 from sfumato.report._html import to_html
-from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table
+from sfumato.report._page import Code, Facts, Folded, Items, Page, Part, Section, Table
 from sfumato.report._run import guarantee_section, released_section
 from sfumato.report._scale import belief_after, factor, one_in, right_guesses, scale_figure
 from sfumato.report._statistics import statistics_sections
@@ -46,16 +46,38 @@ def reviewer_page(run: Run, verdict: str) -> str:
     name = record["product"] if record else f"{values['method']} on {run.graph}"
     parts = (_UNCHECKED, _fields(record)) if record else (_NO_RECORD,)
     sections = (
-        Section("record", "Deployment record", parts),
+        _short(run, verdict),
         guarantee_section(run),
         _meaning(values),
         *(() if run.described is None else statistics_sections(run.described)),
         released_section(run),
         _accounting(values),
         _verdict(run, verdict),
+        Section("record", "Deployment record", parts),
         Section("certificate", "The certificate in full", (_certificate(values),)),
     )
     return to_html(Page(f"{name}: for reviewers", _LEAD, sections, _CLOSING))
+
+
+def _short(run: Run, verdict: str) -> Section:
+    """What a reviewer asks first: what is claimed of whom, does it hold, what leaves, and on which conditions."""
+    values = run.claimed()
+    unit, record = values["unit"], values.get("deployment")
+    signed = "signed: ask its author for the public key" if run.signed else "not signed, so it is not shown who made it"
+    leaves = "; ".join(values["who_may_see"].get("anyone", ())) or "nothing"
+    facts = (
+        ("Claim", claim_words(values["claim"])),
+        ("Protects", f"{values['protects']} (unit {unit['name']}, relation {unit['relation']})"),
+        ("Does it hold", f"{verdict.partition(': ')[0]}, says the verifier. The release is {signed}."),
+        ("Who is trusted", values["trust_model"]),
+        ("Anyone may see", leaves),
+        ("Composed by", f"{ACCOUNTING[values['accounting']['method']]}, of {len(values['releases'])} releases"),
+        ("Read as public", "; ".join(values["assumed_public"]) or "nothing beyond the public facts of the unit"),
+        ("Covers", values["composition"]["covers"]),
+        ("Conditions", " ".join(values["assumptions"])),
+        ("Who answers", f"{record['curator']} ({record['contact']})" if record else "nobody is named"),
+    )
+    return Section("short", "In short", (Facts(facts),))
 
 
 def _fields(record: Mapping[str, str]) -> Facts:
@@ -121,5 +143,6 @@ def _verdict(run: Run, verdict: str) -> Section:
     return Section("verdict", "How to verify", texts)
 
 
-def _certificate(values: Mapping[str, Any]) -> Facts:
-    return Facts(tuple((name, json.dumps(value, ensure_ascii=False)) for name, value in sorted(values.items())))
+def _certificate(values: Mapping[str, Any]) -> Folded:
+    fields = tuple((name, json.dumps(value, ensure_ascii=False)) for name, value in sorted(values.items()))
+    return Folded(f"All {len(fields)} fields, as certificate.json has them", Facts(fields))
