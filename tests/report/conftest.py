@@ -103,8 +103,8 @@ def edge_run():
     metrics = {
         "test_accuracy": {"mean": 0.612345, "low": 0.6, "high": 0.63, "seeds": 3},
         "test_macro_f1": {"mean": 0.523456, "low": None, "high": None, "seeds": 3},
-        "floor": {"mean": 0.434567, "low": None, "high": None, "seeds": 3},
-        "ceiling": {"mean": 0.845678, "low": None, "high": None, "seeds": 3},
+        "floor": {"mean": 0.434567, "low": 0.42, "high": 0.45, "seeds": 3},
+        "ceiling": {"mean": 0.845678, "low": 0.84, "high": 0.85, "seeds": 3},
         "label_control": None,
         "graph_gain_recovered": 0.4321,
         "seconds": {"train": 1.25},

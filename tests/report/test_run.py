@@ -107,6 +107,14 @@ def test_confusion_shares_shade_rows(edge_page):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("low", [None, 0.44])
+def test_no_share_is_told_of_a_difference_that_may_be_noise(edge_run, low):
+    ceiling = {**edge_run.metrics["ceiling"], "low": low}
+    page = run_page(replace(edge_run, metrics={**edge_run.metrics, "ceiling": ceiling}))
+    assert "43 %" not in page
+    assert "do not lie apart, so no share of their difference is told" in page
+
+
 def test_parts_stand_beside_floor_and_ceiling_and_warnings_come_first(edge_page):
     text = sections(edge_page)["evaluation"]
     for words in (

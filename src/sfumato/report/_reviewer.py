@@ -64,6 +64,7 @@ def _short(run: Run, verdict: str) -> Section:
     values = run.claimed()
     unit, record = values["unit"], values.get("deployment")
     signed = "signed: ask its author for the public key" if run.signed else "not signed, so it is not shown who made it"
+    count = len(values["releases"])
     leaves = "; ".join(values["who_may_see"].get("anyone", ())) or "nothing"
     facts = (
         ("Claim", claim_words(values["claim"])),
@@ -71,7 +72,7 @@ def _short(run: Run, verdict: str) -> Section:
         ("Does it hold", f"{verdict.partition(': ')[0]}, says the verifier. The release is {signed}."),
         ("Who is trusted", values["trust_model"]),
         ("Anyone may see", leaves),
-        ("Composed by", f"{ACCOUNTING[values['accounting']['method']]}, of {len(values['releases'])} releases"),
+        ("Composed by", f"{ACCOUNTING[values['accounting']['method']]}, of {count} release{'s' * (count != 1)}"),
         ("Read as public", "; ".join(values["assumed_public"]) or "nothing beyond the public facts of the unit"),
         ("Covers", values["composition"]["covers"]),
         ("Conditions", " ".join(values["assumptions"])),

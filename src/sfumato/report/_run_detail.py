@@ -80,7 +80,10 @@ def _price_of_size(rows: list[Mapping[str, Any]]) -> list[Part]:
         f"{gap:+.1f} points in class {one['name']} ({one['nodes']:,} nodes)"
         for one, gap in zip(ends, lost, strict=True)
     )
-    return [f"AUC of this run against the ceiling: {small}, the smallest; {large}, the largest."]
+    return [
+        f"AUC of this run against the ceiling: {small}, the smallest; {large}, the largest. "
+        "No interval says whether that is more than chance."
+    ]
 
 
 Column = tuple[str, tuple[str, ...]]

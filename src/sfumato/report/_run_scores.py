@@ -54,9 +54,17 @@ def _judged(metrics: Mapping[str, Any]) -> list[Part]:
         return []
     if gain < 0:
         return ["The mean is below that of the floor. Nothing here says whether that is chance."]
+    if not _apart(metrics):
+        return ["The intervals of floor and ceiling do not lie apart, so no share of their difference is told."]
     on_links = metrics.get("task") == "link" and "epsilon_x" in metrics["privacy"]
     added = "features add" if on_links else "the graph adds"  # links are public there, and features are not
     return [f"By the means, {100 * gain:.0f} % of what {added} without privacy is kept."]
+
+
+def _apart(metrics: Mapping[str, Any]) -> bool:
+    """Whether the interval of the ceiling lies above that of the floor: else a share of their difference is one of noise."""
+    high, low = (metrics[name][end] for name, end in (("floor", "high"), ("ceiling", "low")))
+    return high is not None and low is not None and low > high
 
 
 def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
@@ -77,7 +85,7 @@ def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
             for name, one in others.items()
             if one and name != metrics.get("score")
         ]
-    if metrics.get("graph_gain_recovered") is not None and not metrics.get("verdict"):
+    if metrics.get("graph_gain_recovered") is not None and not metrics.get("verdict") and _apart(metrics):
         gain = f"{100 * metrics['graph_gain_recovered']:.0f} % = (this run - floor) / (ceiling - floor)"
         facts.append(("Gain kept" if metrics.get("task") == "link" else "Graph gain kept", gain))
     seconds = metrics.get("seconds") or {}
