@@ -193,3 +193,15 @@ def test_an_unknown_audience_is_refused(refused, trained):
     refused(
         "to be one of owner, reviewer, public, regulator, got 'king'", "report", trained["edge"], "--audience", "king"
     )
+
+
+def test_a_card_is_written_once_and_only_of_a_run_that_verifies(sfumato, refused, trained, tmp_path):
+    out = tmp_path / "cards" / "README.md"
+    told = sfumato("export", "card", trained["edge"] / "release", "--out", out, "--json")
+    assert (told.code, json.loads(told.out)) == (0, {"out": str(out)})
+    assert out.read_text().startswith("---\nmodel_name: ")
+    refused("which exists", "export", "card", trained["edge"], "--out", out)
+    refused("without a guarantee", "export", "card", trained["none"], "--out", tmp_path / "none.md")
+    refused(
+        "to be outside release/", "export", "card", trained["edge"], "--out", trained["edge"] / "release" / "README.md"
+    )

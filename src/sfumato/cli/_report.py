@@ -11,6 +11,7 @@ import typer
 
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import check_choice, fail
+from sfumato.cli._described import with_answers
 from sfumato.cli._table import JSON
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
@@ -61,7 +62,7 @@ def report(
         check_installed(*LIGHT, "matplotlib", "jinja2")
         from sfumato.report import read_run, run_page
 
-        read = _with_answers(run, read_run(run))
+        read = with_answers(run, read_run(run))
         page = run_page(read if read.described is not None else _with_graph(run, read))
         released = read.described is not None and read.private
         kept = "It holds what was released, and no scores." if released else "It holds scores: it is not for release."
@@ -96,7 +97,7 @@ def _page_for(audience: str, run: Path, deployment: Path | None) -> tuple[str, s
         record = Deployment.read(deployment)
         record.check(read.certificate["claim"]["delta"])
         later = record.to_dict()
-    read, result = _with_answers(run, read), verified(run)
+    read, result = with_answers(run, read), verified(run)
     kept = "It holds no scores, and may leave with the release."
     if audience == "public":
         return public_page(read), kept
@@ -106,17 +107,6 @@ def _page_for(audience: str, run: Path, deployment: Path | None) -> tuple[str, s
     if tested_at_all(read):
         kept = "It tells what attacks found: show it to those who supervise, and do not publish it."
     return regulator_page(read, said, later), kept
-
-
-def _with_answers(folder: Path, run: Run) -> Run:
-    """Add the answers of a run of statistics, which follow from its releases."""
-    from sfumato.catalog import GRAPH_CARDS, load
-
-    if run.certificate["method"] not in GRAPH_CARDS:
-        return run
-    from sfumato.statistics._answers import describe
-
-    return replace(run, described=describe(load(folder)))
 
 
 def _with_graph(folder: Path, run: Run) -> Run:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sfumato._optional import homes_in, lazily
 
 if TYPE_CHECKING:
+    from sfumato.report._card import model_card as model_card
     from sfumato.report._cite import citations as citations
     from sfumato.report._experiment import experiment_figures as experiment_figures
     from sfumato.report._experiment import experiment_markdown as experiment_markdown

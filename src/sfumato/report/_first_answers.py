@@ -15,7 +15,7 @@ from sfumato.record._deployment import ASKED
 from sfumato.report._everyday import OTHERS, READ, SEEN
 from sfumato.report._intruder import tested
 from sfumato.report._page import Blank, Items, Origin, Part, Section
-from sfumato.report._person import NOT_PROTECTED, Person, person_of
+from sfumato.report._person import NOT_PROTECTED, SEVERAL, Person, person_of
 from sfumato.report._public import prices_table
 from sfumato.report._scale import factor, one_in, right_guesses
 
@@ -38,7 +38,7 @@ class Asked:
     @property
     def one_link(self) -> bool:
         """Whether the protected part is one link, of which a person has many."""
-        return self.values["unit"]["name"] in ("edge", "link")
+        return SEVERAL in self.person.limits
 
     def owner(self, name: str) -> str:
         """Return what the owner wrote in a field; a blank, if it is empty."""

@@ -92,7 +92,7 @@ class Registered:
             f"# Fields of tier {self.tier} and below are complete." if self.tier else "# Tier 1 is not complete yet."
         ]
         lines += ["# url_slug: missing. Write a short name for the address."] if self.slug is None else []
-        lines += [f"url_slug: {_scalar(self.slug)}"] if self.slug is not None else []
+        lines += [f"url_slug: {scalar(self.slug)}"] if self.slug is not None else []
         lines.append("deployment:")
         opened: list[str] = []
         for field in self.fields:
@@ -106,7 +106,7 @@ class Registered:
             lines.append(
                 f"{indent}# {name}: missing. Write {field.asked}{tier}."
                 if field.missing
-                else f"{indent}{name}: {_scalar(field.value)}"
+                else f"{indent}{name}: {scalar(field.value)}"
             )
         return "\n".join([*lines, ""])
 
@@ -259,7 +259,7 @@ def _made(certificate: Mapping[str, Any], record: Mapping[str, str]) -> Iterator
     yield Field("implementation.additional_information", contact + ledger)
 
 
-def _scalar(value: Any) -> str:
+def scalar(value: Any) -> str:
     """A value as YAML: JSON, save that a number with an exponent needs a decimal point."""
     text = json.dumps(value, ensure_ascii=False)
     return re.sub(r"^(-?\d+)(e)", r"\1.0\2", text) if isinstance(value, float) else text
