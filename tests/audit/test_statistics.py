@@ -30,7 +30,7 @@ def known_keys(monkeypatch):
     [
         ("edges,degrees:4,triangles:4,wedges", EDGE),
         ("edges,degrees,mutual,node-degrees", ARC),
-        ("edges,mixing,degrees,triangles", NODE),
+        ("edges,mixing,degrees,triangles,groups", NODE),
         ("edges", sf.NodeLevel(arcs="incident", relation="replace")),
     ],
 )
@@ -49,7 +49,7 @@ def test_an_honest_run_stands():
 
 
 def test_every_statistic_is_read():
-    for unit, stats in ((EDGE, ALL), (NODE, "edges,mixing,degrees,triangles,wedges,stars")):
+    for unit, stats in ((EDGE, ALL), (NODE, "edges,mixing,degrees,triangles,wedges,stars,groups")):
         assert audit_statistics(Statistics(stats), unit, BUDGET, runs=8).untested == ()
     assert audit_statistics(Statistics("degrees,triangles", grouped=True), EDGE, BUDGET, runs=8).untested == ()
 

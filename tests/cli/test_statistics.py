@@ -66,7 +66,7 @@ def test_people_with_all_their_contacts(describe, contacts):
     done = describe(*contacts["tables"], *contacts["schema"], "--by", "age", *NODE, "--json")
     assert done.code == 0, done.err
     told = json.loads(done.out)
-    assert told["settings"]["stats"] == "edges,mixing,degrees"
+    assert told["settings"]["stats"] == "edges,mixing,degrees,groups"
     privacy = {"unit": "node-incident", "relation": "remove", "epsilon": pytest.approx(4), "delta": 0}
     assert told["privacy"] == privacy
     first = told["answers"][0]
@@ -85,6 +85,22 @@ def test_a_promise_stands_beside_the_claim(describe, contacts, sfumato, tmp_path
         assert words in (tmp_path / "page.html").read_text()
     describe(*contacts["tables"], "--by", "age", *EDGE, out="edge")
     assert "no node has more" not in (tmp_path / "edge" / "guarantee.txt").read_text()
+
+
+def test_a_twin_of_people_reads_no_table(describe, contacts, sfumato, tmp_path):
+    describe(*contacts["tables"], *contacts["schema"], "--by", "age", *NODE)
+    done = sfumato("twin", tmp_path / "run", "--out", tmp_path / "twin")
+    assert done.code == 0, done.err
+    with (tmp_path / "twin" / "nodes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == [str(at) for at in range(NODES)]
+    assert {row["label"] for row in rows} <= {*AGES, ""}
+    text = (tmp_path / "twin" / "README.txt").read_text()
+    assert "none stands for one of it" in text
+    assert "no node has more than 12 edges" in text
+    done = sfumato("twin", tmp_path / "run", contacts["tables"][0], contacts["tables"][1], "--out", tmp_path / "other")
+    assert done.code == 2
+    assert "Drop it: nodes of the twin are made up" in done.err
 
 
 def test_help_shows_what_a_first_user_of_statistics_needs(sfumato):
@@ -175,6 +191,7 @@ def test_a_run_of_statistics_predicts_nothing(describe, contacts, sfumato, tmp_p
         ("share above 0", [*EDGE, "--stats", "edges:-1"]),
         ("Groups are named by --by COLUMN", [*EDGE, "--label", "age"]),
         ("Expected --epsilon with --unit edge, got none. 1 is", ["--unit", "edge"]),
+        ("is public when the unit is", [*EDGE, "--by", "age", "--stats", "groups"]),
         ("(--undirected)", [*EDGE, "--directed", "--stats", "triangles"]),
         ("more at some node", [*NODE, "--max-degree", 2]),
         ("integer >= 1", [*EDGE, "--threads", "0"]),

@@ -276,6 +276,8 @@ class Drawn:
                 "stars": math.comb(first, 2) + math.comb(second, 2),
             }
             return {"degrees": 2, "bounds": 2, "node-degrees": 2, **shapes}.get(name, 1) if not directed else 1
+        if name == "groups":
+            return 2
         most = min(self.graph.max_degree, self.graph.num_nodes - 1)
         pairs = math.comb(most, 2)
         return self.twice * {"degrees": 2 * most, "triangles": pairs, "wedges": 3 * pairs}.get(name, most)

@@ -170,6 +170,22 @@ def test_one_node_with_all_edges_changes_counts_by_what_is_stated(name, most):
     assert l1_sensitivity(name, replaced, public) == 2 * l1_sensitivity(name, NODE, public)
 
 
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+def test_one_node_leaves_one_group_and_enters_another(monkeypatch, relation):
+    """Of an emptied node it is the last group, of a replaced one any."""
+    unit, public, empty = sf.NodeLevel(arcs="incident", relation=relation), facts(5, most=3), frozenset()
+    whole, labels = undirected()[empty], LABELS.tolist()
+    others = [-1] if relation == "remove" else [-1, 0, 1]
+    pairs = [
+        (whole, relabeled(empty, (*labels[:node], label, *labels[node + 1 :]), whole.graph))
+        for node in range(5) for label in others
+    ]  # fmt: skip
+    assert reached("groups", unit, public, pairs) == l1_sensitivity("groups", unit, public) == 2
+    monkeypatch.setattr(bounded, "_of_nodes", lambda *_: 1)
+    with pytest.raises(AssertionError, match="too small a claim"):
+        reached("groups", unit, public, pairs)
+
+
 def test_counts_of_shapes_reach_their_bounds_at_a_node_whose_neighbors_are_full():
     """Two hubs of five nodes do: a node of degree D whose neighbors have degree D too, and are linked for triangles."""
     public = facts(4, most=3)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.errors import InputError
 from sfumato.statistics._counts import Counted
 from sfumato.statistics._degrees import to_totals
 from sfumato.statistics._estimates import Estimates
@@ -114,8 +114,34 @@ def test_other_nodes_labels_and_units_are_refused():
     unit, graph = sf.NodeLevel(arcs="incident"), GRAPH.changed(max_degree=400)
     public = graph.public_facts(unit, assume_public=True)
     nodes = Statistics("edges").calibrate(sf.Budget(1.0, 0.0), unit, public).fit(graph)
-    with pytest.raises(UnsupportedUnitError, match="features and labels as they are"):
+    with pytest.raises(InputError, match="nodes of the twin are made up"):
         twin(nodes, graph)
+    mixed = Statistics("edges,mixing").calibrate(sf.Budget(1.0, 0.0), unit, public).fit(graph)
+    with pytest.raises(InputError, match="how many nodes each group has"):
+        twin(mixed)
+    with pytest.raises(InputError, match="Pass them as nodes"):
+        twin(run)
+
+
+@pytest.mark.parametrize("stats", ["auto", "edges,degrees", "edges,mixing,degrees,triangles,groups"])
+def test_a_twin_of_people_is_made_of_the_release_alone(stats):
+    unit, graph = sf.NodeLevel(arcs="incident"), GRAPH.changed(max_degree=400)
+    public = graph.public_facts(unit, assume_public=True)
+    run = Statistics(stats).calibrate(sf.Budget(200.0, 0.0), unit, public).fit(graph)
+    found, made = Estimates(run), twin(run, seed=3)
+    assert (made.num_nodes, made.num_features, made.num_edges) == (500, 0, found.num_edges)
+    assert twin(run, seed=3).indices.tolist() == made.indices.tolist()
+    assert twin(run, seed=4).indices.tolist() != made.indices.tolist()
+    if "groups" not in stats and stats != "auto":
+        assert made.y is None
+        return
+    sizes = np.append(np.bincount(made.y[made.y >= 0], minlength=len(made.classes)), (made.y < 0).sum())
+    assert sizes.tolist() == found.sizes.tolist()
+    assert np.abs(sizes[:-1] - np.bincount(GRAPH.y)).max() <= 3
+    assert (made.y == GRAPH.y).mean() < 0.5  # no node stands for one of the graph
+    table = found.mixing[np.triu_indices(len(found.mixing))]
+    moved = np.abs(Counted(made).mixing() - table).sum()  # edges of nodes without a label, of which there are none
+    assert moved <= 2 * found.mixing[-1].sum()
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.05])

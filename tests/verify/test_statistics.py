@@ -46,7 +46,7 @@ def honest(tmp_path_factory):
     return {
         "edge": made(folder / "edge", ALL, EDGE),
         "pure": made(folder / "pure", "edges,degrees:3", EDGE, delta=0.0),
-        "node": made(folder / "node", "edges,mixing,degrees,triangles", NODE, promised, delta=0.0),
+        "node": made(folder / "node", "edges,mixing,degrees,triangles,groups", NODE, promised, delta=0.0),
         "arc": made(folder / "arc", "edges,degrees,mutual", ARC, directed, delta=0.0),
         "grouped": made(folder / "grouped", "degrees,triangles", EDGE, grouped=True),
     }
@@ -159,6 +159,11 @@ FORGERIES = [
     ("node", unit(arcs="owned", max_out_degree=200), "max_degree: expected a bound on degrees under incident arcs"),
     ("node", SET(grouped=True), "no proof for single nodes and groups"),
     ("node", SET(stats="edges,mixing,degrees,node-degrees"), "no proof for single nodes and groups"),
+    ("node", without("groups"), "releases: expected"),
+    ("node", shape("groups", 2), "shape: expected"),
+    ("node", times("groups", 0.5), "its share"),
+    ("edge", SET(stats=ALL + ",groups"), "sizes of groups are public"),
+    ("node", FACT(num_classes=0), "no groups in a graph without classes"),
     ("arc", SET(stats="edges,degrees,triangles"), "no proof for directed graphs"),
     ("arc", FACT(directed=False), "no pairs of arcs in undirected graphs"),
     ("arc", without("in-degrees"), "releases: expected"),

@@ -12,6 +12,7 @@ pairs of groups    1                                   as edges: each edge is in
 degrees            2, one entry for each end; of a     D entries for the node's own degree, which becomes 0, and
                    direction of arcs 1                 one entry for each of its neighbors: 2 D, in each direction
 one each node      2                                   -
+nodes by group     - (public)                          2: the node leaves one entry and enters another
 mutual pairs       1                                   D
 weights            2^15 steps                          -
 weights by range   2: one range is left, one entered   -
@@ -23,7 +24,8 @@ stars              (below)                             C(D, 3) at the node, C(D 
 *Degrees* are held as the number of nodes of degree at most k, for public k. A node whose degree rises from d to d + 1 leaves
 the entry k = d and no other; one whose degree falls from d to 0 enters the d entries below. If degrees are counted by public
 groups, or triangles within groups, then a node, and a triangle, is in one group at most: the sums over groups are the same.
-A record that is *replaced* goes and comes: twice as much.
+A record that is *replaced* goes and comes: twice as much, but for nodes by group. An emptied node is in the group of nodes
+without a label, and one that is replaced in any group, so one entry falls and one rises either way.
 
 *Without a bound.* Let G' be G and the edge uv. It closes a triangle with each common neighbor: at most min(d_u, d_v) of them,
 so at most the second largest degree of G. It makes d_u + d_v wedges, and :math:`\binom{d_u}{2} + \binom{d_v}{2}` stars of three
@@ -123,6 +125,8 @@ def _of_nodes(name: str, unit: NodeLevel, public: PublicFacts) -> int:
             f"No number bounds by how much one node with all its arcs changes {name}: one node may be in every edge. Promise a "
             "bound on degrees that holds without looking at this graph (--max-degree), or protect single edges (--unit edge)."
         )
+    if name == "groups":
+        return 2
     most = most_degree(unit, public)
     directions = 2 if public.directed else 1
     found = {

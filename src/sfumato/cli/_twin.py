@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def twin(
-    run: Path = typer.Argument(
-        ..., help="The folder of a run of statistics at edge level, or a ledger: its newest run."
-    ),
+    run: Path = typer.Argument(..., help="The folder of a run of statistics, or a ledger: its newest run."),
     out: Path = typer.Option(..., "--out", help="The folder to create: both tables, README.txt and twin.json."),
     nodes: Path | None = typer.Option(
         None, "--nodes", help="The table of nodes (default: that of the run). No table of edges is read."
@@ -45,13 +43,16 @@ def twin(
 ) -> None:
     """Make a synthetic graph that may be given away, from the statistics that a run released. This spends nothing.
 
-    Nodes and labels are those of the graph, which are public at edge level; all edges are drawn anew. README.txt says what the
+    Nodes and labels are those of the graph where they are public, as at edge level; at node level they are made up, as many of
+    each group as was released. All edges are drawn anew. README.txt says what the
     twin inherits of the claim, and compares its numbers with the released ones. Private data is not read: to compare the twin
     with the graph itself would spend a budget of its own, with another `sfumato describe`.
     """
     check_installed(*LIGHT, *(("pyarrow",) if kind == "parquet" else ()))
     from sfumato.catalog import load
+    from sfumato.statistics._estimates import Estimates
     from sfumato.statistics._likeness import claim, likeness, page
+    from sfumato.statistics._twin import protects_nodes
     from sfumato.statistics._twin import twin as made_of
     from sfumato.tables._writing import FORMATS, write_tables
 
@@ -61,7 +62,23 @@ def twin(
         raise fail("out", str(out), "to be a new folder", "Name another.")
     folder = run_of(run)
     fitted = load(folder)
-    found = _nodes_of(folder, nodes, label, schema, dataset, data_dir, features=features)
+    named = {
+        "--nodes": nodes,
+        "--label": label,
+        "--schema": schema,
+        "--dataset": dataset,
+        "--features": features or None,
+    }
+    if protects_nodes(Estimates(fitted)):
+        given = next((name for name, value in named.items() if value is not None), None)
+        if given is not None:
+            raise InputError(
+                f"Expected no {given} with a run that protects nodes with their labels and features, got one. Drop it: nodes of "
+                "the twin are made up."
+            )
+        found = None
+    else:
+        found = _nodes_of(folder, nodes, label, schema, dataset, data_dir, features=features)
     made = made_of(fitted, found, seed)
     compared = likeness(fitted, made, confidence)
     told = {**claim(fitted, seed), "nodes": made.num_nodes, "edges": made.num_edges}

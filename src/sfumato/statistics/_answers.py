@@ -66,7 +66,7 @@ class Described(Estimates):
         """Return all answers, in the order of the statistics."""
         return (
             *(*self._edges(), *self._mixing(), *self._degrees(), *self._shapes(), *self._mutual(), *self._weights()),
-            *self._node_degrees(),
+            *(*self._node_degrees(), *self._group_sizes()),
         )
 
     def _edges(self) -> Iterator[Answer]:
@@ -192,6 +192,16 @@ class Described(Estimates):
                 low, high = (min(max(float(row[node]) - side, 0.0), most) for side in (more, less))
                 what = f"{word} of node {node}, number {place} by {word}"
                 yield Answer("node-degrees", what, min(max(float(row[node]), low), high), low, high, self.confidence)
+
+    def _group_sizes(self) -> Iterator[Answer]:
+        found, best = self.raw("groups"), self.sizes
+        if found is None or best is None:
+            return
+        law, most = Law.of([self.scale("groups")]), float(self.num_nodes)
+        for name, raw, value in zip(self.groups, found.tolist(), best.tolist(), strict=True):
+            one = self._count("groups", f"nodes of {name}", raw, law, value)
+            low, high = min(one.low or 0.0, most), min(one.high or 0.0, most)
+            yield replace(one, value=min(max(value, low), high), low=low, high=high, groups=(name,))
 
     def _shapes(self) -> Iterator[Answer]:
         words = {

@@ -113,6 +113,10 @@ class Counted:
         """The degree of each node, int64 [1, n]; of a directed graph those out and in, int64 [2, n]."""
         return np.stack(self._ends if self.graph.directed else self._ends[:1])
 
+    def group_sizes(self) -> Counts:
+        """Count the nodes of each group."""
+        return np.bincount(self.groups, minlength=self.num_groups).astype(np.int64)
+
     def mixing(self) -> Counts:
         """Count edges by the groups of both ends: the upper triangle row by row, or all pairs of a directed graph."""
         size, groups = self.num_groups, self.groups
@@ -192,4 +196,5 @@ COUNTS: dict[str, Callable[..., Counts]] = {
     "weight": Counted.weight,
     "weights": Counted.weights,
     "node-degrees": Counted.node_degrees,
+    "groups": Counted.group_sizes,
 }

@@ -106,7 +106,7 @@ class Estimates:
         r"""The mean number of edges of a node of one group to nodes of another, float64 [groups, groups]: a contact matrix.
 
         An edge within a group counts for both of its ends, and an arc for the node that it leaves. It is None without
-        ``mixing``, or where the sizes of groups are protected; a group without nodes has zeros.
+        ``mixing``, or where the sizes of groups are neither public nor released; a group without nodes has zeros.
         """
         if self.mixing is None or self.sizes is None:
             return None
@@ -141,12 +141,20 @@ class Estimates:
 
     def has_nodes(self, group: int) -> bool:
         """Whether a group may have nodes, as far as is public."""
-        return self.sizes is None or bool(self.sizes[group])
+        return self.public_sizes is None or bool(self.public_sizes[group])
+
+    @cached_property
+    def public_sizes(self) -> Counts | None:
+        """The number of nodes of each group, int64 [groups], if it is public."""
+        return group_sizes(self.fitted.weights)
 
     @cached_property
     def sizes(self) -> Counts | None:
-        """The number of nodes of each group, int64 [groups], if it is public."""
-        return group_sizes(self.fitted.weights)
+        """The number of nodes of each group, int64 [groups]: as it is public, or else as ``groups`` was released."""
+        found = self.raw("groups")
+        if self.public_sizes is not None or found is None:
+            return self.public_sizes
+        return _whole(_onto(found, float(self.num_nodes)), self.num_nodes)
 
     def raw_row(self, name: str, group: int) -> NDArray[np.float64]:
         found = self.raw(name)
@@ -159,8 +167,8 @@ class Estimates:
         rows = len(self.fitted.released[name])
         if rows == 1:
             return self.num_nodes
-        assert self.sizes is not None
-        return int(self.sizes[group])  # degrees are counted by groups only where these are public
+        assert self.public_sizes is not None
+        return int(self.public_sizes[group])  # degrees are counted by groups only where these are public
 
     def sequence(self, name: str, group: int = 0) -> Counts:
         """Return the estimated degrees of all nodes in ascending order, int64."""

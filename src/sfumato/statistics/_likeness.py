@@ -13,6 +13,7 @@ from sfumato.record._certificate import COVERS
 from sfumato.statistics._answers import Answer, describe
 from sfumato.statistics._estimates import Estimates
 from sfumato.statistics._statistics import Statistics, shares_of
+from sfumato.statistics._twin import protects_nodes
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -71,6 +72,9 @@ def likeness(run: Fitted, made: Graph, confidence: float = 0.95) -> tuple[Likene
     if not names:
         return ()
     exact = Statistics(",".join(names), grouped=method.grouped)
+    most = run.plan.public.max_degree
+    if most is not None and np.diff(made.indptr).max(initial=0) <= most and not made.directed:
+        made = made.changed(max_degree=most)  # so that degrees have the ranges of the run
     counted = exact.calibrate(None, NoPrivacy(), made.public_facts(NoPrivacy())).fit(made)
     found = {(one.statistic, one.what): one.value for one in describe(counted, confidence).answers}
     pairs = ((one, found.get((one.statistic, one.what))) for one in answers)
@@ -92,7 +96,11 @@ def _lines(run: Fitted, made: Graph, compared: Sequence[Likeness], seed: int) ->
     private = run.certificate.epsilon is not None
     yield f"A synthetic twin of {run.graph_key.name}: {made.num_nodes:,} nodes, {made.num_edges:,} edges"
     yield ""
-    yield "Nodes and labels are those of the graph. All edges are drawn, from released statistics alone "
+    if protects_nodes(Estimates(run)):
+        yield "There are as many nodes as in the graph, but none stands for one of it. Labels are dealt at random, as many of "
+        yield "each as was released, and there are no features. All edges are drawn, from released statistics alone "
+    else:
+        yield "Nodes and labels are those of the graph. All edges are drawn, from released statistics alone "
     yield f"(public seed {seed}). The twin is post-processing of the release, so it inherits its claim:"
     yield ""
     yield run.certificate.sentence if private else "This run has no privacy: the twin must stay where the graph is."

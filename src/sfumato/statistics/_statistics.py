@@ -63,6 +63,7 @@ ROWS: Mapping[str, Row] = {
     "weight": Row("sum of the weights", 1),
     "weights": Row("edges by their weight", 2),
     "node-degrees": Row("the degree of every single node", 8),
+    "groups": Row("how many nodes each group has, where this is protected", 0.5),
 }
 """Every statistic, in the order of its release."""
 AUTO = "auto"
@@ -198,6 +199,8 @@ class Statistics(CuratorMethod):
                 yield name, share, (groups * groups if directed else groups * (groups + 1) // 2,)
             elif name == "node-degrees":
                 yield name, share, (2 if directed else 1, public.num_nodes)
+            elif name == "groups":
+                yield name, share, (groups,)
             else:
                 yield name, share, (RANGES if name == "weights" else rows if name == "triangles" else 1,)
 
@@ -228,10 +231,15 @@ class Statistics(CuratorMethod):
             )
         if not public.directed and directed:
             raise UnsupportedUnitError("Statistic mutual is counted in directed graphs. Leave it out.")
-        if not public.num_classes and (self.grouped or "mixing" in names):
+        if not public.num_classes and (self.grouped or names & {"mixing", "groups"}):
             raise InputError(
                 f"Expected groups for {'degrees by group' if self.grouped else 'mixing'}, got a graph without labels. Name a "
                 "public column of groups (--by COLUMN, in Python label=...), or leave it out."
+            )
+        if unit.private and "groups" in names and "labels" in unit.public:
+            raise UnsupportedUnitError(
+                f"Statistic groups is for units that protect labels: how many nodes each group has is public when the unit is "
+                f"{unit.describe()}. Leave it out; sf.describe(fitted).sizes has the numbers."
             )
         if self.grouped and "labels" not in unit.public:
             raise UnsupportedUnitError(
@@ -253,8 +261,7 @@ class Statistics(CuratorMethod):
                 tops = self.tops(plan, released)
         if "labels" not in plan.unit.public:
             return Outcome({}, released)
-        sizes = np.bincount(counted.groups, minlength=counted.num_groups)
-        return Outcome({SIZES: np.stack(np.divmod(sizes, _HALF)).astype(np.float32)}, released)
+        return Outcome({SIZES: np.stack(np.divmod(counted.group_sizes(), _HALF)).astype(np.float32)}, released)
 
     def tops(self, plan: Planned, released: Arrays) -> tuple[int, int]:
         """Return the released bounds on the two largest degrees; (0, 0) if there are none."""
@@ -324,9 +331,10 @@ def usual(unit: Unit, public: PublicFacts) -> str:
     >>> usual(EdgeLevel(directed=True), PublicFacts(100, 75, 0, 0, directed=True))
     'edges,degrees,mutual'
     >>> usual(NodeLevel(arcs="incident"), PublicFacts(100, 75, 0, 4, directed=False, max_degree=10))
-    'edges,mixing,degrees'
+    'edges,mixing,degrees,groups'
     """
     names = ["edges", "mixing", "degrees"] if public.num_classes else ["edges", "degrees"]
+    names += ["groups"] if public.num_classes and "labels" not in unit.public else []
     if "labels" in unit.public:  # else a node goes with all its edges, and these counts need much noise
         names += ["mutual"] if public.directed else ["triangles", "wedges"]
         names += [] if public.max_weight is None else ["weight", "weights"]

@@ -1,6 +1,8 @@
 """A synthetic twin of a graph, made of what a run of statistics released and of what is public. It spends nothing.
 
-At edge level nodes, features and labels are public, so the twin has them as they are; its edges are new.
+At edge level nodes, features and labels are public, so the twin has them as they are; its edges are new. At node level they are
+protected: the twin has as many nodes, none of which stands for one of the graph, and labels that are dealt at random, so many of
+each as was released. It has no features then.
 
 1. *Edges between groups* are as many as the run estimates, to one: groups are the classes, as in the run.
 2. *Degrees* are those of the estimated sequence. Where the degree of every single node was released, a node that has many edges
@@ -13,20 +15,21 @@ What no statistic holds is not kept: which nodes are neighbors, communities with
 beyond the groups, weights, and of directed graphs triangles and arcs in both directions.
 
 **Formal guarantee.** The twin is a function of the release, of public facts of the nodes, and of a public seed, so it inherits
-the claim of the run whole. The arcs of the graph that is given are dropped before anything is read.
+the claim of the run whole. The arcs of the graph that is given are dropped before anything is read, and where labels are
+protected no graph is taken.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.errors import InputError
 from sfumato.graph._arcs import nothing_merged, pack_arcs, pack_edges
 from sfumato.loops._triangles import triangles
 from sfumato.method._graph_key import GraphKey
@@ -43,8 +46,8 @@ if TYPE_CHECKING:
 _STEPS, _HALVES, _SPARE, _NEAR = 6, 10, 1.2, 0.002
 
 
-def twin(run: Fitted | Estimates, nodes: Graph, seed: int = 0) -> Graph:
-    r"""Make a graph with the nodes of another one, and with new edges, from released statistics alone.
+def twin(run: Fitted | Estimates, nodes: Graph | None = None, seed: int = 0) -> Graph:
+    r"""Make a graph with new edges, and where these are protected with new nodes, from released statistics alone.
 
     With m(g, h) the estimated number of edges between two groups and d(v) that of the edges of a node, scaled so that the sum
     over each group is :math:`\sum_h m(g, h)` with edges within counted twice, the twin has exactly m(g, h) edges there,
@@ -55,14 +58,14 @@ def twin(run: Fitted | Estimates, nodes: Graph, seed: int = 0) -> Graph:
     Shapes: arrays of the twin are those of ``nodes``; ``indptr`` and ``indices`` are new.
 
     Args:
-        run: a run of :class:`~sfumato.statistics._statistics.Statistics` at edge level, fitted or loaded, or its description.
-        nodes: the same nodes in the same order, with their labels; whatever arcs it has are dropped first, and the twin has
-            directions if the run has.
+        run: a run of :class:`~sfumato.statistics._statistics.Statistics`, fitted or loaded, or its description.
+        nodes: at edge level the same nodes in the same order, with their labels; whatever arcs it has are dropped first, and the
+            twin has directions if the run has. None at node level, where nodes are made up.
         seed: a public seed.
 
     Raises:
-        UnsupportedUnitError: the run protects nodes, so that features and labels would have to be made up too.
-        InputError: the run has no number of edges; or the nodes or their labels are not those of the run.
+        InputError: the run has no number of edges, or at node level no sizes of groups; or the nodes or their labels are not
+            those of the run.
 
     >>> from sfumato.privacy.budget import Budget
     >>> from sfumato.privacy.units import EdgeLevel
@@ -104,19 +107,10 @@ class Twin:
     table: Whole
 
     @classmethod
-    def of(cls, run: Estimates, nodes: Graph, seed: int) -> Twin:
-        """Check that the nodes are those of the run, and take from the run how many edges lead where."""
-        _check_unit(run)
-        public = without_arcs(nodes).changed(directed=run.directed)  # a table of nodes alone does not say it
-        key = run.fitted.graph_key
-        if GraphKey.of(public).ids_digest != key.ids_digest or public.classes != key.classes:
-            raise InputError(
-                "Expected the nodes of the run, in its order and with its classes, got others. Read the same node table, with "
-                "the same label column."
-            )
+    def of(cls, run: Estimates, nodes: Graph | None, seed: int) -> Twin:
+        """Check that the nodes are those of the run, or make some up, and take from the run how many edges lead where."""
+        public = made_up(run, nodes, seed) if protects_nodes(run) else _checked(run, nodes)
         groups = Counted(public).groups
-        if run.sizes is not None and (np.bincount(groups, minlength=len(run.sizes)) != run.sizes).any():
-            raise InputError("Expected as many nodes of each class as in the run, got others. Read the same labels.")
         if run.num_edges is None:
             raise InputError(
                 "Expected a run that knows how many edges there are, got none of edges, mixing and degrees. Release one of "
@@ -204,13 +198,48 @@ class Twin:
         return np.concatenate([taken, wire(made, self.groups, self.table - np.diag(within), rest, taken=taken)])
 
 
-def _check_unit(run: Estimates) -> None:
-    unit = run.fitted.plan.unit
-    if not {"labels", "features", "node_ids"} <= {*unit.public}:
-        raise UnsupportedUnitError(
-            f"A twin takes features and labels as they are, and this run protects them: its unit is {unit.describe()}. Release "
-            "statistics at edge level (--unit edge), or make a graph without features of the numbers that were released."
+def protects_nodes(run: Estimates) -> bool:
+    """Whether features and labels are protected, so that a twin may not have those of the graph."""
+    return not {"labels", "features", "node_ids"} <= {*run.fitted.plan.unit.public}
+
+
+def _checked(run: Estimates, nodes: Graph | None) -> Graph:
+    """Return the public nodes without arcs, if they are those of the run."""
+    if nodes is None:
+        raise InputError("Expected the nodes of the run, which are public at edge level, got none. Pass them as nodes.")
+    public = without_arcs(nodes).changed(directed=run.directed)  # a table of nodes alone does not say it
+    key, sizes = run.fitted.graph_key, run.public_sizes
+    if GraphKey.of(public).ids_digest != key.ids_digest or public.classes != key.classes:
+        raise InputError(
+            "Expected the nodes of the run, in its order and with its classes, got others. Read the same node table, with "
+            "the same label column."
         )
+    if sizes is not None and (np.bincount(Counted(public).groups, minlength=len(sizes)) != sizes).any():
+        raise InputError("Expected as many nodes of each class as in the run, got others. Read the same labels.")
+    return public
+
+
+def made_up(run: Estimates, nodes: Graph | None, seed: int) -> Graph:
+    """Return as many nodes as there are, with labels dealt at random by the released sizes of groups; no graph is read."""
+    from sfumato.graph._graph import Graph
+
+    if nodes is not None:
+        raise InputError(
+            f"Expected no nodes, since features and labels are protected when the unit is {run.fitted.plan.unit.describe()}, got "
+            "a graph. Leave it out: nodes of the twin are made up."
+        )
+    classes, labels = run.fitted.graph_key.classes, None
+    if run.sizes is not None:
+        labels = np.repeat(np.append(np.arange(len(classes)), -1), run.sizes)
+        np.random.default_rng([seed, 4]).shuffle(labels)
+    elif run.mixing is not None:
+        raise InputError(
+            "Expected a run that released how many nodes each group has, since it released edges by groups, got none. Release "
+            "it too: sfumato describe --stats edges,mixing,degrees,groups"
+        )
+    named: dict[str, Any] = {} if labels is None else {"y": labels, "classes": classes}
+    none = np.empty(0, np.int64)
+    return Graph.from_edges(none, none, run.num_nodes, directed=run.directed, name=run.fitted.graph_key.name, **named)
 
 
 def _with_room(table: Whole, sizes: Whole, *, directed: bool) -> Whole:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._tensors import Stored
 
 _SHARES = {"edges": 1, "mixing": 2, "degrees": 8, "triangles": 4, "wedges": 1, "stars": 1, "mutual": 1, "weight": 1, "weights": 2,
-           "node-degrees": 8}  # fmt: skip
+           "node-degrees": 8, "groups": 0.5}  # fmt: skip
 _SCALED, _RANGES, _EXACT = ("triangles", "wedges", "stars"), 16, 1 << 13
 _NOT_OF_NODES = ("weight", "weights", "node-degrees")
 SIZES, _HALF = "group.sizes", 1 << 16
@@ -107,6 +107,10 @@ class Statistics(Rules):
             yield f"{where}weights of edges need a declared bound"
         if unit["name"] == "edge" and unit["directed"] != known.directed:
             yield "certificate.json: unit.directed: statistics have a proof for the edges of the graph alone"
+        if unit["name"] == "edge" and "groups" in asked:
+            yield f"{where}groups: sizes of groups are public under this unit"
+        if known.num_classes == 0 and asked & {"mixing", "groups"}:
+            yield f"{where}no groups in a graph without classes"
         if unit["name"] == "node":
             if unit["arcs"] != "incident" or known.max_degree is None:
                 yield "certificate.json: public_facts.max_degree: expected a bound on degrees under incident arcs"
@@ -151,6 +155,8 @@ class Statistics(Rules):
                 add(name, shares[name], groups * groups if directed else groups * (groups + 1) // 2)
             elif name == "node-degrees":
                 add(name, shares[name], 2 if directed else 1, known.num_nodes)
+            elif name == "groups":
+                add(name, shares[name], groups)
             else:
                 add(name, shares[name], _RANGES if name == "weights" else rows if name == "triangles" else 1)
         return found
