@@ -1,12 +1,13 @@
 """Statistics of a whole graph: errors of estimates, coverage of intervals, and the cost on a large graph; prints tables.
 
     python benchmarks/describe.py [--parts errors coverage] [--graphs facebook100/Berkeley13 ...] [--draws 20] [--covered 1000]
+    python benchmarks/describe.py --parts coverage [--nodes | --grouped] [--of lastfm_asia ...]
     python benchmarks/describe.py --parts large --folder FOLDER [--rows 50000000]
 
-Edge level, epsilon 1, delta 1e-6, the usual shares. A graph is counted once; its noise is drawn again by a seed, with the law and
-the scale of the releases. *Isotonic* and *sorted* are the errors of isotonic regression alone, on the same counts and on sorted
-degrees with noise of the same scale (Hay et al. 2009). *Least* is the answer that is covered least often. --parts large
-writes an R-MAT graph with ten rows a node, imports it, and runs `sfumato describe` in a process of its own with two threads.
+Edge level, epsilon 1, delta 1e-6, the usual shares; --nodes: nodes with all arcs, epsilon 8, the largest degree promised. Noise
+is drawn again by a seed, with the law and scale of the releases. *Isotonic* and *sorted* are errors of isotonic regression alone,
+on the same counts and on sorted degrees with noise of the same scale (Hay et al. 2009). *Least* is the answer that is covered
+least often. --parts large writes an R-MAT graph with ten rows a node, imports it, and runs `sfumato describe` with two threads.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ from sfumato.method.contract import Arrays
 from sfumato.statistics._counts import Counted
 
 GRAPHS = (
-    *("facebook100/Berkeley13", "facebook100/Reed98", "npz/cora_ml", "npz/amazon_cs"),
-    "lastfm_asia",
-    "musae/facebook",
-)
+    "facebook100/Berkeley13", "facebook100/Reed98", "npz/cora_ml", "npz/amazon_cs", "lastfm_asia", "musae/facebook",
+)  # fmt: skip
 COVERED = ("facebook100/Reed98", "npz/cora_ml", "directed/polblogs")
 
 
 def main() -> None:
     """Print the tables."""
     words = ("errors", "coverage", "large")
-    given = study.options(__doc__, parts=words[:2], graphs=GRAPHS, draws=20, covered=1000, folder="", rows=50_000_000)
+    sizes = {"draws": 20, "covered": 1000, "rows": 50_000_000}
+    given = study.options(
+        __doc__, parts=words[:2], graphs=GRAPHS, of=COVERED, folder="", grouped=False, nodes=False, **sizes
+    )
     if "errors" in given.parts:
         columns = ("graph", "edges", "triangles", "pairs of groups (L1)", "degrees (L1)", "isotonic", "sorted")
         study.table(columns, ((name, *errors(name, given)) for name in given.graphs), "Mean error in percent")
     if "coverage" in given.parts:
-        rows = (row for name in COVERED for row in covered(name, given))
+        rows = (row for name in given.of for row in covered(name, given))
         study.table(("graph", "statistic", "answers", "stated", "covered", "least"), rows, "Coverage in percent")
     if "large" in given.parts:
         large(Path(given.folder), given.rows)
@@ -55,10 +57,14 @@ def noise(random: np.random.Generator, scale: float, shape: Any) -> Any:
 def drawn(name: str, given: Any, count: int, more: str = "") -> tuple[Any, Iterator[Any]]:
     """The graph's own numbers, and runs of which all noise is drawn again."""
     graph = study.graph_of(name, given.data_dir)
-    unit, stats = sf.EdgeLevel(directed=graph.directed), "edges,mixing,degrees"
-    method = sf.Statistics(stats + ("" if graph.directed else ",triangles,wedges") + more)
+    stats, budget = "edges,mixing,degrees", sf.Budget(1.0, 0.0 if graph.directed else 1e-6)
+    unit: Any = sf.EdgeLevel(directed=graph.directed)
+    if given.nodes:
+        graph = graph.changed(max_degree=int(max(np.diff(graph.indptr).max(), np.bincount(graph.indices).max())))
+        unit, more, budget = sf.NodeLevel(arcs="incident"), ",groups", sf.Budget(8.0, 0.0)
+    method = sf.Statistics(stats + ("" if graph.directed else ",triangles,wedges") + more, grouped=given.grouped)
     exact = method.calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy())).fit(graph)
-    run = method.calibrate(sf.Budget(1.0, 0.0 if graph.directed else 1e-6), unit, graph.public_facts(unit)).fit(graph)
+    run = method.calibrate(budget, unit, graph.public_facts(unit, assume_public=True)).fit(graph)
 
     def again() -> Iterator[Any]:
         random, tops = np.random.default_rng(0), Counted(graph).tops()
