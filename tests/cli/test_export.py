@@ -47,6 +47,24 @@ def test_onnx_is_written_once(run, sfumato, tmp_path):
     assert out.read_bytes() == before
 
 
+def test_an_mlflow_model_is_written_without_mlflow(run, sfumato, refused, tmp_path):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    out = tmp_path / "models" / "mlflow"
+    told = sfumato("export", "mlflow", run / "release", "--out", out, "--json")
+    assert (told.code, json.loads(told.out)) == (0, {"out": str(out)})
+    names = ["MLmodel", "README.md", "model.onnx", "python_env.yaml", "requirements.txt"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    described = json.loads((out / "MLmodel").read_text())  # JSON is YAML, too
+    assert described["flavors"]["python_function"]["loader_module"] == "mlflow.onnx"
+    inputs = {one["name"]: one["tensor-spec"] for one in json.loads(described["signature"]["inputs"])}
+    assert inputs["features"] == {"dtype": "float32", "shape": [-1, 4]}
+    assert inputs["aggregate_1"]["dtype"] == "int64"
+    claim = json.loads((run / "release" / "certificate.json").read_text())["claim"]
+    assert {name: float(described["metadata"][name]) for name in claim} == claim
+    assert (out / "README.md").read_text().startswith("---\nmodel_name: ")
+    refused("which exists", "export", "mlflow", run, "--out", out)
+
+
 def test_onnx_of_another_method_is_refused(sfumato, refused, tables, tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed")
     assert sfumato("train", "mlp", *tables["first"], *EDGE, "--out", tmp_path / "run").code == 0
