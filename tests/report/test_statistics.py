@@ -1,5 +1,6 @@
 """The page about a run of statistics: numbers with intervals that follow from the releases, a heat map of groups, degrees."""
 
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -7,7 +8,7 @@ import pytest
 from report_samples import HOSTILE, assert_sound
 
 import sfumato as sf
-from sfumato.report import citations, read_run, reviewer_page, run_page
+from sfumato.report import citations, public_page, read_run, reviewer_page, run_page
 from sfumato.report._statistics import degree_figure, statistics_sections
 from sfumato.statistics import Statistics, describe
 
@@ -46,6 +47,20 @@ def test_reviewers_see_the_numbers_too(run):
     assert_sound(page)
     assert "What the graph looks like" in page
     assert "nissim2007smooth" in citations(run.certificate, run.graph)
+
+
+def test_the_page_for_the_public_speaks_of_no_model(run):
+    page = public_page(run)
+    assert_sound(page)
+    text = " ".join(ElementTree.fromstring(page).find(".//main").itertext())
+    assert "this release" in text.lower()
+    assert not re.findall(r"\bmodels?\b", text)
+    record = {"product": "A model village", "contact": "model@example.org"} | dict.fromkeys(
+        ("curator", "publication_date", "description", "intended_use", "data_domain", "region", "implementation"), "-"
+    )
+    named = public_page(replace(run, certificate={**run.certificate, "deployment": record}))
+    assert "A model village: what it can reveal" in named  # words of the publisher stay
+    assert "model@example.org" in named
 
 
 def test_groups_are_a_heat_map(run):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from sfumato.report._drawing import Figure
 
@@ -95,6 +96,22 @@ class Page:
     def figures(self) -> tuple[Figure, ...]:
         """Return all figures of the page, in order."""
         return tuple(part for section in self.sections for part in _parts(section) if isinstance(part, Figure))
+
+
+def reworded(part: Any, words: Callable[[str], str]) -> Any:
+    """Return a page, or a part of one, with all of its texts put through ``words``; figures and commands stay.
+
+    >>> reworded(Items(("one", "two")), str.upper)
+    Items(texts=('ONE', 'TWO'))
+    """
+    if isinstance(part, str):
+        return words(part)
+    if isinstance(part, tuple):
+        return tuple(reworded(one, words) for one in part)
+    if isinstance(part, Figure | Code) or not is_dataclass(part) or isinstance(part, type):
+        return part
+    told = {one.name: getattr(part, one.name) for one in fields(part) if one.name not in ("key", "kind")}
+    return replace(part, **{name: reworded(value, words) for name, value in told.items()})
 
 
 def _parts(section: Section) -> Iterator[Part]:

@@ -5,14 +5,17 @@ It holds what the certificate says and nothing else, so it may leave with the re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sfumato.catalog import GRAPH_CARDS
 from sfumato.privacy.units import unit_from_dict, unit_to_dict
 from sfumato.record._certificate import promise_words, round_up
 from sfumato.report._everyday import LIMITS, OTHERS, READ, SEEN
 from sfumato.report._html import to_html
-from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table
+from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table, reworded
 from sfumato.report._person import NOT_PROTECTED, Person, person_of
 from sfumato.report._scale import belief_after, factor, one_in, right_guesses, scale_figure, scale_rows
 
@@ -60,19 +63,21 @@ def public_page(run: Run) -> str:
         InputError: the run has no privacy.
     """
     values = run.claimed()
-    person, record = person_of(values), values.get("deployment")
-    sections = (
-        _about(record),
+    person, record, counts = person_of(values), values.get("deployment"), values["method"] in GRAPH_CARDS
+    noun = "release" if counts else "model"
+    said = (
         _protected(person, _public(values), noise=bool(values["releases"])),
-        _epsilon(values, person),
+        _epsilon(values, person, f"this {noun}"),
         _delta(values["claim"]["delta"]),
         _deletion(values),
         _uncovered(values, person),
         _seen(values),
-        _check(run, record),
     )
-    name = record["product"] if record else "This model"
-    return to_html(Page(f"{name}: what it can reveal about one person", _LEAD, sections, _CLOSING))
+    name = record["product"] if record else f"This {noun}"
+    page = Page(f"{name}: what it can reveal about one person", _LEAD, said, _CLOSING)
+    page = replace(reworded(page, _of_counts), title=page.title) if counts else page
+    sections = (_about(record, noun), *page.sections, _check(run, record, noun))  # both hold words of the publisher
+    return to_html(replace(page, sections=sections))
 
 
 def explained_page(claim: Mapping[str, float], unit: Unit, *, directed: bool = False) -> str:
@@ -123,9 +128,9 @@ def asked(claim: Mapping[str, float], unit: Unit, *, directed: bool) -> dict[str
     return {"claim": dict(claim), "unit": unit_to_dict(unit), "public_facts": {"directed": directed}}
 
 
-def _about(record: Mapping[str, str] | None) -> Section:
+def _about(record: Mapping[str, str] | None, noun: str) -> Section:
     if record is None:
-        text = "The publisher left no words on who they are, what the model is for, and whom to ask. Ask where you found it."
+        text = f"The publisher left no words on who they are, what the {noun} is for, and whom to ask. Ask where you found it."
         return Section("about", "What was published", (text,))
     lines, reasons = (
         Facts(tuple((title, record[name]) for name, title in titles.items() if name in record))
@@ -228,7 +233,13 @@ def _deletion(values: Mapping[str, Any]) -> Section:
 
 
 def _public(values: Mapping[str, Any]) -> str:
-    return "; ".join(NOT_PROTECTED[part] for part in unit_from_dict(dict(values["unit"])).public)
+    left = ("roles",) if values.get("method") in GRAPH_CARDS else ()  # counts have no training nodes
+    return "; ".join(NOT_PROTECTED[part] for part in unit_from_dict(dict(values["unit"])).public if part not in left)
+
+
+def _of_counts(text: str) -> str:
+    """Speak of a release of counts, where other runs release a model."""
+    return re.sub(r"\b([Mm])odel(s?)\b", lambda word: ("Release" if word[1] == "M" else "release") + word[2], text)
 
 
 def _uncovered(values: Mapping[str, Any], person: Person) -> Section:
@@ -290,11 +301,11 @@ def _seen(values: Mapping[str, Any]) -> Section:
     )
 
 
-def _check(run: Run, record: Mapping[str, str] | None) -> Section:
-    ask = f"Questions about this model go to: {record['contact']}" if record else "The publisher named nobody to ask."
+def _check(run: Run, record: Mapping[str, str] | None, noun: str) -> Section:
+    ask = f"Questions about this {noun} go to: {record['contact']}" if record else "The publisher named nobody to ask."
     texts = (
         ask,
-        "Anyone who has the files of the model can check the numbers on this page. The program Sfumato does it with this "
+        f"Anyone who has the files of the {noun} can check the numbers on this page. The program Sfumato does it with this "
         "command, where DIR is the folder with the files:",
         Code("sfumato verify DIR"),
         "It computes the numbers again from the description of what was done. It cannot see whether the publisher did "
