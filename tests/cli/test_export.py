@@ -68,7 +68,14 @@ def test_an_mlflow_model_is_written_without_mlflow(run, sfumato, refused, tmp_pa
 def test_onnx_of_another_method_is_refused(sfumato, refused, tables, tmp_path):
     pytest.importorskip("onnx", reason="onnx is not installed")
     assert sfumato("train", "mlp", *tables["first"], *EDGE, "--out", tmp_path / "run").code == 0
-    refused("to be one of label-messages, graph-free, gap", "export", "onnx", tmp_path / "run", "--out", tmp_path / "m")
+    refused(
+        "to be one of label-messages, graph-free, linear, gap",
+        "export",
+        "onnx",
+        tmp_path / "run",
+        "--out",
+        tmp_path / "m",
+    )
 
 
 def test_export_says_which_package_is_missing(sfumato, monkeypatch, tmp_path):

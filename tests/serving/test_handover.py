@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.central._linear import Linear
 from sfumato.graph import read_csv
 from sfumato.method._graph_key import GraphKey
 
@@ -29,9 +30,12 @@ sys.meta_path.insert(0, Nothing())
 
 @pytest.fixture(scope="module")
 def fitted_runs(fit, message_runs):
-    """Runs of label messages, and of GAP."""
+    """Runs of label messages, of models without a graph, and of GAP."""
     return {
         **message_runs,
+        "graph-free": fit(sf.GraphFree(epochs=5)),
+        "linear": fit(Linear(epochs=5)),
+        "linear-record": fit(Linear(epochs=5), sf.RecordLevel()),
         "gap": fit(sf.GAP(epochs=2)),
         "gap-encoder": fit(sf.GAP(epochs=2, encoder=False, num_hops=3)),
     }

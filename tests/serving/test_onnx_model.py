@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.central._linear import Linear
 from sfumato.errors import InputError
 from sfumato.graph import Targets
 from sfumato.record._release_folder import read_release
@@ -64,6 +65,19 @@ def test_gap_without_encoder_and_models_without_a_graph(graph, fit, runtime, tmp
     assert said["guarantee"].startswith("Protects the presence of any one undirected edge")
 
 
+@pytest.mark.parametrize("unit", [EDGE, NODE, sf.RecordLevel()], ids=["edge", "node", "record"])
+def test_the_linear_model_around_its_center(graph, fit, runtime, tmp_path, unit):
+    run = fit(Linear(epochs=5), unit)
+    assert ("scale" in run.weights) == (unit != EDGE)
+    agrees(run, graph, runtime, tmp_path / "run")
+    agrees(
+        replace(run, weights={name: part for name, part in run.weights.items() if name != "center"}),
+        graph,
+        runtime,
+        tmp_path / "far",
+    )
+
+
 def test_some_rows_predict_as_among_all(graph, fit, runtime, tmp_path):
     run = fit(sf.GAP(epochs=2)).save(tmp_path / "run")
     whole, session = runtime(run, graph)
@@ -75,7 +89,7 @@ def test_some_rows_predict_as_among_all(graph, fit, runtime, tmp_path):
 @pytest.mark.parametrize(
     ("method", "unit", "words"),
     [
-        (sf.MLP(epochs=1), EDGE, "to be one of label-messages, graph-free, gap"),
+        (sf.MLP(epochs=1), EDGE, "to be one of label-messages, graph-free, linear, gap"),
         (sf.LabelMessages(epochs=1), NODE, "to be edge for label-messages"),
     ],
 )

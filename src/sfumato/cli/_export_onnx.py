@@ -22,7 +22,7 @@ def onnx(
 ) -> None:
     """Write the model of a run as ONNX: features and released rows in, class probabilities out.
 
-    For label-messages and graph-free at edge level, and gap. This spends nothing.
+    For label-messages and graph-free at edge level, linear, and gap. This spends nothing.
     """
     check_installed("onnx", "safetensors")
     from sfumato.record._release_folder import read_release

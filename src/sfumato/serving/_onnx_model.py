@@ -1,6 +1,7 @@
 """A released model in the ONNX format: features and released rows in, class probabilities out.
 
-It computes what ``docs/handover.md`` computes with NumPy: label messages and graph-free models at edge level, and GAP.
+It computes what ``docs/handover.md`` computes with NumPy: label messages and graph-free models at edge level, and the
+linear model and GAP under every unit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sfumato.privacy.units import unit_from_dict
 if TYPE_CHECKING:
     from sfumato.record._release_folder import Arrays, StoredRun
 
-METHODS = ("label-messages", "graph-free", "gap")
+METHODS = ("label-messages", "graph-free", "linear", "gap")
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 _IR_VERSION = 8  # the oldest that has these sets of operators
 _LEAST = 1e-12
@@ -47,7 +48,8 @@ def onnx_model(stored: StoredRun) -> bytes:
     if target == NUMBER:
         raise fail("target", target, "to be classes or labels", "A number has no probabilities: use `sfumato predict`.")
     graph = _Graph(stored)
-    scores = {"label-messages": _label_messages, "graph-free": _features_alone, "gap": _gap}[method](graph, stored)
+    made = {"label-messages": _label_messages, "graph-free": _features_alone, "linear": _linear, "gap": _gap}
+    scores = made[method](graph, stored)
     if target == MULTILABEL:
         graph.add("Sigmoid", scores, output="probabilities")
     else:
@@ -203,6 +205,15 @@ def _trees(graph: _Graph, arrays: Arrays) -> str:
         target_ids=np.repeat(kept[:, 1], size)[leaf].tolist(),
         target_weights=part["value"][leaf].tolist(),
     )
+
+
+def _linear(graph: _Graph, stored: StoredRun) -> str:
+    """The head on rows of norm 1, around the center if there is one, times what the scale says."""
+    rows = graph.unit("features")
+    if "center" in stored.weights:
+        rows = graph.unit(graph.add("Sub", rows, stored.weights["center"]))
+    scores = graph.linear(rows, "head")
+    return graph.add("Mul", scores, stored.weights["scale"]) if "scale" in stored.weights else scores
 
 
 def _gap(graph: _Graph, stored: StoredRun) -> str:
