@@ -154,8 +154,8 @@ def with_cells(text, name, value):
 SNAP = "# from SNAP\n# person\tfriend\tsince\n" + EDGES.split("\n", 1)[1].replace(",", "\t")
 TEN = {  # tables of nodes and edges, what they are refused or warned with, and the lines that describe their columns
     "semicolons, and decimal commas": (
-        (NODES.replace(",", ";").replace(".", ","), EDGES.replace(",", ";")), None, "Write 1.5 for 1,5",
-        ["person: id", "income: 36 categories, 10 % missing, numbers that are written in another way", "year: label, 3 classes"]),
+        (NODES.replace(",", ";").replace(".", ","), EDGES.replace(",", ";")),
+        "Expected column 'income' to hold numbers or categories, got numbers that are written in another way. Write 1.5", "", []),
     "saved by Excel": ((quoted(NODES), quoted(EDGES)), None, "", ["person: id", "income: number, 10 % missing"]),
     "the index of a frame": (
         (numbered(NODES), numbered(EDGES)), None, "", ["Unnamed: 0: left out", "person: id", "person: end", "friend: end"]),

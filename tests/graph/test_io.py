@@ -225,7 +225,7 @@ def test_missing_files_are_named(tmp_path):
     with pytest.raises(DataError, match=r"none\.db to be a file"):
         read_sql(tmp_path / "none.db", "SELECT 1", "SELECT 1")
     (tmp_path / "bad.parquet").write_text("no parquet")
-    with pytest.raises(DataError, match=r"bad\.parquet to be readable") as caught:
+    with pytest.raises(DataError, match=r"bad\.parquet to be Parquet, as it is called") as caught:
         read_parquet(tmp_path / "bad.parquet", tmp_path / "bad.parquet")
     assert "\n" not in str(caught.value)
 

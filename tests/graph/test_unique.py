@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data
 
 import sfumato as sf
-from sfumato.errors import InputError, TextWarning
+from sfumato.errors import DataError, InputError, TextWarning
 from sfumato.graph import Graph, from_frames
 from sfumato.privacy.units import ClassLevel, LocalLevel, RecordLevel
 from sfumato.tables._importing import import_tables
@@ -20,6 +20,8 @@ MARKED = {
     "names": lambda v: f"Ann {v}",
     "addresses, many of them missing": lambda v: f"p{v}@example.org" if v % 3 == 0 else "NA",
     "nearly": lambda v: f"s{v * 11 // 20}",
+}
+OTHERWISE = {
     "decimal commas": lambda v: f"1,{v}",
     "thousands, some of them twice": lambda v: f"{1 + v % 12},000",
     "percent": lambda v: f"{v}.5%",
@@ -27,7 +29,6 @@ MARKED = {
     "few shares": lambda v: ("10%", "20%")[v % 2],
     "whole numbers beside decimal commas": lambda v: ("7", "7,5")[v % 2],
 }
-OTHERWISE = ("decimal commas", "thousands, some of them twice", "percent", "money", "few shares", [*MARKED][-1])
 RARE = {
     "few words": lambda v: f"w{v % 9}",
     "half as many": lambda v: f"w{v % 20}",
@@ -52,16 +53,32 @@ def tables(value, label=lambda v: "ab"[v % 2]):
 
 @pytest.mark.parametrize("name", MARKED)
 def test_texts_of_single_nodes_are_refused_where_they_are_protected(name):
-    why = "numbers that are written in another way" if name in OTHERWISE else "nearly one text a node"
+    why = "nearly one text a node"
     with pytest.warns(TextWarning, match=f"Read as categories: what of the nodes table, with {why}"):
         graph = from_frames(*tables(MARKED[name]), label="year")
     for unit in PROTECTED:
         with pytest.raises(InputError, match=rf"{why} in column 'what'.*--drop what, drop=\['what'\]") as caught:
             graph.public_facts(unit)
         assert MARKED[name](3) not in str(caught.value)
-        assert ("Write 1.5 for 1,5" in str(caught.value)) == (name in OTHERWISE)
     for unit in (sf.NoPrivacy(), sf.EdgeLevel(directed=False), LocalLevel(features=False)):
         assert graph.public_facts(unit).assumed == (("classes",) if unit.name == "local" else ())
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_numbers_in_another_writing_are_refused_unless_they_are_declared(name):
+    made, cells = tables(OTHERWISE[name]), sorted({OTHERWISE[name](v) for v in range(COUNT)})
+    with pytest.raises(
+        DataError, match=r"'what' .* numbers that are written in another way. Write 1.5 for 1,5"
+    ) as caught:
+        from_frames(*made, label="year")
+    assert not any(cell in str(caught.value) for cell in cells if len(cell) > 5)
+    with pytest.raises(
+        DataError, match="label column 'what' to hold classes, got numbers that are written in another way"
+    ):
+        from_frames(*made, label="what")
+    assert from_frames(*made, label="year", schema={"columns": {"what": {"categories": cells}}}).num_features == len(
+        cells
+    )
 
 
 @pytest.mark.parametrize("name", RARE)

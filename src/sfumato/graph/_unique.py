@@ -2,12 +2,12 @@
 
 Each text would become a feature, named after it in plain words, in everything that a run releases. The rule looks at all rows of
 a column that no schema declares. It has *nearly one text a node* if it has at least 10 categories, and more than half as many as
-cells with a value; and *numbers that are written in another way* if all its categories are numbers with commas, percent signs
-or signs of money. A warning names both. It has *rare categories* if fewer than 10 nodes hold one of them (``LEAST_NODES``, which
-vocabularies of texts ask for as well; offices of statistics hold back counts below about as many). Where features are protected
-all three are refused before anything is planned: the categories are known without this data, and declared, or the column is left
-out. A schema may also say that they were read off the data (``from_data``), which certificates then list. Labels follow the same
-rule.
+cells with a value; a warning names it. (Numbers with commas, percent signs or signs of money are refused by every reader of
+tables, and as classes of arrays count as such texts.) It has *rare categories* if fewer than 10 nodes hold one of them
+(``LEAST_NODES``, which vocabularies of texts ask for as well; offices of statistics hold back counts below about as many). Where
+features are protected both are refused before anything is planned: the categories are known without this data, and declared, or
+the column is left out. A schema may also say that they were read off the data (``from_data``), which certificates then list.
+Labels follow the same rule.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GROUPS, FEW, SINGLE = 0, 1, 2
 """What categories stand for: groups, groups of which one is of few nodes, or single nodes."""
 _WRITTEN = re.compile(r"[-+]?\s*[$€£¥]?\s*[-+]?\d+([.,' \u00a0\u202f]\d+)*\s*[%$€£¥]?")
 _PLAIN = re.compile(r"[-+]?\d+(\.\d+)?")
-WRITTEN = "Write 1.5 for 1,5, 1000 for 1,000 and 3.33 for 3.33%, then they are read as numbers. "
+WRITTEN = "Write 1.5 for 1,5, 1000 for 1,000 and 3.33 for 3.33%"
 """What is said of numbers that are written in another way."""
 
 
@@ -56,17 +56,17 @@ def written_numbers(texts: Sequence[str]) -> bool:
     return all(map(_WRITTEN.fullmatch, texts)) and not all(map(_PLAIN.fullmatch, texts))
 
 
-def tell_texts(assumed: Sequence[str], feature_names: Sequence[str], place: str, above: int = 1) -> None:
-    """Tell in a warning which columns hold nearly one text a node, or numbers that are written in another way."""
-    for one in _found(assumed, feature_names):
-        if one.why in (_EACH, _OTHERWISE):
+def tell_texts(assumed: Sequence[str], place: str, above: int = 1) -> None:
+    """Tell in a warning which columns hold nearly one text a node."""
+    for one in _found(assumed):
+        if one.why == _EACH:
             problem = f"Read as {one.what}: {one.column or 'the label'} of {place}, with {one.why}."
             warnings.warn(f"{problem} {one.remedy}", TextWarning, stacklevel=above + 2)
 
 
 def check_texts(graph: Any, public: Sequence[str]) -> None:
     """Refuse columns whose texts stand for single nodes or few, where they are protected."""
-    for one in _found(graph.assumed_public, graph.feature_names):
+    for one in _found(graph.assumed_public):
         if ("labels" if one.column is None else "features") not in public:
             raise InputError(
                 f"Expected {one.what} that are known without the data where they are protected, got {one.why} in "
@@ -80,9 +80,9 @@ def leave_out(column: str) -> str:
     return f"leave it out: --drop {column}, drop=[{column!r}] in Python, or drop in the schema"
 
 
-def why(assumed: Sequence[str], feature_names: Sequence[str], column: str | None) -> str:
+def why(assumed: Sequence[str], column: str | None) -> str:
     """Return in words why a column is refused where it is protected; empty if it is not."""
-    return next((one.why for one in _found(assumed, feature_names) if one.column == column), "")
+    return next((one.why for one in _found(assumed) if one.column == column), "")
 
 
 class _Found(NamedTuple):
@@ -95,22 +95,19 @@ class _Found(NamedTuple):
 
 
 _EACH = "nearly one text a node"
-_OTHERWISE = "numbers that are written in another way"
 _CLASSES = "classes in the schema, or pass classes=(...) in Python"
 _FEW = f"categories of fewer than {LEAST_NODES} nodes"
 
 
-def _found(assumed: Sequence[str], feature_names: Sequence[str]) -> Iterator[_Found]:
+def _found(assumed: Sequence[str]) -> Iterator[_Found]:
     marked = "if they were read off this data all the same"
     for fact in assumed:
         prefix = next((start for start in (TEXTS, RARE) if fact.startswith(start)), None)
         if prefix is not None:
             column = fact.removeprefix(prefix)
-            texts = [name[len(column) + 1 :] for name in feature_names if name.startswith(f"{column}=")]
-            written = prefix == TEXTS and bool(texts) and written_numbers(texts)
             how = f", with from_data = true {marked}" if prefix == RARE else ""
-            remedy = f"{WRITTEN if written else ''}Declare its categories in the schema{how}, or {leave_out(column)}."
-            yield _Found("categories", column, _OTHERWISE if written else _EACH if prefix == TEXTS else _FEW, remedy)
+            remedy = f"Declare its categories in the schema{how}, or {leave_out(column)}."
+            yield _Found("categories", column, _EACH if prefix == TEXTS else _FEW, remedy)
         elif fact == NAMES:
             remedy = f'Choose another label, declare {_CLASSES}, or target = "number" there.'
             yield _Found("classes", None, _EACH, remedy)

@@ -84,6 +84,11 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     named = next((column for column in how.text if column in (id_column, *labels, role)), None)
     if named is not None:
         raise DataError(f"Expected texts in columns other than id, label and role, got {named!r}. Remove it from text.")
+    if id_column in labels:
+        raise DataError(
+            f"Expected a label that groups the nodes of {place}, got {id_column!r}, which holds their ids. Name another column, "
+            "or that of the ids with id_column (id in the schema)."
+        )
     bound = known(names, schema.degree_column, place)
     columns = feature_names(names, how, schema, (id_column, *labels, role, bound, *how.text), place)
     if by_place:

@@ -200,7 +200,7 @@ def from_networkx(
     graph = build_graph(nodes.drop_columns([vectors]) if vectors else nodes, edges, how, places)
     if vectors:
         graph = _with_vectors(graph, nodes.column(vectors), vectors, public)
-    tell_texts(graph.assumed_public, graph.feature_names, places[0])
+    tell_texts(graph.assumed_public, places[0])
     return graph
 
 

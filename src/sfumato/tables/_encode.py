@@ -39,6 +39,7 @@ from sfumato.tables._cells import (
     without_point,
     words,
 )
+from sfumato.tables._strange import check_categories
 from sfumato.tables._whole import without_fraction
 
 _ROLE_NAMES = {name: code for code, name in enumerate(ROLES)} | {"valid": 1, "validation": 1}
@@ -116,6 +117,7 @@ def encode_labels(name: str, column: pa.ChunkedArray, schema: Schema, ids: np.nd
         values = _whole_labels(name, column, ids) if kind_there == NUMBER else words(name, column)
         values = pc.utf8_lower(values) if kind_there == TRUTH else values
         if kind_there == CATEGORY:
+            check_categories(name, pc.unique(values.drop_null()).to_pylist(), label=True)
             _check_one_kind(name, values, ids)
     else:
         values = words(name, column, schema.classes)

@@ -32,7 +32,7 @@ from sfumato.tables._cells import (
     stray,
     words,
 )
-from sfumato.tables._dates import dates
+from sfumato.tables._strange import check_categories
 
 if TYPE_CHECKING:
     from sfumato.graph._facts import Ranges
@@ -198,18 +198,14 @@ def _seen(
     values = words(name, column)
     counts = {one["values"]: one["counts"] for one in pc.value_counts(values.drop_null()).to_pylist()}
     seen = tuple(sorted(counts))
-    if dates(seen):
-        raise DataError(
-            f"Expected column {name!r} to hold numbers or categories, got dates or times. Convert them to numbers, such as days, "
-            f"declare categories in the schema, or {leave_out(name)}."
-        )
+    check_categories(name, seen)
     strange = stray(seen)
     if strange and 2 * len(strange) < len(seen):
-        row = pc.index(values, strange[0]).as_py()
+        row, written = pc.index(values, strange[0]).as_py(), f"{WRITTEN}. " if written_numbers(strange) else ""
         raise DataError(
             f"Expected column {name!r} to hold numbers or categories, got numbers beside text at node {ids[row].item()!r}. "
-            f"{WRITTEN if written_numbers(strange) else ''}A missing number is empty, or one of {', '.join(MISSING)}. If these "
-            f"are categories, declare them in the schema; or {leave_out(name)}."
+            f"{written}A missing number is empty, or one of {', '.join(MISSING)}. If these are categories, declare them in the "
+            f"schema; or {leave_out(name)}."
         )
     if not seen:
         return seen, ""

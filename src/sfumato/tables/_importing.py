@@ -165,7 +165,7 @@ class _Import:
         if "arcs" not in self.done:
             self._finish("arcs", self._merge(len(found.ids)))
         self._complete(found)
-        tell_texts(found.fields["assumed_public"], found.fields["feature_names"], str(self.nodes), 4)
+        tell_texts(found.fields["assumed_public"], str(self.nodes), 4)
 
     def _tell(self, table: FileTable, found: Nodes) -> None:
         assert self.how.told is not None

@@ -144,7 +144,7 @@ def read_tables(
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
     if how.text_features is not None:
         graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
-    tell_texts(graph.assumed_public, graph.feature_names, places[0], 2)
+    tell_texts(graph.assumed_public, places[0], 2)
     return graph
 
 

@@ -65,7 +65,7 @@ class Outline:
         if nearly_all(self.graph.outside.get(column.name, 0), self.graph.num_nodes - column.missing):
             return "nearly all cells beyond the schema"
         named = None if column.use == "label" else column.name
-        return why(self.graph.assumed_public, self.graph.feature_names, named)
+        return why(self.graph.assumed_public, named)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -181,7 +181,7 @@ def _feature(
         return [head, f"# min = {low!r}", f"# max = {high!r}"]
     known = column.kind == TRUTH or (own is not None and not own.from_data)
     if TEXTS + column.name in graph.assumed_public:
-        found = why(graph.assumed_public, graph.feature_names, column.name)
+        found = why(graph.assumed_public, column.name)
         return [f"# {head}  # {found}: leave it out, or declare what is known without this data"]
     if own is None and not known and not from_data:
         return [f"# {head}", '# categories = ["...", "..."]  # all of them']

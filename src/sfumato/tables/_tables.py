@@ -13,6 +13,7 @@ from sfumato._optional import require
 from sfumato._validate import fail, nearest
 from sfumato.errors import DataError, MemoryLimitError
 from sfumato.tables import _csv
+from sfumato.tables._foreign import check_parquet
 from sfumato.tables._form import Form, form_of
 from sfumato.text._documents import Documents
 
@@ -67,6 +68,8 @@ class FileTable:
         self.path, self._config = path, dict(config or {})
         self.place = str(existing(path))
         self._form = None if is_parquet(path) else form_of(Path(path))
+        if self._form is None:
+            check_parquet(Path(path))
         self.num_rows: int | None = None
         self._ahead: dict[str, Any] = {}
         fields: Sequence[Any] = ()
@@ -199,8 +202,19 @@ def existing(path: str | Path) -> Path:
     if not isinstance(path, str | Path):
         raise fail("a table", type(path).__name__, "to be the path of a file", "Data frames are read by from_frames.")
     if not Path(path).is_file():
-        raise DataError(f"Expected {path} to be a file, but there is none. Check the path.")
+        raise DataError(f"Expected {path} to be a file, {_absent(Path(path))}")
     return Path(path)
+
+
+def _absent(path: Path) -> str:
+    """What stands in place of a file, and what to do."""
+    if path.is_dir():
+        stored = "A stored graph is named with --graph, or read by Graph.load. " * (path / "graph.json").exists()
+        return f"got a folder. {stored}Name a file in it."
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):
+        return "got an address. Download the file first: nothing is fetched."
+    beside = [one.name for one in path.parent.iterdir() if one.is_file()] if path.parent.is_dir() else []
+    return " ".join(("but there is none.", nearest(path.name, beside), "Check the path.")).replace("  ", " ")
 
 
 def _literal(path: str | Path) -> str:

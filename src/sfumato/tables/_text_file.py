@@ -14,6 +14,7 @@ from typing import Any
 
 from sfumato._encoding import encoding_of
 from sfumato.errors import DataError
+from sfumato.tables._foreign import HEAD, check_text
 
 _HEAD = 1 << 23
 _CUT = (EOFError, zlib.error, OSError)
@@ -41,8 +42,8 @@ class TextFile:
 
     def head(self) -> str:
         data = self._head(_HEAD)
-        if self.encoding in ("utf-8", "utf-8-sig") and b"\0" in data[:4096]:
-            raise DataError(f"Expected {self.path} to be text, got bytes that are none. Save it as CSV in UTF-8.")
+        if self.encoding in ("utf-8", "utf-8-sig"):
+            check_text(self.path, data[:HEAD])
         try:
             return codecs.getincrementaldecoder(self.encoding)().decode(data)
         except UnicodeDecodeError:
