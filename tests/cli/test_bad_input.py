@@ -89,7 +89,7 @@ def test_a_split_beside_declared_roles_is_refused(files, refused, sfumato, tmp_p
 BAD_ARGUMENTS = [
     ("epsilon-0", "--unit edge --epsilon 0 --delta 1e-5", "epsilon to be a finite number"),
     ("epsilon-nan", "--unit edge --epsilon nan --delta 1e-5", "epsilon to be a finite number"),
-    ("epsilon-text", "--unit edge --epsilon low --delta 1e-5", "'--epsilon'"),
+    ("epsilon-text", "--unit edge --epsilon low --delta 1e-5", "Expected --epsilon to be a number, got 'low'"),
     ("epsilon-missing", "--unit edge --delta 1e-5", "Expected --epsilon"),
     ("delta-0", "--unit edge --epsilon 1 --delta 0", "a delta above 0 for method"),
     ("delta-1", "--unit edge --epsilon 1 --delta 1", "well below 1 / (number of records)"),
@@ -123,7 +123,11 @@ BAD_ARGUMENTS = [
     ("ledger-without-folder", f"{AT_EDGE} --ledger /nowhere/l --total-epsilon 2", "folder of the ledger to exist"),
     ("ledger-of-no-privacy", "--unit none --ledger l --total-epsilon 2", "--ledger with a privacy unit"),
     ("total-0", f"{AT_EDGE} --ledger /tmp/l --total-epsilon 0", "total_epsilon to be a finite number > 0"),
-    ("total-text", f"{AT_EDGE} --ledger /tmp/l --total-epsilon all", "'--total-epsilon'"),
+    (
+        "total-text",
+        f"{AT_EDGE} --ledger /tmp/l --total-epsilon all",
+        "Expected --total-epsilon to be a number, got 'all'",
+    ),
     ("total-delta-1", f"{AT_EDGE} --ledger /tmp/l --total-epsilon 2 --total-delta 1", "total_delta to be"),
     ("rule-unknown", f"{AT_EDGE} --ledger /tmp/l --total-epsilon 2 --composition rdp", "one of basic, gdp"),
     ("resumable-without-privacy", "--unit none --resumable", "--resumable with a privacy unit"),

@@ -17,6 +17,7 @@ LAYERS = (
     ("errors",),
     (
         "_validate",
+        "_numbers",
         "_optional",
         "_files",
         "_blocks",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,12 @@ def parse_fractions(split: str) -> tuple[float, float, float]:
     except ValueError:
         parts = []
     if len(parts) != 3 or min(parts) < 0 or not 0 < sum(parts) <= 100 + 1e-9 or parts[0] <= 0 or parts[2] <= 0:
-        raise fail("split", split, "to be A/B/C in percent, or public", "A common choice is 75/10/15.")
+        again = "/".join(re.findall(r"\d+(?:\.\d+)?", split))
+        remedy = f"Write {again}." if again != split and again.count("/") == 2 else "A common choice is 75/10/15."
+        raise fail("split", split, "to be A/B/C in percent, or public", remedy)
+    if sum(parts) <= 1:
+        percent = "/".join(f"{100 * part:g}" for part in parts)
+        raise fail("split", split, "to be A/B/C in percent, and not shares", f"Write {percent}.")
     train, val, test = (part / 100 for part in parts)
     return train, val, test
 

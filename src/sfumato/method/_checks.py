@@ -216,7 +216,11 @@ def check_learnable(graph: Graph, unit: Unit, *, labeled: bool = True) -> None:
     if not graph.train_mask.any():
         raise DataError(f"Expected graph {graph.name!r} to have nodes in the training role, got none. Check roles.")
     if graph.targets is None and ((labeled and graph.y is None) or graph.num_classes < 2):
-        raise DataError(f"Expected graph {graph.name!r} to have labels of at least 2 classes. Name a label column.")
+        got = "one, which there is nothing to tell from" if graph.num_classes == 1 else "none"
+        raise DataError(
+            f"Expected graph {graph.name!r} to have labels of at least 2 classes, got {got}. Name another label column, or "
+            "declare all classes in the schema."
+        )
     if (graph.y is None and graph.targets is None) or "labels" not in unit.public:
         return
     known = int((graph.train_mask & labeled_mask(graph)).sum())

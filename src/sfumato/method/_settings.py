@@ -13,6 +13,7 @@ from dataclasses import MISSING, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sfumato._numbers import hint
 from sfumato._validate import Where, check_choice, check_int
 from sfumato.errors import InputError
 
@@ -70,7 +71,10 @@ class Setting(NamedTuple):
         try:
             value = _KINDS[first][1](word)
         except (KeyError, ValueError):
-            raise InputError(f"Expected setting {self.name} to be {self.takes}, got {word!r}.") from None
+            remedy = hint(word, whole=first == "int") if first in ("int", "float") else ""
+            raise InputError(
+                f"Expected setting {self.name} to be {self.takes}, got {word!r}. {remedy}".rstrip()
+            ) from None
         if first == "int":
             check_int(high=_MOST, **{f"setting {self.name}": value})  # beyond, libraries fail in ways of their own
         return value

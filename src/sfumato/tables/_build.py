@@ -12,7 +12,16 @@ from sfumato.errors import DataError, SchemaError
 from sfumato.graph._graph import Graph
 from sfumato.graph._schema import Schema, label_columns
 from sfumato.graph._weights import with_weights
-from sfumato.tables._columns import check_no_roles, check_words, feature_names, id_name, needed, passed, usual_id
+from sfumato.tables._columns import (
+    check_no_roles,
+    check_order,
+    check_words,
+    feature_names,
+    id_name,
+    needed,
+    passed,
+    usual_id,
+)
 from sfumato.tables._ends import Numbered, Numbers, Places, edge_batches
 from sfumato.tables._id_column import check_counts, named_by_ends
 from sfumato.tables._reading import Nodes as Nodes
@@ -27,6 +36,7 @@ def build_graph(
     nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
 ) -> Graph:
     """Build a graph from two tables, each an Arrow table or a :class:`sfumato.tables._tables.FileTable`."""
+    check_order(nodes.column_names, edges.column_names, how, places)
     how = named_by_ends(how, nodes.column_names, edges.column_names, places[1])
     found = read_facts(nodes, how, places[0], numbers[0])
     if how.told is not None:
@@ -84,7 +94,7 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
     named = next((column for column in how.text if column in (id_column, *labels, role)), None)
     if named is not None:
         raise DataError(f"Expected texts in columns other than id, label and role, got {named!r}. Remove it from text.")
-    if id_column in labels:
+    if id_column in labels[:1] and not (schema.target or labels[1:]):
         raise DataError(
             f"Expected a label that groups the nodes of {place}, got {id_column!r}, which holds their ids. Name another column, "
             "or that of the ids with id_column (id in the schema)."

@@ -157,8 +157,10 @@ def check_kind(name: str, kind: pa.DataType) -> None:
     """Refuse a column whose cells are neither text nor numbers nor booleans, such as lists, bytes, dates and durations."""
     kind = plain(kind)
     if not (is_text(kind) or is_number(kind) or pt.is_boolean(kind) or pt.is_null(kind)):
+        remedy = "Write one column for each number in it" if pt.is_nested(kind) else "Convert it"
+        remedy = "Convert it to numbers, such as days" if pt.is_temporal(kind) else remedy
         raise DataError(
-            f"Expected column {name!r} to hold numbers, text or booleans, got {spelled(kind)}. Convert it, or {leave_out(name)}."
+            f"Expected column {name!r} to hold numbers, text or booleans, got {spelled(kind)}. {remedy}, or {leave_out(name)}."
         )
 
 

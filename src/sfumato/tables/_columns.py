@@ -68,6 +68,19 @@ def id_name(names: list[str], how: Reading, schema: Schema, place: str) -> str:
     return own[0]
 
 
+def check_order(nodes: Sequence[str], edges: Sequence[str], how: Reading, places: tuple[str, str]) -> None:
+    """Refuse tables of which the first looks as one of edges does, and the second does not."""
+    labels, ends = {*label_columns(how.label)}, None if usual_id(nodes) else usual_ends(nodes)
+    elsewhere = labels and labels <= {*edges} and labels.isdisjoint(nodes)
+    if how.id_column or how.source or how.target or usual_ends(edges) or not (ends or elsewhere):
+        return
+    why = f"{places[0]} has the columns {ends[0]!r} and {ends[1]!r}" if ends else f"{places[1]} has the label"
+    raise DataError(
+        f"Expected the table of nodes first and that of edges second, but {why}, and the other has not. Swap them, or name the "
+        "column of ids with id_column (id in the schema)."
+    )
+
+
 def usual_id(names: Sequence[str]) -> str | None:
     return next(iter(usual_ids(names)), None)
 

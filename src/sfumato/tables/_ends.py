@@ -78,6 +78,7 @@ def edge_batches(
     Of the rows outside a window that is asked for nothing is read but their time.
     """
     from sfumato.tables import _encode as encode
+    from sfumato.tables._unmatched import remedy
 
     check_names(edges.column_names, places[1])
     names = edge_names(edges.column_names, how, places[1])
@@ -108,10 +109,11 @@ def edge_batches(
             if len(codes) and codes.min() < 0:
                 row = int(np.argmin(codes))
                 problem = "an unknown node" if values[row].is_valid else "no node"
+                todo = remedy(values, codes, nodes.ids) if values[row].is_valid else "Name it, or remove the edge."
                 raise DataError(
                     f"Expected every edge to link nodes of {places[0]}, but row {here(row)} of {places[1]} has "
-                    f"{problem} in column {column!r}. Add the node or remove the edge. Ends are read from "
-                    f"the columns {' and '.join(map(repr, names))}: if others are meant, put them first."
+                    f"{problem} in column {column!r}. {todo} Ends are read from "
+                    f"the columns {' and '.join(map(repr, names))}: if others are meant, call them source and target."
                 )
             ends.append(codes)
         if numbered.some():

@@ -28,7 +28,7 @@ from sfumato.graph._storage import ArrayFile, write_array, write_facts
 from sfumato.graph._unique import tell_texts
 from sfumato.tables._arrow import counted
 from sfumato.tables._build import Nodes, Reading, direction, feature_blocks, read_facts
-from sfumato.tables._columns import edge_names
+from sfumato.tables._columns import check_order, edge_names
 from sfumato.tables._described import edge_columns, node_columns
 from sfumato.tables._ends import Places, edge_batches
 from sfumato.tables._id_column import named_by_ends
@@ -153,6 +153,7 @@ class _Import:
         table = self._table()
         links = [FileTable(path, config=self.config).column_names for path in self.edges]
         ends = [name for names in links for name in names]
+        check_order(table.column_names, links[0], self.how, (str(self.nodes), str(self.edges[0])))
         self.how = named_by_ends(self.how, table.column_names, links[0], str(self.edges[0]))
         check_drop(self.how.left_out, table.column_names, ends, (str(self.nodes), str(self.edges[0])))
         found = read_facts(table, self.how, str(self.nodes), numbering(self.nodes))

@@ -14,7 +14,7 @@ from sfumato.tables._dates import dates
 
 LONGEST = 180
 """How many characters a category or class may have: a release holds its name behind that of its column."""
-LISTS = "Write one column for each number in them"
+
 _BY_WORDS = "Read texts by their words with --text NAME --text-features hashing"
 _WORDS = {"true", "false", "yes", "no"}
 _TRUTH = {*_WORDS, "t", "f", "y", "n", "0", "1"}
@@ -27,7 +27,7 @@ def check_categories(name: str, seen: Sequence[str], *, label: bool = False) -> 
         DataError: they do. The error says for what, and how they are written instead.
     """
     for is_so, what, as_feature, as_label in _STRANGE:
-        if seen and is_so(seen):
+        if seen and (as_label or not label) and is_so(seen):
             wanted = (
                 f"label column {name!r} to hold classes" if label else f"column {name!r} to hold numbers or categories"
             )
@@ -53,9 +53,9 @@ def _mixed(seen: Sequence[str]) -> bool:
 
 _STRANGE: tuple[tuple[Callable[[Sequence[str]], bool], str, str, str], ...] = (
     (dates, "dates or times", "Convert them to numbers, such as days", "Write what they tell, such as the year"),
-    (_nested, "lists or objects", LISTS, "Write one class a node"),
+    (_nested, "lists or objects", "Write one column for each number in them", "Write one class a node"),
     (written_numbers, "numbers that are written in another way", WRITTEN, WRITTEN),
     (_long, f"a text of more than {LONGEST} characters", _BY_WORDS, "Write a short name"),
-    (_mixed, "truth values in several spellings", *2 * ("Write true and false throughout",)),
+    (_mixed, "truth values in several spellings", "Write true and false throughout", ""),
 )  # fmt: skip
-"""What texts of a column may be, in words, and what to do with them as a feature and as a label."""
+"""What texts of a column may be, in words, and what to do with them as a feature and as a label; nothing where it may be one."""
