@@ -48,6 +48,8 @@ def check_real(
         number = float(value)
     except OverflowError:  # of an integer beyond the floats
         number = math.inf
+    if not remedy and high == 1 < number <= 100:
+        remedy = f"Write a share of 1: {number / 100:g}."
     outside = number < low or number > high or (open_low and number == low) or (open_high and number == high)
     if outside or not math.isfinite(number):
         raise fail(name, value, expected, remedy)
@@ -79,9 +81,18 @@ def check_kind(kind: type, remedy: str = "", **kwargs: Any) -> None:
 
 def nearest(value: Any, names: Iterable[str]) -> str:
     """Return the question whether the name was meant that is most like ``value``, or "" if none is like it."""
-    known = {name.casefold(): name for name in names}
-    near = get_close_matches(str(value).casefold(), known, n=1)
+    known, asked = {name.casefold(): name for name in names}, str(value).casefold()
+    near = get_close_matches(asked, known, n=1) or [one for one in known if _begins(asked, one)]
+    if not near and "/" not in asked:  # of a name with a folder, such as planetoid/cora
+        last = {one.rpartition("/")[2]: one for one in known}
+        near = [last[one] for one in get_close_matches(asked, last, n=1)]
     return f"Did you mean {known[near[0]]!r}?" if near else ""
+
+
+def _begins(one: str, other: str) -> bool:
+    """Whether one of two words is the beginning of the other, as of a unit with more words behind it."""
+    short, long = sorted((one, other), key=len)
+    return len(short) > 2 and long.startswith(short)
 
 
 def check_choice(choices: tuple[str, ...], remedy: str = "", **kwargs: Any) -> str:

@@ -18,7 +18,7 @@ import typer
 from sfumato._optional import explained
 from sfumato._version import __version__
 from sfumato.cli._commands import Commands, StopError
-from sfumato.cli._parse_numbers import no_number
+from sfumato.cli._misread import no_number, with_remedy
 from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
 
 _OF_READERS = (DroppedWarning, TextWarning)
@@ -107,7 +107,7 @@ def invoke(arguments: list[str] | None = None) -> int:
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             about = getattr(getattr(error, "param", None), "help", None) if "Missing" in type(error).__name__ else None
             said = no_number(error, sys.argv[1:] if arguments is None else arguments)
-            said = said or error.format_message() or "See --help."
+            said = said or with_remedy(error.format_message() or "See --help.")
             named = getattr(getattr(error, "ctx", None), "info_name", None), getattr(error, "option_name", None)
             said = f"{said.partition(' (')[0]}. {_INSTEAD[named]}" if named in _INSTEAD else said
             return _fail(error, int(error.exit_code), f"{said} Expected: {about}" if about else said)

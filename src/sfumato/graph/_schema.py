@@ -241,6 +241,11 @@ class Schema:
         except OSError as error:
             raise SchemaError(f"Expected schema {path} to be a file, got: {error.strerror}. Check the path.") from None
         except ValueError as error:
+            if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".json", ".yaml", ".yml"):
+                raise SchemaError(
+                    f"Expected schema {path} to be a file in TOML, got one that is called {path.suffix}. "
+                    "`sfumato data describe NODES EDGES --write-schema schema.toml` drafts one."
+                ) from None
             reason = str(error).replace("\n", " ")
             raise SchemaError(f"In schema {path}: {reason}") from None
 

@@ -142,7 +142,9 @@ def _facts(path: Path, known: Collection[str], absent: Mapping[str, Any], *, str
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"Expected a saved graph, but {path} is missing. Pass a folder of Graph.save.") from None
+        raise DataError(
+            f"Expected a saved graph, but {path} is missing. Pass a folder that `sfumato data import` or Graph.save wrote."
+        ) from None
     except ValueError as error:
         raise DataError(f"Expected {path} to be JSON, got: {error}. Save the graph again.") from None
     if isinstance(facts, dict):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, Literal
 
-from sfumato._validate import check_choice, check_int, fail
+from sfumato._validate import check_choice, check_int, fail, nearest
 from sfumato.errors import InputError
 from sfumato.privacy._class_units import ClassLevel as ClassLevel
 from sfumato.privacy._class_units import SubclassLevel as SubclassLevel
@@ -276,6 +276,9 @@ def check_own_name(unit: Unit) -> None:
         )
 
 
+_CHOOSE = "A person who is one node is protected by node, a single friendship by edge."
+
+
 def class_for(text: str) -> type[Unit]:
     """Return the class of a unit by its command-line word, or by ``word:parameter``.
 
@@ -288,7 +291,7 @@ def class_for(text: str) -> type[Unit]:
     word, colon, parameter = text.partition(":")
     classes = {word: unit for unit in UNITS for word in unit.words}
     if word not in classes:
-        check_choice(tuple(classes), unit=text)
+        check_choice(tuple(classes), "" if nearest(text, classes) else _CHOOSE, unit=text)
     unit = classes[word]
     if colon and not unit.parameter:
         raise fail("unit", text, f"to be {word!r} alone", "This unit takes nothing after its word.")

@@ -31,6 +31,7 @@ from sfumato._blocks import MOST_HELD, let_go, spans
 from sfumato._files import left_behind, make_folders, read_secret, remove_empty, whole_file
 from sfumato._optional import require
 from sfumato.errors import DataError, InputError
+from sfumato.record._certificate import FORMAT
 from sfumato.record._collected import FILE
 from sfumato.record.ledger import Ledger, canonical_json
 
@@ -206,7 +207,18 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
         raise DataError(
             f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
         ) from error
+    _check_format(run, stored.certificate)
     return stored
+
+
+def _check_format(run: Path, certificate: dict[str, Any]) -> None:
+    """Refuse a run whose certificate has a form that this version does not know."""
+    written = certificate.get("format", FORMAT)
+    if written not in range(2, FORMAT + 1):
+        raise DataError(
+            f"Expected {str(run)!r} to be a run of format 2 to {FORMAT}, got {written!r}, which version "
+            f"{certificate.get('version')!r} of Sfumato wrote. Read it with that version, or train again, which costs again."
+        )
 
 
 def where_saved(run: Path, released: Arrays) -> Arrays:

@@ -78,6 +78,11 @@ def from_pyg(
     check_choice((NUMBER,), target=NUMBER if target is None else target)
     if edge_weight is not None and not isinstance(edge_weight, str):
         raise fail("edge_weight", type(edge_weight).__name__, "to be the name of an attribute")
+    if type(data).__name__ == "TemporalData":
+        raise DataError(
+            "Expected a Data, got TemporalData, whose events have no nodes of their own. Pass Data(edge_index="
+            "torch.stack([data.src, data.dst]), x=x, y=y)."
+        )
     if getattr(data, "edge_index", None) is None:
         raise DataError(
             f"Expected data to have edge_index, got {type(data).__name__} without it. "

@@ -214,7 +214,8 @@ def _absent(path: Path) -> str:
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)):
         return "got an address. Download the file first: nothing is fetched."
     beside = [one.name for one in path.parent.iterdir() if one.is_file()] if path.parent.is_dir() else []
-    return " ".join(("but there is none.", nearest(path.name, beside), "Check the path.")).replace("  ", " ")
+    near = nearest(path.name, beside) or "Check the path."
+    return f"but there is none. {near} A table that was moved is named anew with `nodes` and `edges`."
 
 
 def _literal(path: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""What is said where an option asks for a number and got something else: its name, the word, and how it is written."""
+"""What is said of a command line that cannot be read: what was asked for, what stands there, and how it is written."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ def no_number(error: Exception, arguments: Sequence[str]) -> str:
     return f"Expected {names[0]} to be {wanted}, {what}. {hint(word, whole=whole) or _EXAMPLES[whole]}"
 
 
+def with_remedy(said: str) -> str:
+    """Return what the parser says, with what to do where it says nothing of that."""
+    for start, todo in _REMEDIES.items():
+        if said.startswith(start) and "Did you mean" not in said:
+            return f"{said.rstrip('.')}. {todo}"
+    return said
+
+
+_REMEDIES = {
+    "No such command": "`sfumato --help` lists all commands.",
+    "Got unexpected extra argument": "Files and values stand behind their options, such as --nodes FILE; see --help.",
+}
 _EXAMPLES = {False: "Write it in figures, such as 0.5 or 1e-7.", True: "Write it in figures, such as 10."}
 
 
