@@ -5,7 +5,7 @@ from browsing import RERUN, WIDE, check, opened
 from report_samples import RECORD, claimed_run
 
 from sfumato.privacy.units import NodeLevel
-from sfumato.report import experiment_figures, experiment_page, public_page, reviewer_page, run_page
+from sfumato.report import experiment_figures, experiment_page, public_page, regulator_page, reviewer_page, run_page
 
 pytestmark = RERUN
 BOXES = "elements => elements.map(one => { const box = one.getBoundingClientRect(); return [box.width, box.height]; })"
@@ -17,7 +17,7 @@ def open_page(tmp_path_factory):
         yield show
 
 
-@pytest.fixture(scope="module", params=["experiment", "hostile", "edge", "none", "public", "reviewer"])
+@pytest.fixture(scope="module", params=["experiment", "hostile", "edge", "none", "public", "reviewer", "regulator"])
 def html(request, spec, rows, hostile, edge_run, bare_run):
     """One page of each kind."""
     made = {
@@ -27,6 +27,7 @@ def html(request, spec, rows, hostile, edge_run, bare_run):
         "none": lambda: run_page(bare_run),
         "public": lambda: public_page(claimed_run(NodeLevel(max_out_degree=3), record=RECORD)),
         "reviewer": lambda: reviewer_page(claimed_run(NodeLevel(max_out_degree=3), record=RECORD), "VALID: runs/first"),
+        "regulator": lambda: regulator_page(claimed_run(NodeLevel(max_out_degree=3)), "VALID: runs/first"),
     }
     return made[request.param]()
 

@@ -142,6 +142,30 @@ def test_many_links_links_of_others_and_links_listed_twice_have_their_price():
     assert "for ten links" not in sections(page_of(sf.NodeLevel(max_out_degree=3)))["8. What happens if I leave?"]
 
 
+@pytest.mark.parametrize(
+    ("facts", "words", "links"),
+    [
+        ({"image_shape": [1, 8, 8]}, "sfumato attack membership-lira runs/first", "There are no links in these data."),
+        ({"target": "number"}, "sfumato audit runs/first", "No attack of Sfumato reads such a release"),
+    ],
+)
+def test_only_tests_that_can_be_run_are_asked_for(facts, words, links):
+    run = claimed_run(EDGE)
+    run = replace(run, certificate={**run.certificate, "public_facts": {**run.certificate["public_facts"], **facts}})
+    found = sections(regulator_page(run, ""))
+    assert words in found["11. How was it tested?"]
+    assert links in found["Linkability"]
+
+
+def test_a_report_of_a_collection_can_be_deleted():
+    facts = {"name": "c", "sha256": "a" * 64, "schema": "b" * 64, "reports": 3, "opens": "2026-12-01T00:00:00Z",
+             "closes": "2027-01-01T00:00:00Z"}  # fmt: skip
+    run = claimed_run(sf.LocalLevel(), collection=facts)
+    found = sections(regulator_page(run, ""))
+    assert "Your own device changes your part at random before it sends anything." in found["2. From whom?"]
+    assert "A report of your device can be deleted from the store too" in found["8. What happens if I leave?"]
+
+
 def test_every_attack_of_the_library_belongs_to_one_question():
     assert sorted(name for one in RISKS for name in one.attacks) == sorted(ATTACKS)
 

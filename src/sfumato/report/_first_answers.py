@@ -17,7 +17,7 @@ from sfumato.report._intruder import tested
 from sfumato.report._page import Blank, Items, Origin, Part, Section
 from sfumato.report._person import NOT_PROTECTED, SEVERAL, Person, person_of
 from sfumato.report._public import prices_table
-from sfumato.report._scale import factor, one_in, right_guesses
+from sfumato.report._scale import factor, one_in, right_guesses, scale_figure
 
 if TYPE_CHECKING:
     from sfumato.report._run import Run
@@ -112,6 +112,7 @@ def _sure(asked: Asked) -> Iterator[Part]:
         f"at most {right} of 100 such guesses are right; with a coin, 50. Experts write: epsilon is at most "
         f"{round_up(claim['epsilon'])}."
     )
+    yield scale_figure(claim, "this release")
     if asked.person.twice:
         yield f"A link that both of you list counts twice: then epsilon is {round_up(2 * claim['epsilon'])}."
     if float(right) > 99.9:

@@ -76,10 +76,9 @@ def tested(run: Run) -> tuple[str, ...]:
     """Return in a sentence or two how a run was tested; a blank if it was not."""
     said = _audited(run.audit) if run.audit else ()
     if not run.attacks:
-        command = f"sfumato audit {run.folder}"
-        if run.described is None:
-            command = f"sfumato attack {RISKS[1].attacks[0]} {run.folder}"
-        return said or (Blank(f"Nobody has tried to attack it yet. The owner runs: {command}"),)
+        risk = RISKS[0] if _without_links(run) else RISKS[1]
+        command = f"attack {risk.attacks[0]}" if _readable(run) else "audit"
+        return said or (Blank(f"Nobody has tried to attack it yet. The owner runs: sfumato {command} {run.folder}"),)
     number, found = len(run.attacks), sum(map(helped, run.attacks))
     what = "1 attack was run" if number == 1 else f"{number} attacks were run"
     result = "none of them did better" if found == 0 else f"{found} of them did better"
@@ -111,9 +110,21 @@ def risk_of(attack: str) -> str:
     return next((one.key for one in RISKS if attack in one.attacks), "inference")
 
 
-def _untried(risk: Risk, run: Run) -> Blank:
-    if run.described is not None:
-        return Blank("Not tried. No attack of Sfumato reads statistics alone; sfumato audit tests how they are made.")
+def _without_links(run: Run) -> bool:
+    """Whether a run learned from images, which have no links."""
+    return run.certificate["public_facts"].get("image_shape") is not None
+
+
+def _readable(run: Run) -> bool:
+    """Whether attacks read what a run released: a model of classes, and neither statistics nor a model of other targets."""
+    return run.described is None and run.certificate["public_facts"].get("target") is None
+
+
+def _untried(risk: Risk, run: Run) -> Blank | str:
+    if risk.key == "linkability" and _without_links(run):
+        return "There are no links in these data."
+    if not _readable(run):
+        return Blank("Not tried. No attack of Sfumato reads such a release; sfumato audit tests how it is made.")
     return Blank(f"Not tried. The owner runs: sfumato attack {risk.attacks[0]} {run.folder}")
 
 
