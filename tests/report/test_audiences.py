@@ -8,7 +8,7 @@ import pytest
 from report_samples import GAUSSIAN, HOSTILE, RECORD, assert_sound, claimed_run
 
 import sfumato as sf
-from sfumato.catalog import METHODS, method_named
+from sfumato.catalog import GRAPH_CARDS, METHODS, graph_method, method_named
 from sfumato.errors import InputError
 from sfumato.pate._folder import WHO_MAY_SEE
 from sfumato.privacy.events import PoissonGaussianEvent
@@ -63,6 +63,11 @@ def test_what_a_method_shows_and_hides_has_everyday_words(method):
 
 def test_what_pate_shows_and_hides_has_everyday_words():
     assert {phrase for phrases in WHO_MAY_SEE.values() for phrase in phrases} <= {*SEEN}
+
+
+def test_what_statistics_show_and_hide_has_everyday_words():
+    shown = [graph_method(name).card.audience for name in GRAPH_CARDS]
+    assert {phrase for one in shown for phrase in (*one.outputs, *one.never)} <= {*SEEN}
 
 
 def test_limits_of_a_node_are_in_everyday_words():

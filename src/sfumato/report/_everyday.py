@@ -34,6 +34,8 @@ SEEN: Mapping[str, str] = {
     "queries and answers": "what was asked of models that read the real data, and the answers, with random numbers added",
     "teachers": "models that read the real data",
     "votes before noise": "answers without random numbers",
+    "noisy counts of the whole graph": "numbers about all together, such as how many links there are, with random numbers added",
+    "counts before noise": "the same numbers without random numbers",
 }
 """What may be seen, or must not be."""
 LIMITS: Mapping[str, str] = {

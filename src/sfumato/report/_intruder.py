@@ -81,11 +81,11 @@ def tested(run: Run) -> tuple[str, ...]:
         return said or (Blank(f"Nobody has tried to attack it yet. The owner runs: sfumato {command} {run.folder}"),)
     number, found = len(run.attacks), sum(map(helped, run.attacks))
     what = "1 attack was run" if number == 1 else f"{number} attacks were run"
-    result = "none of them did better" if found == 0 else f"{found} of them did better"
+    result = f"{found or 'none'} of them did better"
     if number == 1:
         result = "it did better" if found else "it did no better"
-    beyond = "beyond chance than the same attacker does without it"
-    return (f"{what} on what was published: {result}, {beyond}. The record below tells each.", *said)
+    beyond = "than the same attacker without it, beyond chance"
+    return (f"{what} on what was published: {result} {beyond}. The record below tells each.", *said)
 
 
 def intruder_section(run: Run) -> Section:
