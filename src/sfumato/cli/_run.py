@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato._optional import LIGHT, check_installed
+from sfumato._version import __version__
 from sfumato.cli._newest import learned
 from sfumato.cli._options import of
 from sfumato.cli._scores import shown
@@ -111,7 +112,7 @@ def verify(
         result = verifier.verify(run, public_key)
     except verifier.VerifyInputError as error:
         raise InputError(str(error)) from error
-    result = _with_answers(run, result)
+    result = _with_texts(run, result)
     if as_json:
         known = result.unit is not None
         found = {
@@ -134,12 +135,20 @@ def verify(
     raise typer.Exit(0 if result.valid else 1)
 
 
-def _with_answers(run: Path, result: Verification) -> Verification:
-    """Add what is wrong with the answers beside a release of statistics; they follow from it, so the package can tell."""
-    from sfumato.evaluation._answered import answer_faults
+def _with_texts(run: Path, result: Verification) -> Verification:
+    """Add what is wrong with the texts beside a release, which follow from it, so that the package can tell.
 
-    faults = tuple(answer_faults(run)) if result.valid else ()
-    return replace(result, valid=result.valid and not faults, problems=(*result.problems, *faults))
+    Another version may say the same in other words, so its guarantee is no problem, and is named as not checked.
+    """
+    from sfumato.evaluation._answered import answer_faults
+    from sfumato.evaluation._kept import words_fault
+
+    if not result.valid:
+        return result
+    faults, aside, words = list(answer_faults(run)), list(result.aside), words_fault(run)
+    if words is not None:
+        (faults if f"Sfumato {__version__} " in words else aside).append(words)
+    return replace(result, valid=not faults, problems=(*result.problems, *faults), aside=tuple(aside))
 
 
 def _verify_ledger(file: Path, runs: list[Path], public_key: Path | None, as_json: bool) -> None:

@@ -18,6 +18,7 @@ from sfumato.cli._asked import asked, parse_statistics, statistics_checks
 from sfumato.cli._options import Options
 from sfumato.cli._output import stage_bars, tell
 from sfumato.cli._table import spelled, takes
+from sfumato.cli._verified import verified
 from sfumato.errors import InputError
 from sfumato.statistics._words import answer_lines, number_words
 
@@ -92,6 +93,7 @@ def _again(context: typer.Context, values: dict[str, Any]) -> None:
             f"Expected --from-run with a run of `sfumato describe`, got one of {fitted.plan.method.name} in {str(run)!r}. Its "
             "answers are predictions: `sfumato predict`."
         )
+    verified(run)
     plan = fitted.plan
     privacy = {"unit": plan.unit.name, "relation": plan.unit.relation, "epsilon": plan.epsilon, "delta": plan.delta}
     result = {"method": plan.method.name, "privacy": privacy, "out": str(run)}

@@ -14,6 +14,7 @@ from sfumato._validate import check_choice, fail
 from sfumato.cli._newest import run_of
 from sfumato.cli._options import of
 from sfumato.cli._table import JSON
+from sfumato.cli._verified import verified
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import check_outside, write_page
 
@@ -61,6 +62,7 @@ def twin(
     if out.exists():
         raise fail("out", str(out), "to be a new folder", "Name another.")
     folder = run_of(run)
+    verified(folder)  # the twin inherits its claim
     fitted = load(folder)
     named = {
         "--nodes": nodes,

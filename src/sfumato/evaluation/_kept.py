@@ -5,6 +5,7 @@ A run that fails or is stopped by Ctrl-C says what it leaves behind.
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.scoring._groups import Groups
 
 PRIVATE = "private"
-_LEDGER = "ledger.jsonl"
+_LEDGER, _WORDS = "ledger.jsonl", "guarantee.txt"
 NOTHING = "Nothing was charged."
 DREW_NOTHING = "This run drew no noise of its own: another one in a new folder costs nothing more."
 """The hint of a run that is trained on what was released before."""
@@ -192,7 +193,23 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 def write_words(certificate: Certificate, out: Path) -> None:
     """Write everything that a certificate says, in words, to guarantee.txt in the run folder."""
-    write_page(out / "guarantee.txt", f"{certificate}\n")
+    write_page(out / _WORDS, f"{certificate}\n")
+
+
+def words_fault(run: Path) -> str | None:
+    """Return what is wrong with guarantee.txt in a valid run folder, which says what the certificate says; None if nothing is."""
+    from sfumato.record._certificate import Certificate
+
+    if not (run / _WORDS).exists():
+        return None
+    values = json.loads((run / "release" / "certificate.json").read_text(encoding="utf-8"))
+    try:
+        told = (run / _WORDS).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        told = ""
+    if told == f"{Certificate(values)}\n":
+        return None
+    return f"{_WORDS}: does not say what the certificate says (Sfumato {values['version']} wrote that)"
 
 
 def write_page(path: Path, text: str) -> None:

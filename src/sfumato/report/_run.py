@@ -14,7 +14,7 @@ from sfumato.catalog import NOT_ON_A_GRAPH
 from sfumato.errors import DataError, InputError
 from sfumato.experiments._results import FILE
 from sfumato.record import _collected as collected
-from sfumato.record._certificate import price_words, promise_words
+from sfumato.record._certificate import note_words, price_words, promise_words
 from sfumato.record._release_folder import read_release
 from sfumato.record._shown import NO_PRIVACY, NO_RELEASE, origin_words
 from sfumato.report._evidence import attacks_section, audit_section
@@ -214,7 +214,7 @@ def _builds_on(values: Mapping[str, Any]) -> list[str]:
     found += [
         f"Chosen among: {one['method']} with {settings_words(one['settings'])}." for one in values.get("candidates", ())
     ]
-    return [*found, *(f"Note, which nothing checks: {note}" for note in values.get("notes", ()))]
+    return [*found, *note_words(values)]
 
 
 def _who(values: Mapping[str, Any]) -> Table:

@@ -1,8 +1,9 @@
 """Answers of a run of statistics: its estimates in words, each with an interval. Post-processing alone.
 
 *Intervals* come from the laws of the noise of the raw counts (:mod:`~sfumato.statistics._laws`), so they hold whatever the graph
-is. An estimate that agreement moves out of its interval is put at its end. Quantiles hold with at least their chance. What is
-computed from many counts at once (assortativity, conductance) has an interval from noise that is drawn again, and is marked as
+is. Where agreement moves an estimate out of its interval, the interval is stretched to it, so that numbers add up and it
+holds at least as often. None reaches beyond what a graph can have. Quantiles hold with at least their chance. What is computed
+from many counts at once (assortativity, conductance) has an interval from noise that is drawn again, and is marked as
 approximate; where noise hides the counts, it is the whole range.
 """
 
@@ -18,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_kind, check_real
-from sfumato.bounded._statistics import most_degree
 from sfumato.statistics._answer import Answer as Answer
 from sfumato.statistics._estimates import Estimates
 from sfumato.statistics._laws import Law, share_interval, sum_bound
@@ -75,8 +75,8 @@ class Described(Estimates):
             return
         law = Law.of([self.scale("edges")])
         kind, pairs = ("arcs", 1) if self.directed else ("edges", 2)
-        yield self._count("edges", f"number of {kind}", float(found[0]), law, self.num_edges)
-        one = self._count("edges", "", float(found[0]), law, self.num_edges)
+        one = self._count("edges", f"number of {kind}", float(found[0]), law, self.num_edges, self.most_edges)
+        yield one
         n = self.num_nodes
         for what, factor in (("mean degree", pairs / n), ("density", pairs / (n * max(1, n - 1)))):
             yield _times(one, f"{what} ({'out' if self.directed else 'all'})" if self.directed else what, factor)
@@ -89,7 +89,9 @@ class Described(Estimates):
         for place, (one, other) in enumerate(zip(*ends, strict=True)):
             if self.used_pairs[place]:
                 what = f"{names[one]} {'to' if self.directed else 'and'} {names[other]}"
-                pair = self._count("mixing", what, float(found[place]), law, float(table[one, other]))
+                pair = self._count(
+                    "mixing", what, float(found[place]), law, float(table[one, other]), self.room[one, other]
+                )
                 yield replace(pair, groups=(names[one], names[other]))
         if len(names) > 2:
             of = partial(_assortativity, directed=self.directed)
@@ -118,7 +120,7 @@ class Described(Estimates):
         one, two = Law.of([scale]), Law.of([scale, scale])
         surely, perhaps = self._bounds_below(below, scale)
         first = np.append(0, ends + 1)  # of the degrees that are counted from one end to the next
-        last_of = np.append(ends, most_degree(self.fitted.plan.unit, self.fitted.plan.public))
+        last_of = np.append(ends, self.most_degree)
         for share in QUANTILES:
             place = share * size
             value = float(sequence[min(size - 1, max(0, math.ceil(place) - 1))]) if size else 0.0
@@ -127,17 +129,16 @@ class Described(Estimates):
             kept = np.flatnonzero(reach & short)
             low, high = (float(first[kept[0]]), float(last_of[kept[-1]])) if len(kept) else (value, value)
             what = f"{share:.0%} quantile of {word}s{of}"
-            yield Answer(name, what, min(max(value, low), high), low, high, self.confidence)
+            yield _stretched(Answer(name, what, value, low, high, self.confidence))
         if not of and self.raw("edges") is None and len(ends) == last_of[-1]:  # each degree has its count
             sums = float(len(ends) * size - below.sum()), sum_bound(scale, len(ends), (1 - self.confidence) / 2)
             low, high = (min(max(sums[0] + side * sums[1], 0), len(ends) * size) / size for side in (-1, 1))
             value = float(sequence.sum()) / size
-            yield Answer(name, f"mean {word}", min(max(value, low), high), low, high, self.confidence)
+            yield _stretched(Answer(name, f"mean {word}", value, low, high, self.confidence))
         for end in _ABOVE:
             at = int(np.searchsorted(ends, end))
             if at < len(ends) and ends[at] == end and size:
-                more = self._count(name, "", size - below[at], one, float((sequence > end).sum()))
-                more = replace(more, low=min(more.low or 0, size), high=min(more.high or 0, size))
+                more = self._count(name, "", size - below[at], one, float((sequence > end).sum()), size)
                 yield _times(more, f"share of nodes{of} of {word} above {end}", 1 / size)
         last = -1
         for end in [0, *(2**power for power in range(40))]:
@@ -149,14 +150,14 @@ class Described(Estimates):
             value = float(((sequence > last) & (sequence <= end)).sum())
             before = 0.0 if last < 0 else below[int(np.searchsorted(ends, last))]
             what = f"nodes{of} of {word} {end}" if end == last + 1 else f"nodes{of} of {word} {last + 1} to {end}"
-            found = self._count(name, what, below[at] - before, one if last < 0 else two, value)
+            found = self._count(name, what, below[at] - before, one if last < 0 else two, value, size)
             yield replace(found, groups=(self.groups[group],) if of else (), span=(last + 1, end))
             last = end
         most = int(ends[-1]) + 1
         if 0 <= last < most:  # the rest, so that all nodes are in one row
             what = f"nodes{of} of {word} {last + 1}" + (f" to {most}" if most > last + 1 else "")
             raw = size - below[int(np.searchsorted(ends, last))]
-            found = self._count(name, what, raw, one, float((sequence > last).sum()))
+            found = self._count(name, what, raw, one, float((sequence > last).sum()), size)
             yield replace(found, groups=(self.groups[group],) if of else (), span=(last + 1, most))
 
     def _bounds_below(
@@ -199,9 +200,7 @@ class Described(Estimates):
             return
         law, most = Law.of([self.scale("groups")]), float(self.num_nodes)
         for name, raw, value in zip(self.groups, found.tolist(), best.tolist(), strict=True):
-            one = self._count("groups", f"nodes of {name}", raw, law, value)
-            low, high = min(one.low or 0.0, most), min(one.high or 0.0, most)
-            yield replace(one, value=min(max(value, low), high), low=low, high=high, groups=(name,))
+            yield replace(self._count("groups", f"nodes of {name}", raw, law, float(value), most), groups=(name,))
 
     def _shapes(self) -> Iterator[Answer]:
         words = {
@@ -217,12 +216,14 @@ class Described(Estimates):
             if scale > WIDEST:
                 yield Answer(name, what, None, None, None, self.confidence)
                 continue
-            law = Law.of([scale])
             for group, value in enumerate(found.tolist()):
                 if len(found) == 1 or self.has_nodes(group):
-                    yield self._count(
-                        name, what + (f" within {self.groups[group]}" if len(found) > 1 else ""), value, law
-                    )
+                    within = f" within {self.groups[group]}" if len(found) > 1 else ""
+                    if name == "triangles":
+                        most = math.comb(self._size(name, group), 3)
+                    else:
+                        most = self.num_nodes * math.comb(self.most_degree, 2 if name == "wedges" else 3)
+                    yield self._count(name, what + within, value, Law.of([scale]), None, float(most))
         closed, wedges = self.raw("triangles"), self.raw("wedges")
         if closed is not None and wedges is not None and len(closed) == 1:
             scales = 3 * self.scale("triangles"), self.scale("wedges")
@@ -236,7 +237,9 @@ class Described(Estimates):
         found = self.raw("mutual")
         if found is not None:
             what = "pairs of nodes with arcs in both directions"
-            yield self._count("mutual", what, float(found[0]), Law.of([self.scale("mutual")]))
+            yield self._count(
+                "mutual", what, float(found[0]), Law.of([self.scale("mutual")]), None, self.most_edges / 2
+            )
 
     def _weights(self) -> Iterator[Answer]:
         from sfumato.graph._weights import FULL
@@ -255,12 +258,14 @@ class Described(Estimates):
                 what = f"edges of weight {ends[place]:g} to {ends[place + 1]:g}"
                 yield self._count(name, what, value, law)
 
-    def _count(self, statistic: str, what: str, raw: float, law: Law, value: float | None = None) -> Answer:
-        """An integer count from 0 on: the interval of the raw count, and an estimate within it."""
+    def _count(
+        self, statistic: str, what: str, raw: float, law: Law, value: float | None = None, most: float = math.inf
+    ) -> Answer:
+        """An integer count from 0 to ``most``: the interval of the raw count, stretched to the estimate if need be."""
         less, more, coverage = law.interval(self.confidence)
-        low, high = max(0.0, float(raw - more)), max(0.0, float(raw - less))
-        best = min(max(raw if value is None else value, low), high)
-        return Answer(statistic, what, best, low, high, coverage, count=True)
+        low, high = (min(max(0.0, float(raw - side)), most) for side in (more, less))
+        best = min(max(raw, low), high) if value is None else value
+        return Answer(statistic, what, best, min(low, best), max(high, best), coverage, count=True)
 
     @property
     def _raw_pairs(self) -> NDArray[np.float64]:
@@ -305,7 +310,7 @@ class Described(Estimates):
         moved = moved[np.isfinite(moved)]
         ends = np.quantile(moved, [(1 + self.confidence) / 2, (1 - self.confidence) / 2])
         low, high = (min(max(shown - float(end), least), 1.0) for end in ends)
-        yield Answer("mixing", what, min(max(value, low), high), low, high, self.confidence, exact=False)
+        yield _stretched(Answer("mixing", what, value, low, high, self.confidence, exact=False))
 
 
 def describe(fitted: Fitted, confidence: float = 0.95) -> Described:
@@ -327,6 +332,14 @@ def describe(fitted: Fitted, confidence: float = 0.95) -> Described:
     ('number of edges', True, 0.95)
     """
     return Described(fitted, confidence)
+
+
+def _stretched(one: Answer) -> Answer:
+    """The same with an interval that holds its estimate too."""
+    assert one.value is not None
+    assert one.low is not None
+    assert one.high is not None
+    return replace(one, low=min(one.low, one.value), high=max(one.high, one.value))
 
 
 def _times(one: Answer, what: str, factor: float) -> Answer:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.bounded._statistics import most_degree
 from sfumato.errors import InputError
 from sfumato.statistics._histogram import middles, sequence_of, smoothed
 from sfumato.statistics._statistics import WIDEST, Statistics, group_sizes
+from sfumato.statistics._wiring import capacities, with_room
 
 if TYPE_CHECKING:
     from sfumato.method._plan import Fitted
@@ -69,10 +71,20 @@ class Estimates:
         """Return the scale of the noise of a released count."""
         return float(self.method.scale(self.fitted.plan, name, self.fitted.released))
 
+    @property
+    def most_degree(self) -> int:
+        """The largest degree that a node may have, as far as is public."""
+        return min(most_degree(self.fitted.plan.unit, self.fitted.plan.public), max(0, self.num_nodes - 1))
+
+    @property
+    def most_edges(self) -> int:
+        """The largest number of edges that there may be, as far as is public."""
+        return self.num_nodes * self.most_degree // (1 if self.directed else 2)
+
     @cached_property
     def num_edges(self) -> int | None:
         """The estimated number of edges; None if nothing tells of it."""
-        most = self.num_nodes * (self.num_nodes - 1) // (1 if self.directed else 2)
+        most = self.most_edges
         for name in ("edges", "mixing", "out-degrees", "degrees"):
             found = self.raw(name)
             if found is None:
@@ -99,7 +111,7 @@ class Estimates:
         values = np.zeros(len(found))
         values[used] = _onto(found[used], float(total))
         table: Counts = self.table_of(_whole(values, total))
-        return table
+        return table if self.sizes is None else with_room(table, self.sizes, directed=self.directed)
 
     @property
     def per_node(self) -> NDArray[np.float64] | None:
@@ -112,6 +124,14 @@ class Estimates:
             return None
         ends = self.mixing if self.directed else self.mixing + np.diag(np.diag(self.mixing))
         found: NDArray[np.float64] = ends / np.maximum(self.sizes, 1)[:, None]
+        return found
+
+    @property
+    def room(self) -> NDArray[np.float64]:
+        """The largest number of edges between each two groups, as far as is public, float64 [groups, groups]."""
+        if self.public_sizes is None:
+            return np.full((len(self.groups),) * 2, float(self.most_edges))
+        found: NDArray[np.float64] = capacities(self.public_sizes, directed=self.directed).astype(np.float64)
         return found
 
     def degree_counts(self, name: str = "degrees", group: int = 0) -> Counts:

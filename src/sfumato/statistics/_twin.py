@@ -37,7 +37,7 @@ from sfumato.statistics._cliques import cliques, edges_of, thinned
 from sfumato.statistics._counts import Counted
 from sfumato.statistics._degrees import degrees_of
 from sfumato.statistics._estimates import Estimates
-from sfumato.statistics._wiring import Pairs, Whole, capacities, stubs_of, wire
+from sfumato.statistics._wiring import Pairs, Whole, stubs_of, wire
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -119,8 +119,7 @@ class Twin:
         if run.mixing is None:
             groups = np.zeros(public.num_nodes, np.int64)
         table = np.array([[run.num_edges]]) if run.mixing is None else run.mixing
-        sizes = np.bincount(groups, minlength=len(table))
-        return cls(run, public, seed, groups, _with_room(table, sizes, directed=run.directed))
+        return cls(run, public, seed, groups, table)
 
     @property
     def pairs(self) -> Pairs:
@@ -240,18 +239,3 @@ def made_up(run: Estimates, nodes: Graph | None, seed: int) -> Graph:
     named: dict[str, Any] = {} if labels is None else {"y": labels, "classes": classes}
     none = np.empty(0, np.int64)
     return Graph.from_edges(none, none, run.num_nodes, directed=run.directed, name=run.fitted.graph_key.name, **named)
-
-
-def _with_room(table: Whole, sizes: Whole, *, directed: bool) -> Whole:
-    """Move edges from pairs of groups that have no room for them, which noise can ask for, to the others."""
-    room = capacities(sizes, directed=directed)
-    fits = np.minimum(table, room)
-    cells = np.ones(len(table) ** 2, bool) if directed else np.triu(np.ones(table.shape, bool)).ravel()
-    lost, free = int((table - fits).ravel()[cells].sum()), np.where(cells, (room - fits).ravel(), 0)
-    if lost:
-        whole = np.cumsum(free)
-        more = np.diff(np.minimum(whole[-1], whole * min(lost, whole[-1]) // max(1, whole[-1])), prepend=0).reshape(
-            table.shape
-        )
-        fits = fits + more if directed else fits + np.triu(more) + np.triu(more, 1).T
-    return fits

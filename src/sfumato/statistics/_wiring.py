@@ -61,6 +61,25 @@ def capacities(sizes: Whole, *, directed: bool) -> Whole:
     return found
 
 
+def with_room(table: Whole, sizes: Whole, *, directed: bool) -> Whole:
+    """Move edges from pairs of groups that have no room for them, which noise can ask for, to the others.
+
+    >>> with_room(np.array([[9, 1], [1, 0]]), np.array([3, 3]), directed=False).tolist()
+    [[3, 6], [6, 1]]
+    """
+    room = capacities(sizes, directed=directed)
+    fits = np.minimum(table, room)
+    cells = np.ones(len(table) ** 2, bool) if directed else np.triu(np.ones(table.shape, bool)).ravel()
+    lost, free = int((table - fits).ravel()[cells].sum()), np.where(cells, (room - fits).ravel(), 0)
+    if lost:
+        whole = np.cumsum(free)
+        more = np.diff(np.minimum(whole[-1], whole * min(lost, whole[-1]) // max(1, whole[-1])), prepend=0).reshape(
+            table.shape
+        )
+        fits = fits + more if directed else fits + np.triu(more) + np.triu(more, 1).T
+    return fits
+
+
 def stubs_of(table: Whole, *, directed: bool) -> Whole:
     """Return how many stubs of each group lead to each group: an undirected edge within a group has two of them."""
     return table if directed else table + np.diag(np.diag(table))

@@ -43,11 +43,11 @@ def holds_words(answers: Sequence[Answer], confidence: float) -> str:
 
     >>> from sfumato.statistics._answer import Answer
     >>> holds_words([Answer("edges", "", 20.0, 18.0, 22.0, 0.95)] * 55, 0.95)
-    'Each interval holds its number in 95 % of all runs. So of 55 intervals about 3 miss it, and nothing says which.'
+    'Each interval holds its number in at least 95 % of all runs. Of 55 intervals up to about 3 miss it; nothing says which.'
     """
-    told, count = f"Each interval holds its number in {100 * confidence:g} % of all runs.", len(answers)
+    told, count = f"Each interval holds its number in at least {100 * confidence:g} % of all runs.", len(answers)
     wrong = round(count * (1 - confidence))
-    return told if not wrong else f"{told} So of {count} intervals about {wrong} miss it, and nothing says which."
+    return told if not wrong else f"{told} Of {count} intervals up to about {wrong} miss it; nothing says which."
 
 
 def mark_words(answers: Sequence[Answer]) -> Iterator[str]:
@@ -59,7 +59,7 @@ def mark_words(answers: Sequence[Answer]) -> Iterator[str]:
     if any(interval_words(one).endswith("noise") for one in answers):
         yield "Mostly noise: the interval is wider than twice the number. Ask for less, or spend more on it."
     if any(one.value in (one.low, one.high) and one.low != one.high and one.value for one in answers):
-        yield "A number at an end of its interval was moved there, since the other numbers speak for one beyond it."
+        yield "Where a number is an end of its interval, the interval was stretched to it: the other numbers speak for it."
 
 
 def cost_words(plan: Plan) -> str:
