@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.central._baselines import SAGE as SAGE
     from sfumato.central._dpar import DPAR as DPAR
     from sfumato.central._dpgnn import DPGNN as DPGNN
+    from sfumato.central._dpsgd import DPSGD as DPSGD
     from sfumato.central._gap import GAP as GAP
     from sfumato.central._graph_free import GraphFree as GraphFree
     from sfumato.central._graph_split import GraphSplit as GraphSplit

@@ -28,7 +28,7 @@ from sfumato.privacy.events import (
 STEPS, MESSAGE, COPY, ENTRY = 2**24, 32767, 2**26, 2**20
 """What stands for 1, in whole steps: of a clipped sum, a message, a copy along an arc, an entry of a row or a pair."""
 ROUNDS = {"sfumato.bounded._gradients": True, "sfumato.classlevel._record": True, "sfumato.bounded._classes": False,
-          "sfumato.bounded._split_gradients": False}  # fmt: skip
+          "sfumato.bounded._split_gradients": False, "sfumato.central._dpsgd": False}  # fmt: skip
 """Whether sums of DP-SGD are rounded to whole steps after they were clipped, by the module that draws."""
 
 
@@ -182,7 +182,8 @@ class Drawn:
             return round(self.method.settings["batch_size"] / event.sampling_prob)
         if self.unit.partition:
             return self.unit.num_cells(self.graph.num_classes)
-        if frame.where == "sfumato.bounded._gradients":  # a label that is missing is no reason to leave a node out
+        if frame.where in ("sfumato.bounded._gradients", "sfumato.central._dpsgd"):
+            # A label that is missing is no reason to leave a node out.
             assert np.array_equal(frame.args["ids"], np.flatnonzero(self.graph.train_mask))
         return np.count_nonzero(self.graph.train_mask)
 

@@ -17,10 +17,12 @@ import pytest
 from contracts_draws import Recorder, below
 from contracts_events import check, check_reports, check_votes
 from contracts_quick import UNITS, pixels, proves
+from torch import nn
 
 import sfumato as sf
 from sfumato.catalog import CARDS, GRAPH_CARDS, METHODS, method_named
 from sfumato.central._arrivals import calibrate_arrival
+from sfumato.central._dpsgd import DPSGD
 from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.graph._subgraph import induced
@@ -113,6 +115,15 @@ def title(value):
 def test_draws_are_those_of_the_certificate(name, form, unit, recorder):
     fitted = calibrated(made(name, form), unit).fit(GRAPH)
     check(recorder, fitted, GRAPH)
+
+
+@pytest.mark.parametrize("layers", [(), (nn.Tanh(),)], ids=["whole batches", "row by row"])
+@pytest.mark.parametrize("unit", [NODE, replace(NODE, relation="replace"), sf.RecordLevel()], ids=title)
+def test_a_network_of_the_users_own_draws_what_its_certificate_says(layers, unit, recorder):
+    method = DPSGD(
+        nn.Sequential(nn.Linear(144, GRAPH.num_classes), *layers), epochs=1, batch_size=BATCH, l2_clip_norm=CLIP
+    )
+    check(recorder, method.calibrate(BUDGET, unit, GRAPH.public_facts(unit)).fit(GRAPH), GRAPH)
 
 
 @pytest.mark.parametrize("pays", [False, True])

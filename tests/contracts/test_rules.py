@@ -3,11 +3,13 @@
 import json
 
 import pytest
+from torch import nn
 
 from sfumato.catalog import CARDS, METHODS, PAIR_METHODS, method_named
+from sfumato.central._dpsgd import DPSGD, OWN_NETWORK
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import PublicFacts
-from sfumato.privacy.units import UNITS, unit_to_dict
+from sfumato.privacy.units import UNITS, NodeLevel, RecordLevel, unit_to_dict
 from sfumato.verify._claim import change_faults
 from sfumato.verify._methods import METHODS as RULES
 from sfumato.verify._methods import rules_of
@@ -54,6 +56,16 @@ def test_rules_plan_what_the_method_releases(name, facts):
             assert not list(change_faults(stated, rules)), (unit, changes)
             compared.add(stated["unit"]["name"])
     assert facts.directed or compared == {*rules.audience}
+
+
+@pytest.mark.parametrize("unit", [NodeLevel(max_out_degree=7), NodeLevel(arcs="incident"), RecordLevel("replace")])
+def test_rules_plan_what_a_network_of_the_users_own_releases(unit):
+    stated = certificate(DPSGD(nn.Linear(256, 3), batch_size=8), unit, FACTS[0])
+    rules = rules_of("dpsgd")
+    assert not [*rules.setting_faults(stated), *release_faults(stated, rules), *change_faults(stated, rules)]
+    assert rules.caveats(stated) == [OWN_NETWORK]
+    stated["settings"]["num_parameters"] += 1
+    assert list(release_faults(stated, rules))
 
 
 def test_every_method_of_the_catalog_has_rules():

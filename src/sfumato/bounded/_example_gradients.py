@@ -18,7 +18,7 @@ Source: Abadi et al. (2016), algorithm 1.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -34,11 +34,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def clipped_example_sum(model: nn.Module, inputs: Tensor, targets: Tensor, l2_clip_norm: float) -> NDArray[np.int64]:
-    """Sum the cross-entropy gradients of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
+def clipped_example_sum(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    l2_clip_norm: float,
+    loss: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
+) -> NDArray[np.int64]:
+    """Sum the gradients of the losses of all examples, each clipped to ``l2_clip_norm`` over all parameters jointly.
 
-    The network has to keep nothing from one call to the next: batch norm is refused. A target is a class, or -1 for an empty
-    record.
+    The network and its ``loss`` have to keep nothing from one call to the next: batch norm is refused
+    (:mod:`~sfumato.bounded._modules` refuses the rest). A target is a class, or -1 for an empty record.
 
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = nn.init.zeros_(model.weight)
@@ -55,8 +61,8 @@ def clipped_example_sum(model: nn.Module, inputs: Tensor, targets: Tensor, l2_cl
     total = np.zeros(sum(parameter.numel() for parameter in parameters))
     with _small_convolutions():
         for i in torch.nonzero(targets >= 0).flatten().tolist():
-            loss = functional.cross_entropy(model(inputs[i : i + 1].clone()), targets[i : i + 1].clone())
-            row = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
+            missed = loss(model(inputs[i : i + 1].clone()), targets[i : i + 1].clone())
+            row = torch.cat([part.reshape(-1) for part in torch.autograd.grad(missed, parameters)])
             add_clipped(row[None].numpy(), counted, l2_clip_norm, total)
     return total.astype(np.int64)
 

@@ -35,6 +35,10 @@ _LEAST_CLIP = 1e-9
 _CLIP = (lambda v: v.l2_clip_norm >= _LEAST_CLIP, f"settings.l2_clip_norm: expected at least {_LEAST_CLIP:g}")
 """Below it gradients may leave the range of float64."""
 _BINS = 32
+_OWN_NETWORK = (
+    "Network, first weights and loss are of the user's own making. The claim takes for granted that they were made without "
+    "looking at protected data."
+)
 _IMAGES: dict[str, Any] = {
     "reads_links": False,
     "layers": lambda _: {"network": ({}, {})},
@@ -118,6 +122,16 @@ METHODS: dict[str, str | Rules] = {
         audience={"edge": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS},
         reads_links=False, targets=_BOTH,
         layers=mlp_layers,
+    ),
+    "dpsgd": Rules(
+        settings={**{name: kind for name, kind in TRAINING.items() if name != "width"}, "epochs": "count", "module": "name",
+                  "num_parameters": "count"},
+        audience={"node": OF_RECORDS, "record": OF_RECORDS},
+        reads_links=False,
+        layers=lambda _: {"network": ({}, {})},
+        tensors=lambda v, _: {"network.flat": [v.num_parameters]},
+        demands=(_CLIP,),
+        caveats=lambda _: [_OWN_NETWORK],
     ),
     "linear": "baselines:Linear",
     "scattering": Rules(

@@ -1,0 +1,167 @@
+"""Networks of the user's own by DP-SGD, from a plan to a folder that verifies."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import sfumato as sf
+from sfumato.central._dpsgd import OWN_NETWORK
+from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.graph import Graph
+from sfumato.verify import verify
+
+UNIT = sf.RecordLevel()
+BUDGET = sf.Budget(8.0, 1e-5)
+
+
+def records(num_rows=400, seed=0, sparse=False):
+    """Rows of three classes around three corners, no edge."""
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, 3, num_rows)
+    x = (generator.normal(size=(num_rows, 4)) / 2 + 2 * np.eye(4)[y]).astype(np.float32)
+    if sparse:
+        x[np.abs(x) < 1.5] = 0
+    graph = Graph.from_edges([], [], num_rows, directed=False, x=x, y=y, classes=("a", "b", "c"))
+    return graph.with_split(seed=0)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return records()
+
+
+def seeded(*layers):
+    torch.manual_seed(0)
+    return nn.Sequential(*[make() for make in layers])
+
+
+def stack():
+    return seeded(lambda: nn.Linear(4, 8), nn.ReLU, lambda: nn.Linear(8, 3))
+
+
+def other():
+    return seeded(lambda: nn.Linear(4, 8), lambda: nn.LayerNorm(8), nn.Tanh, lambda: nn.Linear(8, 3))
+
+
+def planned(method, graph, unit=UNIT, budget=BUDGET):
+    return method.calibrate(budget, unit, graph.public_facts(unit, assume_public=True))
+
+
+@pytest.mark.parametrize("make", [stack, other])
+def test_a_network_learns_and_its_folder_verifies(make, graph, tmp_path):
+    network = make()
+    method = sf.DPSGD(network, epochs=4, batch_size=60, learning_rate=0.05)
+    fitted = planned(method, graph).fit(graph)
+    assert (fitted.predict(graph) == graph.y)[graph.test_mask].mean() > 0.8
+    assert fitted.certificate.epsilon <= 8
+    assert verify(fitted.save(tmp_path / "run")).valid
+    loaded = method.load(tmp_path / "run")
+    assert np.array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))
+    scores = method.trained(fitted.weights)(torch.from_numpy(np.asarray(graph.x)))
+    assert np.array_equal(scores.argmax(1).numpy(), fitted.predict(graph))
+    for one, first in zip(network.parameters(), make().parameters(), strict=True):
+        assert torch.equal(one, first)  # the network that was passed is as it was
+
+
+def test_whole_batches_and_single_rows_learn_alike(graph):
+    """The two ways have other roundings and other noise, and the same mechanism."""
+    assert sf.DPSGD(stack())._dense
+    found = []
+    for loss in (None, functional.cross_entropy):
+        method = sf.DPSGD(stack(), loss, epochs=2, batch_size=100, learning_rate=0.05)
+        assert method._dense == (loss is None)
+        fitted = planned(method, graph, budget=sf.Budget(40.0, 1e-5)).fit(graph)
+        found.append(fitted.predict_proba(graph))
+    assert np.abs(found[0] - found[1]).mean() < 0.1
+
+
+def test_other_losses_are_learned(graph):
+    method = sf.DPSGD(stack(), nn.MultiMarginLoss(), epochs=4, batch_size=60, learning_rate=0.05)
+    fitted = planned(method, graph).fit(graph)
+    assert (fitted.predict(graph) == graph.y)[graph.test_mask].mean() > 0.8
+
+
+def test_frozen_layers_stay_and_are_not_released(graph):
+    network = other()
+    network[0].requires_grad_(False)
+    method = sf.DPSGD(network, epochs=1)
+    plan = planned(method, graph)
+    assert plan.releases[0].shape == (sum(one.numel() for one in network.parameters()) - 40,)
+    trained = method.trained(plan.fit(graph).weights)
+    assert torch.equal(trained[0].weight, network[0].weight)
+    assert not torch.equal(trained[3].weight, network[3].weight)
+
+
+def test_rows_without_a_label_and_sparse_rows_are_read():
+    graph = records(sparse=True)
+    y = graph.y.copy()
+    y[:50] = -1
+    graph = graph.changed(y=y)
+    assert planned(sf.DPSGD(other(), epochs=1), graph).fit(graph).predict(graph).shape == (400,)
+
+
+@pytest.mark.parametrize("arcs", ["owned", "incident"])
+def test_node_level_holds_for_any_arcs(arcs):
+    graph = sf.graph.campus(80, seed=0).with_split(seed=0)
+    plan = planned(sf.DPSGD(nn.Linear(graph.num_features, 6), epochs=1), graph, sf.NodeLevel(arcs=arcs))
+    assert OWN_NETWORK in plan.fit(graph).certificate.values["caveats"]
+
+
+def test_edge_level_needs_no_method(graph):
+    with pytest.raises(UnsupportedUnitError):
+        planned(sf.DPSGD(stack()), graph, sf.EdgeLevel(directed=False))
+    with pytest.raises(InputError, match="train the network itself"):
+        planned(sf.DPSGD(stack()), graph, sf.NoPrivacy(), None).fit(graph)
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        (nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), "BatchNorm1d"),
+        (nn.Sequential(nn.Dropout(0.1), nn.Linear(4, 3)), "random"),
+        (nn.Linear(4, 2), "3 scores a row"),
+        (nn.Sequential(nn.Linear(4, 2), nn.Tanh()), "3 scores a row"),
+        (nn.Linear(5, 3), "4 features"),
+    ],
+)
+def test_networks_without_a_proof_are_refused_before_anything_is_spent(network, said, graph):
+    with pytest.raises(InputError, match=said):
+        planned(sf.DPSGD(network), graph)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"module": "network"},
+        {"loss": 3},
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"learning_rate": 0},
+        {"l2_clip_norm": 0},
+        {"l2_clip_norm": 1e-12},
+    ],
+)
+def test_settings_are_checked(wrong):
+    with pytest.raises(InputError):
+        sf.DPSGD(**{"module": stack(), **wrong})
+
+
+def test_a_run_is_loaded_with_its_own_network_alone(graph, tmp_path):
+    planned(sf.DPSGD(stack(), epochs=1), graph).fit(graph).save(tmp_path / "run")
+    with pytest.raises(InputError, match=r"sf\.DPSGD"):
+        sf.load(tmp_path / "run")
+    for method in (sf.DPSGD(stack(), epochs=2), sf.DPSGD(other(), epochs=1)):
+        with pytest.raises(InputError, match="this network"):
+            method.load(tmp_path / "run")
+    with pytest.raises(InputError, match="Pass its own"):
+        sf.DPSGD(other()).trained(sf.DPSGD(stack(), epochs=1).load(tmp_path / "run").weights)
+
+
+def test_what_is_changed_after_the_plan_is_not_trained(graph):
+    network = stack()
+    method = sf.DPSGD(network, epochs=1)
+    plan = planned(method, graph)
+    network.append(nn.BatchNorm1d(3))
+    assert plan.fit(graph).weights["network.flat"].shape == plan.releases[0].shape
