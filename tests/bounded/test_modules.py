@@ -1,11 +1,14 @@
 """Which networks are a function of one row and of their weights, and which are refused; sums of their clipped gradients."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
+from torch.utils.data import DataLoader, TensorDataset
 
 from sfumato.bounded._example_gradients import clipped_example_sum
 from sfumato.bounded._modules import is_dense, loss_function, row_function
@@ -59,7 +62,7 @@ def attention():
 
 def convolution():
     return nn.Sequential(
-        nn.Unflatten(1, (1, WIDTH)), nn.Conv1d(1, 4, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(24, CLASSES)
+        nn.Unflatten(1, (1, WIDTH)), nn.Conv1d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(24, CLASSES)
     )
 
 
@@ -69,6 +72,7 @@ def with_layer(*layers):
 
 ACCEPTED = {
     "convolution": convolution,
+    "operation in place": lambda: with_layer(nn.ReLU(inplace=True), nn.LayerNorm(WIDTH)),
     "layer norm": lambda: with_layer(nn.LayerNorm(WIDTH), nn.GELU()),
     "group norm": lambda: with_layer(nn.GroupNorm(2, WIDTH)),
     "attention": attention,
@@ -234,3 +238,42 @@ def test_a_hook_makes_a_stack_unknown():
     network = nn.Sequential(nn.Linear(2, 2))
     network.register_forward_pre_hook(lambda *_: None)
     assert not is_dense(network)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "dpsgd.md"
+OF_FORM = {"unused layer", "nothing to train", "vector", "lazy layer", "other width"}
+"""Refusals that say nothing of privacy."""
+
+
+def opacus_says(make):
+    """Whether Opacus trains a network, refuses it, or fails while it trains."""
+    opacus = pytest.importorskip("opacus")
+    from opacus.validators.errors import UnsupportedError
+
+    torch.manual_seed(0)
+    network, (x, y) = make(), rows(12)
+    optimizer = torch.optim.SGD([one for one in network.parameters() if one.requires_grad], 0.1)
+    data = DataLoader(TensorDataset(x.float(), y), batch_size=6)
+    try:
+        network, optimizer, data = opacus.PrivacyEngine().make_private(
+            module=network, optimizer=optimizer, data_loader=data, noise_multiplier=1.0, max_grad_norm=1.0
+        )
+    except (UnsupportedError, NotImplementedError):
+        return "refuses"
+    try:
+        for inputs, classes in data:
+            optimizer.zero_grad()
+            functional.cross_entropy(network(inputs), classes).backward()
+            optimizer.step()
+    except (RuntimeError, ValueError):
+        return "fails"
+    return "trains"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_table_beside_opacus_says_what_both_do():
+    shown = {**{name: ("trains", make) for name, make in ACCEPTED.items()},
+             **{name: ("refuses", make) for name, (make, _) in REFUSED.items() if name not in OF_FORM}}  # fmt: skip
+    lines = [f"| {name} | {ours} | {opacus_says(make)} |" for name, (ours, make) in shown.items()]
+    missing = [line for line in lines if line not in PAGE.read_text().splitlines()]
+    assert not missing, "\n".join(lines)

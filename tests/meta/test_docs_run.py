@@ -35,6 +35,7 @@ NOT_RUN = {
     "sfumato train gap --engine ray": "needs Ray; tests/distributed trains on it",
     "make ": "builds an environment; continuous integration runs `make check docs test`",
     "python benchmarks/": "minutes on real data",
+    "python -m pytest ": "a test of its own",
     "sfumato text features --nodes papers.csv --text abstract --text-features transformer:": "needs a network from a hub",
     "sfumato export onnx": "needs the package onnx; tests/serving/test_onnx_model.py has it where it is installed",
     "sfumato train class-dp --dataset orl_faces": "needs the faces; tests/cli/test_images.py trains on small folders",
