@@ -13,6 +13,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.transforms import AddSelfLoops, BaseTransform, Compose, NormalizeFeatures, ToSparseTensor
 
 import sfumato as sf
+from sfumato.central._rows import head_scores
 from sfumato.errors import BudgetExceededError, DataError, DroppedWarning, InputError, UnsupportedUnitError
 from sfumato.graph import campus, from_pyg, to_pyg
 from sfumato.pyg import PrivateHops, released_to_pyg
@@ -77,7 +78,7 @@ def test_columns_are_the_encoding_and_then_each_hop(graph, tmp_path):
 
 
 def test_without_encoder_features_are_sent(data):
-    private = PrivateHops(epsilon=2.0, hops=1, encoder=False)(data)
+    private = PrivateHops(epsilon=2.0, hops=1, messages="features")(data)
     assert private.x.shape == (600, 2 * data.x.shape[1])
     assert torch.allclose(private.x[:, : data.x.shape[1]], functional.normalize(data.x), atol=1e-6)
 
@@ -90,6 +91,24 @@ def test_a_network_on_the_rows_is_as_good_as_gap(graph):
     own = accuracy(trained(private), private)
     assert abs(own - gap) < 0.08
     assert own > 2 * (graph.y[graph.test_mask] == np.bincount(graph.y).argmax()).mean()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_label_messages_are_rows_as_their_head_reads_them(graph, directed, tmp_path):
+    transform = PrivateHops(epsilon=4.0, messages="labels", directed=directed, out=tmp_path / "run")
+    data = to_pyg(graph)
+    private = transform(data)
+    assert private.x.shape == (600, 4 * 6 + 1)
+    assert verify(tmp_path / "run").valid
+    assert private.certificate.values["method"] == "label-messages"
+    learners = private.train_mask.numpy()
+    assert not (learners & ~graph.train_mask).any()
+    assert learners.sum() == (graph.train_mask.sum() if directed else np.ceil(graph.train_mask.sum() / 2))
+    ours = accuracy(transform.fitted_.predict(from_pyg(data, directed=directed)), private)
+    assert abs(accuracy(trained(private), private) - ours) < 0.1
+    fitted = transform.fitted_
+    seen = head_scores(fitted.weights, private.x.numpy())
+    assert np.allclose(seen, fitted.ran.method.scores(fitted.ran, fitted.weights, fitted.released, graph), atol=1e-4)
 
 
 def test_edges_tell_nothing_beyond_the_release(graph, monkeypatch):
@@ -253,7 +272,17 @@ def test_workers_of_loaders_are_refused(data, monkeypatch):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"hops": 0}, {"epsilon": 0}, {"delta": 1}, {"unit": "edges"}, {"unit": 3}, {"keep_edges": 1}, {"seed": -1}],
+    [
+        {"hops": 0},
+        {"epsilon": 0},
+        {"delta": 1},
+        {"unit": "edges"},
+        {"unit": 3},
+        {"keep_edges": 1},
+        {"seed": -1},
+        {"messages": "words"},
+        {"messages": "labels", "hops": 3},
+    ],
 )
 def test_settings_are_checked_before_data(wrong):
     with pytest.raises(InputError):
@@ -266,4 +295,6 @@ def test_names_to_keep_have_to_be_there(data):
 
 
 def test_it_says_what_it_is():
-    assert repr(PrivateHops()) == ("PrivateHops(epsilon=1, delta=1e-06, unit=EdgeLevel(directed=False), hops=2)")
+    assert repr(PrivateHops()) == (
+        "PrivateHops(epsilon=1, delta=1e-06, unit=EdgeLevel(directed=False), hops=2, messages='encodings')"
+    )

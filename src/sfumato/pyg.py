@@ -1,9 +1,10 @@
 """PyTorch Geometric: a transform that puts noisy sums over neighbors in place of edges, and what a run released as a ``Data``.
 
 **Formal guarantee** of :class:`PrivateHops`: that of GAP at edge level (:mod:`~sfumato.central._gap`), K Gaussian releases with
-the sensitivity of an edge or an arc; features, labels and masks are public. What comes out is post-processing of these releases
-and of what is public, as long as ``keep_edges`` and ``keep`` add nothing. So is whatever reads it: training any network on it,
-choosing settings by its validation nodes, and predicting spend nothing more.
+the sensitivity of an edge or an arc, or that of label messages (:mod:`~sfumato.central._labels`), one release of counts.
+Features, labels and masks are public. What comes out is post-processing of these releases and of what is public, as long as
+``keep_edges`` and ``keep`` add nothing. So is whatever reads it: training any network on it, choosing settings by its validation
+nodes, and predicting spend nothing more.
 
 Nothing else of the ``Data`` comes out, unless ``keep`` names it: attributes that earlier transforms made of edges, such as
 degrees or random walks, would tell of them.
@@ -19,11 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato._optional import require
-from sfumato._validate import check_int, check_kind, fail
+from sfumato._validate import check_choice, check_int, check_kind, fail
+from sfumato.bounded._routing import public_order
 from sfumato.central._gap import GAP
+from sfumato.central._labels import LabelMessages
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.evaluation._kept import leaving
 from sfumato.graph._dropped import tell_dropped
+from sfumato.graph._facts import labeled_mask
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._graph_key import GraphKey
 from sfumato.privacy.budget import Budget
@@ -47,6 +51,7 @@ else:
 
 _GIVEN = ("x", "y", *MASKS, "num_nodes", "edge_index")
 _EDGES, _ROWS = "edges", "aggregate/"
+_MESSAGES = ("encodings", "features", "labels")
 _ONCE = (
     "Every call is a release of its own and costs again. Keep the Data that the first call returned (for a data set, pass "
     "pre_transform and not transform), or pass ledger=, which adds calls up."
@@ -82,6 +87,9 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
     * ``x``: float32 [num_nodes, (K + 1) width], the columns of :math:`h^{(0)}`, then those of :math:`h^{(1)}`, up to
       :math:`h^{(K)}`;
     * ``y`` and the three masks, as they were; without masks, those of the split 75/10/15 that the encoder learned by;
+      With ``messages="labels"``, ``x`` is [num_nodes, 4 num_classes + 1]: what the head of label messages reads, noisy counts and
+      the node's own prediction without neighbors. ``train_mask`` then marks the training nodes that received messages as other
+      nodes do; rows of the others, which sent theirs, follow another law.
     * ``certificate``: an :class:`Attached`, which loaders and ``torch.save`` keep; a batch has a list of them;
     * no edge, and nothing else but what ``keep`` names.
 
@@ -97,7 +105,8 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
         unit: ``edge``, ``arc``, or such a unit.
         hops: K, from 1 to 1000.
         directed: whether arcs have a direction, which is declared and never read off the data.
-        encoder: False sends the features themselves; wide ones are lost in noise.
+        messages: ``encodings`` as above; ``features``, the features themselves, of which wide ones are lost in noise; or
+            ``labels``, those of training nodes (:mod:`~sfumato.central._labels`), with one or two hops.
         keep_edges: whether ``edge_index``, ``adj_t`` and attributes of edges stay, for what need not be private.
         keep: names of further attributes that are public and made of no edge.
         out: a new run folder, which ``sfumato verify`` checks.
@@ -134,7 +143,7 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
         hops: int = 2,
         *,
         directed: bool = False,
-        encoder: bool = True,
+        messages: str = "encodings",
         keep_edges: bool = False,
         keep: Iterable[str] = (),
         out: str | Path | None = None,
@@ -143,9 +152,10 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
         name: str = "graph",
         seed: int = 0,
     ) -> None:
-        for flag, value in (("directed", directed), ("encoder", encoder), ("keep_edges", keep_edges)):
+        for flag, value in (("directed", directed), ("keep_edges", keep_edges)):
             if not isinstance(value, bool):
                 raise fail(flag, value, "to be True or False")
+        check_choice(_MESSAGES, messages=messages)
         self.unit = unit_named(unit, Declared(directed)) if isinstance(unit, str) else unit
         check_kind(Unit, "Pass edge, arc, or a unit such as sf.EdgeLevel(directed=False).", unit=self.unit)
         if not {"features", "labels"} <= set(self.unit.public) or not self.unit.private:
@@ -154,8 +164,12 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
                 f"{_TRAIN} Use sf.GAP, whose networks train by DP-SGD."
             )
         self.unit.check_fit(directed)
+        self.messages = messages
         self.budget, self.directed = Budget(epsilon, delta), directed
-        self.method = GAP(num_hops=check_int(low=1, high=1000, hops=hops), encoder=encoder)
+        hops = check_int(low=1, high=2 if messages == "labels" else 1000, hops=hops)
+        self.method = (
+            LabelMessages(hops) if messages == "labels" else GAP(num_hops=hops, encoder=messages == "encodings")
+        )
         self.keep_edges, self.keep = keep_edges, (keep,) if isinstance(keep, str) else tuple(keep)
         self.out, self.name = None if out is None else Path(out), name
         self.seed = check_int(low=0, high=2**32 - 1, seed=seed)
@@ -214,9 +228,12 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
         """A new ``Data`` with the released rows, what is public, and what was asked for."""
         torch, pyg = require("torch"), require("torch_geometric.data")
         rows = self.method.rows(self.fitted_.ran, self.fitted_.weights, self.fitted_.released, graph)
-        made: Data = pyg.Data(x=rows.flatten(1), y=data.y, num_nodes=graph.num_nodes)
+        made: Data = pyg.Data(x=torch.as_tensor(rows).flatten(1), y=data.y, num_nodes=graph.num_nodes)
         for mask in MASKS:
             made[mask] = torch.tensor(getattr(graph, mask))
+        if isinstance(self.method, LabelMessages):
+            sends = graph.train_mask & labeled_mask(graph)
+            made.train_mask = torch.tensor(self.method.learners(self.unit, sends, public_order(sends, self.seed)))
         edges = [*data.edge_attrs(), *(name for name in ("adj_t", "adj") if name in data)]
         for name in (*self.keep, *(edges if self.keep_edges else ())):
             made[name] = data[name]
@@ -230,7 +247,7 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         shown = f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}, unit={self.unit!r}"
-        return f"{type(self).__name__}({shown}, hops={self.method.num_hops})"
+        return f"{type(self).__name__}({shown}, hops={self.method.num_hops}, messages={self.messages!r})"
 
 
 def _read(data: Data) -> Data:

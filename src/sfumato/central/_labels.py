@@ -341,6 +341,17 @@ class LabelMessages(CuratorMethod):
             return PRIOR.apply(plan.public, stored_prior(weights), graph)
         return head_scores(weights, inputs)
 
+    def rows(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
+        """Return what a head reads of all nodes at edge level, kept or not, float32 [num_nodes, 4 num_classes + 1].
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`scores`.
+        """
+        own, shares = (
+            posterior(plan.public, stored_prior(weights), graph),
+            class_shares(*one_hot(graph, graph.num_classes)),
+        )
+        return count_inputs(plan, released["aggregate/1"], own, stored_weight(weights), shares)
+
 
 def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], weights: Arrays) -> NDArray[np.float32]:
     return count_inputs(plan, counts, own, stored_weight(weights), stored_shares(weights))
