@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS = {
+    "new": ("_new", "Start with your own tables: answer a few questions, and get a schema and a command line."),
     "train": ("_train", "Train a method within a privacy budget."),
     "check": (
         "_check",
@@ -71,7 +72,7 @@ class Commands(TyperGroup):
     """All commands of the command line, which say what a stop by Ctrl-C costs. Those of Typer would end in silence.
 
     >>> list(Commands(name="sfumato").commands)[:3]
-    ['train', 'check', 'describe']
+    ['new', 'train', 'check']
     """
 
     def __init__(self, **settings: Any) -> None:

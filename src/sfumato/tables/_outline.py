@@ -27,7 +27,7 @@ PARTS = {
 }  # fmt: skip
 """The part of the data that a column of each use belongs to, as units name what is public. Bounds of degrees are declared so."""
 _HEAD = (
-    "# A schema to start from, written by `sfumato data describe`: what anybody may know of the tables without seeing them.",
+    "# A schema to start from, written by Sfumato: what anybody may know of the tables without seeing them.",
     "# Remove the # before what is known from elsewhere, and fill it in. A value that is read off protected data is not public.",
 )
 _FROM_DATA = (
