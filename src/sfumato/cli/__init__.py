@@ -18,7 +18,6 @@ import typer
 from sfumato._optional import explained
 from sfumato._version import __version__
 from sfumato.cli._commands import Commands, StopError
-from sfumato.cli._misread import no_number, with_remedy
 from sfumato.errors import DroppedWarning, InputError, MissingDependencyError, SfumatoError, SfumatoWarning, TextWarning
 
 _OF_READERS = (DroppedWarning, TextWarning)
@@ -106,6 +105,8 @@ def invoke(arguments: list[str] | None = None) -> int:
             return 2
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             about = getattr(getattr(error, "param", None), "help", None) if "Missing" in type(error).__name__ else None
+            from sfumato.cli._misread import no_number, with_remedy
+
             said = no_number(error, sys.argv[1:] if arguments is None else arguments)
             said = said or with_remedy(error.format_message() or "See --help.")
             named = getattr(getattr(error, "ctx", None), "info_name", None), getattr(error, "option_name", None)
