@@ -1,6 +1,8 @@
 """`sfumato audit` of a method and of a run: the certified bound beside the claim, exit codes, and what it refuses."""
 
 import json
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -108,3 +110,34 @@ def test_options_that_would_be_ignored_are_refused(sfumato, words):
 def test_a_run_states_its_own_claim(sfumato, run):
     result = sfumato("audit", run, "--epsilon", "2")
     assert (result.code, "it states them" in result.err) == (2, True)
+
+
+def test_a_function_in_a_file_is_audited(sfumato, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "attacks.md").read_text()
+    toys = tmp_path / "toys.py"
+    text = page.partition("```python\n# toys.py\n")[2].partition("```")[0]
+    toys.write_text(text.replace("default_rng()", "default_rng(0)"))
+    claim = ("--epsilon", 1, "--delta", 0, "--size", 0.2)
+    done = sfumato("audit", f"{toys}:bare", *claim, "--out", tmp_path / "made")
+    assert done.code == 1
+    assert "The claim is refuted" in done.out
+    assert (tmp_path / "made" / "audit.html").exists()
+    assert sfumato("audit", f"{toys}:both_ends", "--pair", "links", *claim).code == 0
+    other = tmp_path / "other.py"
+    other.write_text(
+        textwrap.dedent("""
+        def pair():
+            return 1
+        def release(data):
+            return data
+    """)
+    )
+    for words, said in (
+        ((f"{toys}:nothing", *claim), "Define it there"),
+        ((f"{other}:release", *claim), "two data sets"),
+        (("missing.py:release", *claim), "Check the path"),
+        ((f"{toys}:bare", "--epsilon", 1), "--epsilon and --delta"),
+    ):
+        done = sfumato("audit", *words)
+        assert done.code == 2
+        assert said in done.err

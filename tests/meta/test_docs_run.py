@@ -105,6 +105,8 @@ def run_page(tmp_path, monkeypatch, capsys):
         for language, body in FENCE.findall(text):
             capsys.readouterr()
             if language == "python":
+                if named := re.match(r"# (\w+\.py)\n", body):
+                    Path(named[1]).write_text(body)
                 run_cell(replaced(body), names)
             elif language == "sh":
                 run_shell(body, servers)
@@ -291,6 +293,8 @@ def test_a_toml_block_is_the_file_that_its_first_line_names(run_page):
     run_page("```toml\n# other.toml\na = 1\n```\n\n```toml\nb = 2\n```\n", outputs=False)
     assert Path("other.toml").read_text() == "# other.toml\na = 1\n"
     assert Path("schema.toml").read_text() == "b = 2\n"
+    run_page("```python\n# toys.py\nc = 3\n```\n", outputs=False)
+    assert Path("toys.py").read_text() == "# toys.py\nc = 3\n"
 
 
 def test_only_figures_other_than_those_of_privacy_may_differ():

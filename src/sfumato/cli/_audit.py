@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Listed
     from sfumato.privacy.units import Unit
 
-_MOST_ARCS, _REPORTS = 10, 20_000
+_MOST_ARCS, _REPORTS, _CALLS = 10, 20_000, 6_000
 
 
 def audit(
-    target: str = typer.Argument(..., metavar="DIR|METHOD", help="The folder of a run, or a method."),
+    target: str = typer.Argument(
+        ...,
+        metavar="DIR|METHOD|FILE.py:NAME",
+        help="The folder of a run, a method, or a function in a file of Python that takes data and returns what is released.",
+    ),
     unit: str | None = of("unit"),
     epsilon: float | None = of("epsilon"),
     delta: float | None = of("delta"),
@@ -56,6 +61,11 @@ def audit(
     ),
     size: float = typer.Option(1.0, "--size", help="How many canaries there are, as a share of the default."),
     seed: int = typer.Option(0, "--seed", help="The seed of canaries and of public parts of the fits."),
+    pair: str = typer.Option(
+        "pair",
+        "--pair",
+        help="With FILE.py:NAME: the function there that returns two data sets, which differ in one record.",
+    ),
     out: Path | None = typer.Option(
         None, "--out", help="The folder to write to (default: evaluation/ in the run folder; nothing for a METHOD)."
     ),
@@ -65,12 +75,15 @@ def audit(
 
     The method is really fitted, several times, on data with planted records that are as bad as the unit allows. Of a run, its
     method, settings, unit and budget are audited on such data, and its folder is verified; its own weights are not tested, and
-    its own data are not read unless --dataset or --graph names them. Exit code 1: the claim is refuted.
+    its own data are not read unless --dataset or --graph names them. A function of your own, or of another library, is run
+    thousands of times on both data sets of a pair, and its outputs are told apart. Exit code 1: the claim is refuted.
     """
+    if ".py:" in target:
+        _function(target, pair, _budget(epsilon, delta), confidence, size, out, as_json)
+        return
     check_installed(*TRAIN)
     from sfumato.audit._auditor import audit as audited
     from sfumato.audit._reports import audit_reports
-    from sfumato.report._evidence import audit_page
 
     folder, known = Path(target), (*WORDS, *GRAPH_CARDS)
     found: tuple[Listed, Unit | None, Budget | None, PublicFacts | None]
@@ -101,7 +114,10 @@ def audit(
         found, out = _of_run(folder), out or folder / "evaluation"
     else:
         raise fail(
-            "DIR|METHOD", target, f"to be the folder of a run or one of {', '.join(known)}", nearest(target, known)
+            "DIR|METHOD",
+            target,
+            f"to be the folder of a run, FILE.py:NAME or one of {', '.join(known)}",
+            nearest(target, known),
         )
     if out is not None and (folder / "release").resolve() in (out.resolve(), *out.resolve().parents):
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")
@@ -130,14 +146,45 @@ def audit(
     }
     told["flagged"] = bool(told["flagged"] or told["problems"])
     told["broken"] += [f"The verifier refuses the folder: {problem}" for problem in told["problems"]]
+    _finish(result, told, target if target in known else folder.resolve().name, out, as_json)
+
+
+def _finish(result: Audit, told: dict[str, Any], title: str, out: Path | None, as_json: bool) -> None:
+    """Write and print an audit, and end with exit code 1 if the claim is refuted."""
+    from sfumato.report._evidence import audit_page
+
     if out is not None:
-        title = target if target in known else folder.resolve().name
         write_page(out / "audit.html", audit_page(told, title))
         write_json(out / "audit.json", told)
         told["out"] = str(out)
     _show(result, told, as_json)
     if told["flagged"]:
         raise typer.Exit(1)
+
+
+def _function(
+    target: str, pair: str, budget: Budget, confidence: float, size: float, out: Path | None, as_json: bool
+) -> None:
+    """Audit a function in a file of Python, on the two data sets that another function there returns."""
+    from sfumato.audit._functions import audit_function
+
+    path, _, name = target.rpartition(":")
+    if not Path(path).is_file():
+        raise InputError(f"Expected FILE.py:NAME with a file of Python, got {path!r}, which is none. Check the path.")
+    found = runpy.run_path(path)
+    lacking = next((one for one in (name, pair) if not callable(found.get(one))), None)
+    if lacking is not None:
+        raise InputError(f"Expected a function {lacking!r} in {path!r}, got none. Define it there, or name another.")
+    mechanism, made = found[name], found[pair]()
+    if not isinstance(made, tuple | list) or len(made) != 2:
+        raise InputError(
+            f"Expected {pair}() in {path} to return two data sets, got another object. Return (first, second)."
+        )
+    with stage_bars(as_json) as report:
+        runs = max(30, int(size * _CALLS))
+        told = None if report is None else lambda done, total: report("runs", done, total)
+        result = audit_function(mechanism, tuple(made), budget, runs=runs, confidence=confidence, told=told)
+    _finish(result, {**result.to_dict(), "problems": [], "dataset": None}, name, out, as_json)
 
 
 def _check_own(word: str, **given: Any) -> None:

@@ -113,9 +113,9 @@ class Statistics(CuratorMethod):
         learns=False,
         reads_weights=True,
         notes=(
-            "At edge level triangles, wedges and stars have noise that released bounds on degrees scale. With the probability "
-            "settings.failure, a part of delta, these bounds are too small, and so may this noise be. The rest of delta is left "
-            "to composition.",
+            "Triangles, wedges and stars, where they were asked for at edge level, have noise that released bounds on degrees "
+            "scale. With the probability settings.failure, a part of delta, these bounds are too small, and so may this noise "
+            "be. The rest of delta is left to composition.",
         ),
     )
 
