@@ -67,7 +67,7 @@ def test_a_folder_that_does_not_verify_is_flagged(sfumato, run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nothing",), "to be the folder of a run or one of auto"),
+        (("nothing",), "to be the folder of a run, FILE.py:NAME or one of auto"),
         (("gap", "--epsilon", "1", "--delta", "1e-6"), "Expected --unit with METHOD, got none"),
         (("gap", "--unit", "edge", "--delta", "1e-6"), "Expected --epsilon and --delta with METHOD"),
         (("gap", *CLAIM, "--confidence", "0.3"), "Expected confidence"),
