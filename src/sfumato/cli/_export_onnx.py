@@ -9,6 +9,7 @@ import typer
 
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
+from sfumato._validate import fail
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 
@@ -18,6 +19,11 @@ RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/."
 def onnx(
     run: Path = RUN,
     out: Path = typer.Option(..., "--out", help="The ONNX file to write, such as model.onnx. It must not exist yet."),
+    table: bool = typer.Option(
+        False,
+        "--table",
+        help="Take cells of the node table in place of features: an input for each column, texts or numbers.",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Write the model of a run as ONNX: features and released rows in, class probabilities out.
@@ -30,7 +36,9 @@ def onnx(
 
     if out.exists():
         raise InputError(f"Expected out to be a new file, got {str(out)!r}, which exists. Name another.")
-    content = onnx_model(read_release(run))
+    if table:
+        _check_table(run)
+    content = onnx_model(read_release(run), table=table)
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as file:
         file.write(content)
@@ -38,3 +46,12 @@ def onnx(
         typer.echo(json.dumps({"out": str(out), "bytes": len(content)}))
     else:
         typer.echo(f"Wrote {len(content):,} bytes to {out}. They hold what release/ holds, and may leave with it.")
+
+
+def _check_table(run: Path) -> None:
+    """Refuse a run of which it is not known that its features are cells of a table: those of a text have such names, too."""
+    from sfumato.evaluation._source import Source
+
+    source = Source.of_run(run)
+    if source.nodes is None or source.text:
+        raise fail("run", str(run), "to have learned from a node table without texts", "Export it without --table.")

@@ -20,6 +20,7 @@ from sfumato.central._counts import smoothing, stored_shares
 from sfumato.graph._targets import MULTILABEL, NUMBER
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.privacy.units import unit_from_dict
+from sfumato.serving._onnx_encoder import encode_table
 
 if TYPE_CHECKING:
     from sfumato.record._release_folder import Arrays, StoredRun
@@ -30,11 +31,12 @@ _IR_VERSION = 8  # the oldest that has these sets of operators
 _LEAST = 1e-12
 
 
-def onnx_model(stored: StoredRun) -> bytes:
+def onnx_model(stored: StoredRun, *, table: bool = False) -> bytes:
     """Return the ONNX file of a run. It spends nothing: all of it was released.
 
     Inputs are ``features``, float32 [nodes, columns], and ``aggregate_1``, ``aggregate_2`` and so on, int64, the rows of these
     nodes in ``releases.safetensors``. The output is ``probabilities``, float32 [nodes, classes], of several labels one each.
+    With ``table``, cells of the node table are inputs in place of features, texts and numbers, one input for each column.
     Nodes are not mixed, so any rows may be given. Classes and the sentence of the certificate stand in the metadata.
     """
     method, unit = stored.spec["method"], unit_from_dict(stored.spec["unit"])
@@ -48,6 +50,8 @@ def onnx_model(stored: StoredRun) -> bytes:
     if target == NUMBER:
         raise fail("target", target, "to be classes or labels", "A number has no probabilities: use `sfumato predict`.")
     graph = _Graph(stored)
+    if table:
+        encode_table(graph, stored)
     made = {"label-messages": _label_messages, "graph-free": _features_alone, "linear": _linear, "gap": _gap}
     scores = made[method](graph, stored)
     if target == MULTILABEL:
