@@ -146,7 +146,7 @@ def test_arcs_are_declared(data):
 
 @pytest.mark.parametrize("unit", ["node", sf.NodeLevel(max_out_degree=10), sf.RecordLevel(), sf.NoPrivacy()])
 def test_units_where_training_is_not_free_are_refused(unit):
-    with pytest.raises(UnsupportedUnitError, match=r"sf\.GAP.*DP-SGD"):
+    with pytest.raises(UnsupportedUnitError, match=r"sf\.PrivateTrainer.*DP-SGD"):
         PrivateHops(unit=unit)
 
 

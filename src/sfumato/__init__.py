@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.central._gap import GAP as GAP
     from sfumato.central._graph_free import GraphFree as GraphFree
     from sfumato.central._graph_split import GraphSplit as GraphSplit
+    from sfumato.central._hop_network import PrivateTrainer as PrivateTrainer
     from sfumato.central._labels import LabelMessages as LabelMessages
     from sfumato.central._link_messages import LinkMessages as LinkMessages
     from sfumato.central._progap import ProGAP as ProGAP

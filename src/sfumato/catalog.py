@@ -59,6 +59,7 @@ _CHOOSERS = ("central._auto:Auto",)  # become one of the methods when they are c
 NOT_ON_A_GRAPH = {
     "set-calibration": "It calibrates prediction sets of the run above it: name that one, with --coverage",
     "dpsgd": "It trained a network of your own: load it with that network, sf.DPSGD(module, ...).load(run).",
+    "dpsgd-hops": "It trained a network of your own: load it with that network, sf.PrivateTrainer(module, ...).load(run).",
     "pate": "It learned from no graph. Load its student with sfumato.pate.load_student; check it with `sfumato verify`.",
 }
 """Names in run folders that :func:`load` does not load, and what to do with these runs."""

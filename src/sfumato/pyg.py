@@ -161,7 +161,7 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
         if not {"features", "labels"} <= set(self.unit.public) or not self.unit.private:
             raise UnsupportedUnitError(
                 f"PrivateHops makes rows that any training may read, under units edge and arc alone, got {self.unit.name!r}. "
-                f"{_TRAIN} Use sf.GAP, whose networks train by DP-SGD."
+                f"{_TRAIN} Use sf.PrivateTrainer(module) or sf.GAP, which train by DP-SGD."
             )
         self.unit.check_fit(directed)
         self.messages = messages

@@ -165,3 +165,39 @@ def test_what_is_changed_after_the_plan_is_not_trained(graph):
     plan = planned(method, graph)
     network.append(nn.BatchNorm1d(3))
     assert plan.fit(graph).weights["network.flat"].shape == plan.releases[0].shape
+
+
+def test_a_private_trainer_pays_for_hops_and_training_together(tmp_path):
+    graph = sf.graph.stochastic_block_model(300, 3, mean_degree=8, num_features=4, seed=0).with_split(seed=0)
+    unit = sf.NodeLevel(max_out_degree=10)
+    trainer = sf.PrivateTrainer(
+        seeded(lambda: nn.Linear(12, 8), nn.Tanh, lambda: nn.Linear(8, 3)), epochs=2, batch_size=50
+    )
+    plan = planned(trainer, graph, unit)
+    assert [one.name for one in plan.releases] == ["aggregate/1", "aggregate/2", "network"]
+    fitted = plan.fit(graph)
+    assert fitted.certificate.epsilon <= 8
+    assert verify(fitted.save(tmp_path / "run")).valid
+    loaded = trainer.load(tmp_path / "run")
+    assert np.array_equal(loaded.predict_proba(graph), fitted.predict_proba(graph))
+    hops = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in fitted.released.values()]
+    own = np.asarray(graph.x) / np.linalg.norm(graph.x, axis=1, keepdims=True)
+    read = torch.from_numpy(np.hstack([own, *hops]).astype(np.float32))
+    scores = trainer.trained(fitted.weights)(read)
+    assert (scores.argmax(1).numpy() == fitted.predict(graph)).mean() > 0.99
+    with pytest.raises(InputError, match=r"sf\.PrivateTrainer"):
+        sf.load(tmp_path / "run")
+    other = sf.graph.stochastic_block_model(300, 3, mean_degree=2, num_features=4, seed=1)
+    x = np.asarray(other.x).copy()
+    x[7] = graph.x[7]
+    other = other.changed(x=x)  # all of it is another graph, but for the features of node 7
+    rows = [trainer.reading(fitted.released, one)(np.array([7])) for one in (graph, other)]
+    assert torch.equal(*rows)
+
+
+@pytest.mark.parametrize("unit", [sf.NodeLevel(arcs="incident"), UNIT, sf.EdgeLevel(directed=False)])
+def test_a_private_trainer_has_a_proof_for_owned_arcs_alone(unit, graph):
+    with pytest.raises(UnsupportedUnitError):
+        planned(sf.PrivateTrainer(nn.Linear(12, 3)), graph, unit)
+    with pytest.raises(InputError, match="12 features"):
+        planned(sf.PrivateTrainer(nn.Linear(4, 3)), graph, sf.NodeLevel(max_out_degree=10))

@@ -23,6 +23,7 @@ import sfumato as sf
 from sfumato.catalog import CARDS, GRAPH_CARDS, METHODS, method_named
 from sfumato.central._arrivals import calibrate_arrival
 from sfumato.central._dpsgd import DPSGD
+from sfumato.central._hop_network import PrivateTrainer
 from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, SfumatoError, UnsupportedUnitError
 from sfumato.graph._subgraph import induced
@@ -124,6 +125,12 @@ def test_a_network_of_the_users_own_draws_what_its_certificate_says(layers, unit
         nn.Sequential(nn.Linear(144, GRAPH.num_classes), *layers), epochs=1, batch_size=BATCH, l2_clip_norm=CLIP
     )
     check(recorder, method.calibrate(BUDGET, unit, GRAPH.public_facts(unit)).fit(GRAPH), GRAPH)
+
+
+@pytest.mark.parametrize("unit", [NODE, replace(NODE, relation="replace")], ids=title)
+def test_a_private_trainer_draws_what_its_certificate_says(unit, recorder):
+    trainer = PrivateTrainer(nn.Linear(3 * 144, GRAPH.num_classes), epochs=1, batch_size=BATCH, l2_clip_norm=CLIP)
+    check(recorder, trainer.calibrate(BUDGET, unit, GRAPH.public_facts(unit)).fit(GRAPH), GRAPH)
 
 
 @pytest.mark.parametrize("pays", [False, True])

@@ -7,6 +7,7 @@ from torch import nn
 
 from sfumato.catalog import CARDS, METHODS, PAIR_METHODS, method_named
 from sfumato.central._dpsgd import DPSGD, OWN_NETWORK
+from sfumato.central._hop_network import PrivateTrainer
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph._graph import PublicFacts
 from sfumato.privacy.units import UNITS, NodeLevel, RecordLevel, unit_to_dict
@@ -65,6 +66,15 @@ def test_rules_plan_what_a_network_of_the_users_own_releases(unit):
     assert not [*rules.setting_faults(stated), *release_faults(stated, rules), *change_faults(stated, rules)]
     assert rules.caveats(stated) == [OWN_NETWORK]
     stated["settings"]["num_parameters"] += 1
+    assert list(release_faults(stated, rules))
+
+
+@pytest.mark.parametrize("unit", [NodeLevel(max_out_degree=7), NodeLevel(max_out_degree=7, relation="replace")])
+def test_rules_plan_what_a_private_trainer_releases(unit):
+    stated = certificate(PrivateTrainer(nn.Linear(3 * 256, 3), batch_size=8), unit, FACTS[0])
+    rules = rules_of("dpsgd-hops")
+    assert not [*rules.setting_faults(stated), *release_faults(stated, rules), *change_faults(stated, rules)]
+    stated["settings"]["num_hops"] = 1
     assert list(release_faults(stated, rules))
 
 

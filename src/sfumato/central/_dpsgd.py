@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
 
+Rows = Callable[[NDArray[np.integer]], Tensor]
+"""What the network reads of some nodes, [len(ids), width]."""
 _FLAT, _MOST_NAME = "network.flat", 200
 OWN_NETWORK = (
     "Network, first weights and loss are of the user's own making. The claim takes for granted that they were made without "
@@ -117,7 +120,7 @@ class DPSGD(CuratorMethod):
     def settings(self) -> dict[str, Any]:
         """Return the public settings: of the network its class and the number of parameters that are trained."""
         numbers = {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate", "l2_clip_norm")}
-        return {"module": type(self.module).__name__[:_MOST_NAME], "num_parameters": self._size, **numbers}
+        return {"module": type(self.module).__name__[:_MOST_NAME], "num_parameters": self.size, **numbers}
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -125,7 +128,8 @@ class DPSGD(CuratorMethod):
         return (OWN_NETWORK,)
 
     @property
-    def _size(self) -> int:
+    def size(self) -> int:
+        """Return the number of parameters that are trained."""
         return sum(one.numel() for one in self.module.parameters() if one.requires_grad)
 
     @property
@@ -144,23 +148,24 @@ class DPSGD(CuratorMethod):
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List one DP-SGD run."""
         event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
-        return (Release("network", event, (self._size,), self._size, arc_change=unit.no_arc_change),)
+        return (Release("network", event, (self.size,), self.size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Train on the rows of training nodes; rows without a label count as empty records."""
         if not plan.unit.private:
             raise InputError("Expected a unit of privacy, got none. Without privacy train the network itself.")
         ids, classes = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
-        features, told = Features(graph), session.watch.stage("network")
         dense, loss = self._dense, self._loss(plan.public.num_classes)
-        network = deepcopy(self.module).double() if dense else row_function(self.module, plan.public.num_features)
+        network = deepcopy(self.module).double() if dense else row_function(self.module, self.width(plan.public))
+        rows, released = self.inputs(plan, graph, session)
+        told = session.watch.stage("network")
         event, key = plan.event_of(SampledEvent, "network"), session.charge("network")
         sgd = PrivateSGD(
             event.sampling_prob, event.steps, self.l2_clip_norm, event.noise_multiplier, self.learning_rate
         )
 
         def batch(chosen: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-            return _rows(features, ids[chosen]).double(), classes[ids[chosen]]
+            return rows(ids[chosen]).double(), classes[ids[chosen]]
 
         def clipped_sum(chosen: NDArray[np.int64], _: int) -> NDArray[np.int64]:
             return clipped_example_sum(network, *batch(chosen), self.l2_clip_norm, loss)
@@ -171,12 +176,26 @@ class DPSGD(CuratorMethod):
             operands = noisy_steps(Adam(network.parameters(), sgd.learning_rate), clipped_sum, ids, sgd, key, 0.0, told)
         session.bind("network", np.frombuffer(operands, np.uint8))
         flat = torch.cat([one.detach().reshape(-1) for one in network.parameters()])
-        return Outcome({_FLAT: flat.float().numpy()}, {})
+        return Outcome({_FLAT: flat.float().numpy()}, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to the nodes' own features."""
-        features = Features(graph)
-        return of_all(self.trained(weights), lambda ids: _rows(features, ids), graph.num_nodes)
+        """Apply the network to the nodes' own features, and to what was released."""
+        return of_all(self.trained(weights), self.reading(released, graph), graph.num_nodes)
+
+    def width(self, public: PublicFacts) -> int:
+        """Return how many numbers the network reads of a node."""
+        return public.num_features
+
+    def inputs(self, plan: Planned, graph: Graph, session: Session) -> tuple[Rows, Arrays]:
+        """Return what the network reads of nodes, and what is released for it: here nothing.
+
+        ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
+        """
+        return self.reading({}, graph), {}
+
+    def reading(self, released: Arrays, graph: Graph) -> Rows:
+        """Return what the network reads of nodes of a finished run: here their features."""
+        return partial(_rows, Features(graph))
 
     def trained(self, weights: Arrays) -> nn.Module:
         """Return the network with released weights (``fitted.weights``), in float32, for use anywhere.
@@ -187,8 +206,8 @@ class DPSGD(CuratorMethod):
         network = deepcopy(self.module).float().eval()
         parameters = [one for one in network.parameters() if one.requires_grad]
         flat = torch.tensor(weights[_FLAT]) if _FLAT in weights else torch.zeros(0)
-        if len(flat) != self._size:
-            raise fail("weights", f"{len(flat)} numbers", f"to be {self._size}, as the network has", "Pass its own.")
+        if len(flat) != self.size:
+            raise fail("weights", f"{len(flat)} numbers", f"to be {self.size}, as the network has", "Pass its own.")
         with torch.no_grad():
             for one, values in zip(parameters, flat.split([one.numel() for one in parameters]), strict=True):
                 one.copy_(values.view_as(one))
@@ -214,17 +233,16 @@ class DPSGD(CuratorMethod):
 
     def _check(self, public: PublicFacts) -> None:
         """Refuse a network or a loss without a proof, on made-up rows."""
-        made_up = torch.zeros(2, public.num_features)
+        width = self.width(public)
+        made_up = torch.zeros(2, width)
         if self._dense:
             try:
                 found = tuple(deepcopy(self.module).float()(made_up).shape)
             except (RuntimeError, ValueError) as error:
-                raise InputError(
-                    f"Expected module to read {public.num_features} features, but it raised: {error}"
-                ) from None
+                raise InputError(f"Expected module to read {width} features, but it raised: {error}") from None
         else:
             self._loss(public.num_classes)
-            found = tuple(row_function(self.module, public.num_features)(made_up[:1].double()).shape)
+            found = tuple(row_function(self.module, width)(made_up[:1].double()).shape)
         if found[1:] != (public.num_classes,):
             wanted = f"to give {public.num_classes} scores a row, one for each class"
             raise fail("module", found[1:], wanted, "Change its last layer.")

@@ -62,6 +62,16 @@ def _seen(anyone: list[str], own: list[str], *never: str) -> dict[str, list[str]
     return {"anyone": anyone, "the node itself": own, "never": [*never]}
 
 
+_OF_OWN = {**{name: kind for name, kind in TRAINING.items() if name != "width"}, "epochs": "count", "module": "name",
+           "num_parameters": "count"}  # fmt: skip
+_OWN: dict[str, Any] = {
+    "layers": lambda _: {"network": ({}, {})},
+    "tensors": lambda v, _: {"network.flat": [v.num_parameters]},
+    "demands": (_CLIP,),
+    "caveats": lambda _: [_OWN_NETWORK],
+}
+
+
 def _partition(v: Known) -> Any:
     return v.unit.get("partition")
 
@@ -123,15 +133,14 @@ METHODS: dict[str, str | Rules] = {
         reads_links=False, targets=_BOTH,
         layers=mlp_layers,
     ),
-    "dpsgd": Rules(
-        settings={**{name: kind for name, kind in TRAINING.items() if name != "width"}, "epochs": "count", "module": "name",
-                  "num_parameters": "count"},
-        audience={"node": OF_RECORDS, "record": OF_RECORDS},
-        reads_links=False,
-        layers=lambda _: {"network": ({}, {})},
-        tensors=lambda v, _: {"network.flat": [v.num_parameters]},
-        demands=(_CLIP,),
-        caveats=lambda _: [_OWN_NETWORK],
+    "dpsgd": Rules(settings=_OF_OWN, audience={"node": OF_RECORDS, "record": OF_RECORDS}, reads_links=False, **_OWN),
+    "dpsgd-hops": Rules(
+        settings={**_OF_OWN, "num_hops": "count up to 1000"},
+        audience={"node": _seen(_SUMS, OWN, _NEVER)},
+        reads_weights=True,
+        hops=lambda v: v.num_hops,
+        columns=lambda v: v.num_features,
+        **_OWN,
     ),
     "linear": "baselines:Linear",
     "scattering": Rules(
