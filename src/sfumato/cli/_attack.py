@@ -15,6 +15,7 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, fail, nearest
 from sfumato.attacks._listing import ATTACKS
 from sfumato.cli._arrivals import source_of
+from sfumato.cli._completing import complete_run
 from sfumato.cli._newest import learned
 from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def attack(
     context: typer.Context,
     name: str = typer.Argument(..., metavar="NAME", help=f"The attack: {', '.join(ATTACKS)}."),
-    run: Path = typer.Argument(..., metavar="DIR", help="The folder of a run."),
+    run: Path = typer.Argument(..., metavar="DIR", help="The folder of a run.", autocompletion=complete_run),
     dataset: str | None = typer.Option(
         None, "--dataset", help="The data set that the run was trained on (default: where the run found it)."
     ),

@@ -9,12 +9,13 @@ import typer
 
 from sfumato._files import whole_folder
 from sfumato._optional import check_installed
+from sfumato.cli._completing import complete_run
 from sfumato.cli._table import JSON
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import check_outside
 
-RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.")
+RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.", autocompletion=complete_run)
 
 
 def mlflow(

@@ -10,10 +10,11 @@ import typer
 from sfumato._files import whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
+from sfumato.cli._completing import complete_run
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 
-RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.")
+RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.", autocompletion=complete_run)
 
 
 def onnx(

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import typer
 
+from sfumato.cli._completing import complete_run
 from sfumato.cli._verified import verified
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import write_page
 
-RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.")
+RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.", autocompletion=complete_run)
 
 
 def registry(

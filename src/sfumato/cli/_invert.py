@@ -14,6 +14,7 @@ from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import check_choice, fail
 from sfumato.cli import _data as data
 from sfumato.cli._attack import settings_in
+from sfumato.cli._completing import complete_run
 from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
 from sfumato.cli._table import JSON
@@ -29,7 +30,9 @@ ATTACKS = ("enhanced", "original")
 
 def invert(
     context: typer.Context,
-    run: Path = typer.Argument(..., help="The folder of a run that was trained on images."),
+    run: Path = typer.Argument(
+        ..., help="The folder of a run that was trained on images.", autocompletion=complete_run
+    ),
     dataset: str | None = typer.Option(
         None, "--dataset", help="The images that the run was trained on (default: where the run found them)."
     ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,13 +63,25 @@ def stage_bars(quiet: bool) -> Iterator[Progress | None]:
         yield report
 
 
-def _log_stages() -> Progress:
-    seen: set[str] = set()
+_OFTEN = 20.0
+"""After how many seconds a line says again how far a stage is."""
 
-    def report(stage: str, _done: int, _total: int) -> None:
-        if stage not in seen:
-            seen.add(stage)
+
+def _log_stages(now: Callable[[], float] = time.monotonic) -> Progress:
+    """Print the name of each stage, and of a long one from time to time how much is left."""
+    began: dict[str, tuple[float, int]] = {}
+    told: dict[str, float] = {}
+
+    def report(stage: str, done: int, total: int) -> None:
+        at = now()
+        if stage not in began:
+            began[stage], told[stage] = (at, done), at
             print(f"{stage} ...", file=sys.stderr, flush=True)
+        start, before = began[stage]
+        if before < done < total and at - told[stage] >= _OFTEN:
+            told[stage] = at
+            left = (at - start) / (done - before) * (total - done)
+            print(f"{stage}: {100 * done // total} %, about {left:.0f} s left", file=sys.stderr, flush=True)
 
     return report
 

@@ -11,6 +11,7 @@ import typer
 
 from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import check_choice, fail
+from sfumato.cli._completing import complete_run
 from sfumato.cli._described import with_answers
 from sfumato.cli._table import JSON
 from sfumato.cli._verified import verified
@@ -20,7 +21,7 @@ from sfumato.evaluation._kept import check_outside, write_page
 if TYPE_CHECKING:
     from sfumato.report._run import Run
 
-RUN = typer.Argument(..., help="The folder of a run.")
+RUN = typer.Argument(..., help="The folder of a run.", autocompletion=complete_run)
 _PAGES = {"owner": "index.html", "reviewer": "reviewer.html", "public": "public.html", "regulator": "regulator.html"}
 
 

@@ -11,6 +11,7 @@ import typer
 
 from sfumato._optional import LIGHT, check_installed
 from sfumato._version import __version__
+from sfumato.cli._completing import complete_run
 from sfumato.cli._newest import learned
 from sfumato.cli._options import of
 from sfumato.cli._scores import shown
@@ -20,7 +21,7 @@ from sfumato.errors import InputError
 if TYPE_CHECKING:
     from sfumato.verify import Verification
 
-RUN = typer.Argument(..., help="The folder of a run.")
+RUN = typer.Argument(..., help="The folder of a run.", autocompletion=complete_run)
 
 
 def evaluate(run: Path = RUN, by: str | None = of("by"), as_json: bool = JSON) -> None:
@@ -83,7 +84,9 @@ def _of_group(column: str, row: dict[str, Any]) -> str:
 
 
 def verify(
-    run: Path = typer.Argument(..., help="The folder of a run, or the file of a ledger that runs share."),
+    run: Path = typer.Argument(
+        ..., help="The folder of a run, or the file of a ledger that runs share.", autocompletion=complete_run
+    ),
     public_key: Path | None = typer.Option(
         None,
         "--public-key",

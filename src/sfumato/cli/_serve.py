@@ -18,6 +18,7 @@ from sfumato._optional import LIGHT, check_installed
 from sfumato._validate import fail
 from sfumato.cli import _listening as listening
 from sfumato.cli._calibrating import stored_counts
+from sfumato.cli._completing import complete_run
 from sfumato.cli._newest import learned, run_of
 from sfumato.cli._options import of
 from sfumato.cli._verified import verified
@@ -40,7 +41,9 @@ _MOST_BYTES = 1 << 20
 
 def serve(
     run: Path = typer.Argument(
-        ..., help="The folder of a run, or a ledger: its newest run, found again at each SIGHUP."
+        ...,
+        help="The folder of a run, or a ledger: its newest run, found again at each SIGHUP.",
+        autocompletion=complete_run,
     ),
     host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
     port: int = typer.Option(8766, "--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),

@@ -15,6 +15,8 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
+from sfumato.cli._completing import COMPLETE
+
 NEEDED = "Required (a named data set, a stored graph, or two tables)"
 DATA = "Data"
 RECORD = "What a record is"
@@ -98,10 +100,11 @@ def given_option(table: type, name: str, command: str | None = None) -> Any:
     row, default = rows(table)[name], next(one.default for one in fields(table) if one.name == name)
     default = None if default == () else default
     text = row.help[command or next(iter(row.help))]
+    complete = row.complete or COMPLETE.get(name)
     if row.argument:
-        return typer.Argument(default, help=text, autocompletion=row.complete)
+        return typer.Argument(default, help=text, autocompletion=complete)
     kinds: dict[str, Any] = {"envvar": row.environment, "show_envvar": False} if row.environment else {}
-    kinds |= {"autocompletion": row.complete} if row.complete else {}
+    kinds |= {"autocompletion": complete} if complete else {}
     if row.eager is not None:
         kinds |= {"callback": row.eager, "is_eager": True}
     return typer.Option(default, row.flags or spelled(name), help=text, **kinds)
