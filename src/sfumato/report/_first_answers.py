@@ -15,7 +15,7 @@ from sfumato.record._deployment import ASKED
 from sfumato.report._everyday import OTHERS, READ, SEEN
 from sfumato.report._intruder import tested
 from sfumato.report._page import Blank, Items, Origin, Part, Section
-from sfumato.report._person import NOT_PROTECTED, SEVERAL, Person, person_of
+from sfumato.report._person import NOT_PROTECTED, Person, person_of
 from sfumato.report._public import prices_table
 from sfumato.report._scale import factor, one_in, right_guesses, scale_figure
 
@@ -34,11 +34,6 @@ class Asked:
     @property
     def values(self) -> Mapping[str, Any]:
         return self.run.certificate
-
-    @property
-    def one_link(self) -> bool:
-        """Whether the protected part is one link, of which a person has many."""
-        return SEVERAL in self.person.limits
 
     def owner(self, name: str) -> str:
         """Return what the owner wrote in a field; a blank, if it is empty."""
@@ -62,7 +57,7 @@ def first_answers(run: Run, told: Mapping[str, str]) -> Section:
 
 def _who(asked: Asked) -> Iterator[Part]:
     yield f"Everybody in the data alike. Protected is {asked.person.what}. The limits hold for each, not on average."
-    if asked.one_link:
+    if asked.person.parts_of_link:
         yield "That is not all that the data hold of you: answer 7 says what is not protected, answer 8 what ten links cost."
     domain = asked.owner("data_domain")
     yield domain if isinstance(domain, Blank) else f"The data, in the words of the owner: {domain}"
@@ -156,10 +151,13 @@ def _leave(asked: Asked) -> Iterator[Part]:
         f"called back. But no conclusion from it is more than {factor(claim['epsilon'])} times as likely as if your part had "
         f"been {without}{beside}."
     )
-    if asked.one_link:
+    each = asked.person.parts_of_link
+    if each:
+        double = "A whole link can be two such parts, and counts twice. " * (each > 1)
         yield (
-            "Whoever leaves takes along all their links, and the limit is for one of them. For k links, epsilon counts k times"
-            f"{' and delta grows too' * bool(claim['delta'])}: for ten links epsilon is {round_up(10 * claim['epsilon'])}."
+            f"Whoever leaves takes along all their links. {double}The epsilons of all parts add up"
+            f"{', and delta grows too' * bool(claim['delta'])}: for ten links "
+            f"epsilon is at most {round_up(10 * each * claim['epsilon'])}."
         )
     if unit_from_dict(dict(values["unit"])).public:
         yield "What counts as public (answer 7) is outside this limit: what was published may show it as it was."

@@ -30,7 +30,7 @@ _SIMULATED = (
     "The method is made for devices that change each person's part at random before they send it. Here no devices took part: "
     "a computer that held the real data played their role. Those who ran it saw that data, and you have to trust them with it.",
 )
-SEVERAL = (
+_SEVERAL = (
     "All of your links together. The limit is for one link. For two of your links together epsilon counts twice, for ten "
     "of them ten times, and a delta above 0 grows too."
 )
@@ -43,6 +43,7 @@ class Person:
 
     ``question`` is what somebody may want to know, after "wants to know", and ``belief`` the same, after "believes that".
     ``how`` says how it is protected, and whom one has to trust; ``twice`` whether two people may report the same thing.
+    ``parts_of_link`` is how many protected parts one link is at most, or 0 if the part is more than a link.
     """
 
     what: str
@@ -51,6 +52,7 @@ class Person:
     how: tuple[str, ...] = _CURATOR
     limits: tuple[str, ...] = ()
     twice: bool = False
+    parts_of_link: int = 0
 
 
 def person_of(certificate: Mapping[str, Any]) -> Person:
@@ -77,14 +79,24 @@ def _edge(certificate: Mapping[str, Any]) -> Person:
             "the link as a whole"
         )
         return Person(
-            what, "whether one half of a link is in the data", "the half of the link is in the data", limits=(SEVERAL,)
+            what,
+            "whether one half of a link is in the data",
+            "the half of the link is in the data",
+            limits=(_SEVERAL,),
+            parts_of_link=2,
         )
     if certificate["unit"]["directed"]:
         what = "one link from you to one other person, or from them to you, for example that you follow them"
-        return Person(what, "whether a certain link is in the data", "the link is in the data", limits=(SEVERAL,))
+        return Person(
+            what,
+            "whether a certain link is in the data",
+            "the link is in the data",
+            limits=(_SEVERAL,),
+            parts_of_link=1,
+        )
     what = "one link between you and one other person, for example that you are friends"
     what += ", and how much it counts (its weight, such as how often you met)" * _weighed(certificate)
-    return Person(what, "whether you two are linked", "you two are linked", limits=(SEVERAL,))
+    return Person(what, "whether you two are linked", "you two are linked", limits=(_SEVERAL,), parts_of_link=1)
 
 
 def _node(certificate: Mapping[str, Any]) -> Person:
@@ -147,7 +159,15 @@ def _link(certificate: Mapping[str, Any]) -> Person:
     how = _DEVICES if "collection" in certificate else _SIMULATED
     what = "one entry in your list of links: whether one certain person is in it"
     belief = "one certain person is in your list"
-    return Person(what, "whether one certain person is in your list", belief, how=how, limits=(SEVERAL,), twice=True)
+    return Person(
+        what,
+        "whether one certain person is in your list",
+        belief,
+        how=how,
+        limits=(_SEVERAL,),
+        twice=True,
+        parts_of_link=2,
+    )
 
 
 def num_records(unit: Unit, facts: Mapping[str, Any]) -> int | None:
