@@ -207,8 +207,8 @@ _OPTIONAL = {field.name for field in fields(Deployment) if field.default is None
 
 
 def words(record: Mapping[str, str]) -> str:
-    """Return a deployment record as one line of a certificate."""
-    said = "; ".join(f"{name.replace('_', ' ')}: {text.rstrip('.')}" for name, text in record.items())
+    """Return a deployment record as one line of a certificate, its fields in the order of ``ASKED``, however they were kept."""
+    said = "; ".join(f"{name.replace('_', ' ')}: {record[name].rstrip('.')}" for name in ASKED if name in record)
     return f"Deployment record, {_UNCHECKED}: {said}."
 
 
