@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 
 
 class Shown:
@@ -24,14 +25,24 @@ class Shown:
         """Return what is shown, by name."""
         raise NotImplementedError
 
+    def more(self) -> Mapping[str, str]:
+        """Return what only a notebook shows, by name, as HTML."""
+        return {}
+
     def __repr__(self) -> str:
         return "\n".join([type(self).__name__, *(f"  {name}: {value}" for name, value in self.facts().items())])
 
     def _repr_html_(self) -> str:
-        return html_table(type(self).__name__, self.facts())
+        return html_table(type(self).__name__, self.facts(), self.more())
 
 
-def html_table(title: str, facts: Mapping[str, str]) -> str:
-    """Return a table of HTML, every text escaped, with a row for each fact."""
-    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
+def bar(value: float, low: float, high: float, words: str) -> str:
+    """Return a bar of HTML from ``low`` to ``high``, with words behind it."""
+    return f'<meter min="{low:g}" max="{high:g}" value="{value:g}"></meter> {escape(words)}'
+
+
+def html_table(title: str, facts: Mapping[str, str], more: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a table of HTML with a row for each fact, every text escaped, and for each of ``more``, which is HTML."""
+    shown = {**{name: escape(value) for name, value in facts.items()}, **more}
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{value}</td></tr>" for name, value in shown.items())
     return f"<table><caption>{escape(title)}</caption>{rows}</table>"

@@ -43,9 +43,22 @@ def test_tables_of_a_notebook_are_escaped(fitted, graph):
     assert "&lt;script&gt;" in fitted._repr_html_()
 
 
+def test_a_notebook_shows_what_the_cost_means_and_what_next(fitted):
+    plan, fit, certificate = (shown._repr_html_() for shown in (fitted.plan, fitted, fitted.certificate))
+    for table in (plan, fit, certificate):
+        assert (
+            '<meter min="50" max="100" value="73.2"></meter> a guess whether it is in the data is right at most'
+            in table
+        )
+    assert "<th>next</th><td><code>fitted = plan.fit(graph)</code>, which spends it</td>" in plan
+    assert "<code>fitted.evaluate(graph)</code>" in fit
+
+
 def test_without_privacy_that_is_said(graph):
     plan = sf.LabelMessages().calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy()))
     assert "  cost: no privacy" in repr(plan).splitlines()
+    assert "meter" not in plan._repr_html_()
+    assert "spends" not in plan._repr_html_()
     assert "  cost: no privacy" in repr(plan.fit(graph).certificate).splitlines()
 
 

@@ -12,7 +12,7 @@ from sfumato.errors import NotFittedError
 from sfumato.privacy.calibration import accountant
 from sfumato.privacy.promises import implausible
 from sfumato.record._certificate import Statement
-from sfumato.record._shown import claim_words
+from sfumato.record._shown import claim_words, meaning
 
 if TYPE_CHECKING:
     from sfumato.method._graph_key import GraphKey
@@ -61,6 +61,12 @@ class ShownPlan(Shown):
             "releases": ", ".join(f"{one.name} {list(one.shape)}" for one in plan.releases) or "nothing",
         }
 
+    def more(self) -> Mapping[str, str]:
+        """Return what the cost means, and what next."""
+        plan = cast("Planned", self)
+        spends = "" if plan.epsilon is None else ", which spends it"
+        return {**meaning(plan.epsilon, plan.delta), "next": f"<code>fitted = plan.fit(graph)</code>{spends}"}
+
 
 class ShownFit(Shown):
     """A fitted model shows its method, its graph, what it protects and its cost."""
@@ -86,6 +92,12 @@ class ShownFit(Shown):
             "protects": self.plan.unit.describe(),
             "cost": claim_words(self.certificate.epsilon, self.certificate.delta),
         }
+
+    def more(self) -> Mapping[str, str]:
+        """Return what the cost means, and what next; predictions and scores spend nothing more."""
+        steps = ("fitted.predict(graph)", "fitted.evaluate(graph)", "fitted.save('runs/first')")
+        told = meaning(self.certificate.epsilon, self.certificate.delta)
+        return {**told, "next": ", ".join(f"<code>{step}</code>" for step in steps)}
 
 
 def statement(

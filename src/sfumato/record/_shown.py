@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from sfumato._shown import Shown
+from sfumato._shown import Shown, bar
+from sfumato.privacy._meaning import right_guesses
 from sfumato.privacy.units import unit_from_dict
 
 _MOST_IN_WORDS = 10.0
@@ -35,6 +36,19 @@ class ShownCertificate(Shown):
             "relation": unit["relation"],
             "trust model": self.values["trust_model"],
         }
+
+    def more(self) -> Mapping[str, str]:
+        claim = self.values["claim"]
+        return meaning(claim["epsilon"], claim["delta"])
+
+
+def meaning(epsilon: float | None, delta: float | None) -> dict[str, str]:
+    """Return, for a notebook, how often a guess about what is protected can be right; nothing without privacy."""
+    if epsilon is None or delta is None:
+        return {}
+    right = right_guesses(epsilon, delta)
+    words = f"a guess whether it is in the data is right at most {right} times of 100 (a coin: 50)"
+    return {"means": bar(float(right), 50, 100, words)}
 
 
 def claim_words(epsilon: float | None, delta: float | None) -> str:

@@ -7,15 +7,15 @@ An (epsilon, delta)-private release about two equally likely cases is a random f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
+from sfumato.privacy._meaning import EXACT, odds, tenths
+from sfumato.privacy._meaning import right_guesses as right_guesses
 from sfumato.record._certificate import round_up
 from sfumato.report._drawing import PALETTE, Figure, canvas, finish, style
 
-_EXACT = Context(prec=60)
 _STEPS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
-_LARGEST = 1000.0
 _TENS = {
     10: "ten",
     100: "a hundred",
@@ -28,37 +28,28 @@ _TENS = {
 }
 
 
-def right_guesses(epsilon: float, delta: float) -> str:
-    r"""Return how many of 100 guesses between two equally likely cases can be right at most, rounded upward to one decimal.
-
-    **Formal guarantee.** Whoever sees an (epsilon, delta)-private release guesses right with probability at most
-    :math:`(e^\epsilon + \delta) / (1 + e^\epsilon)`.
-    """
-    return _tenths(100 * (_odds(epsilon) + Decimal(repr(delta))) / (1 + _odds(epsilon)))
-
-
 def belief_after(epsilon: float, percent: int) -> str:
     r"""Return what a belief of so many percent can become at most, rounded upward to one decimal.
 
     **Formal guarantee.** Outside an event of probability delta a belief p becomes at most
     :math:`e^\epsilon p / (1 - p + e^\epsilon p)`.
     """
-    grown = _odds(epsilon) * percent
-    return _tenths(100 * grown / (100 - percent + grown))
+    grown = odds(epsilon) * percent
+    return tenths(100 * grown / (100 - percent + grown))
 
 
 def factor(epsilon: float) -> str:
     """Return by how much odds can be multiplied at most: e^epsilon, rounded upward."""
-    odds = _odds(epsilon)
-    if odds >= 10**9:
-        return f"10^{odds.adjusted() + 1}"
-    places = Decimal("0.01") if odds < 100 else Decimal(1)
-    return f"{odds.quantize(places, ROUND_CEILING, _EXACT):,f}"
+    grown = odds(epsilon)
+    if grown >= 10**9:
+        return f"10^{grown.adjusted() + 1}"
+    places = Decimal("0.01") if grown < 100 else Decimal(1)
+    return f"{grown.quantize(places, ROUND_CEILING, EXACT):,f}"
 
 
 def one_in(delta: float) -> str:
     """Return a probability as "one in so many", with the largest integer for which "at most one in" is true."""
-    number = int(_EXACT.divide(Decimal(1), Decimal(repr(delta))))
+    number = int(EXACT.divide(Decimal(1), Decimal(repr(delta))))
     if number >= 10**12:
         return f"one in 10^{len(str(number)) - 1}"
     return f"one in {_TENS.get(number, f'{number:,}')}"
@@ -93,11 +84,3 @@ def scale_figure(claim: Mapping[str, Any], name: str = "this model") -> Figure:
         words = "; ".join(f"{name}: at most {right} of 100" for name, right, _ in rows)
         title = "How often a guess can be right. Gray bars: other epsilons, at delta 0"
         return finish(figure, "figure-scale", title, f"{title}. {words}.")
-
-
-def _odds(epsilon: float) -> Decimal:
-    return _EXACT.exp(Decimal(min(epsilon, _LARGEST)))
-
-
-def _tenths(value: Decimal) -> str:
-    return f"{min(value, Decimal(100)).quantize(Decimal('0.1'), ROUND_CEILING, _EXACT).normalize():f}"
