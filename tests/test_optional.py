@@ -103,6 +103,11 @@ def test_label_messages_need_no_torch(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+def test_the_transform_names_the_extra_that_it_needs():
+    code = "import sfumato as sf\ntry:\n    sf.pyg\nexcept ImportError as error:\n    print(error)"
+    assert base(code, absent=("torch_geometric",)).strip() == str(not_installed("torch_geometric"))
+
+
 @pytest.mark.parametrize("package", ["torch", "numba", "safetensors"])
 def test_training_is_refused_before_the_charge_whatever_is_missing(package, tmp_path):
     shared = ["--ledger", "l.jsonl", "--total-epsilon", "3"]

@@ -14,7 +14,14 @@ from torch_geometric.transforms import AddSelfLoops, BaseTransform, Compose, Nor
 
 import sfumato as sf
 from sfumato.central._rows import head_scores
-from sfumato.errors import BudgetExceededError, DataError, DroppedWarning, InputError, UnsupportedUnitError
+from sfumato.errors import (
+    BudgetExceededError,
+    DataError,
+    DroppedWarning,
+    InputError,
+    RepeatedFitWarning,
+    UnsupportedUnitError,
+)
 from sfumato.graph import campus, from_pyg, to_pyg
 from sfumato.pyg import PrivateHops, released_to_pyg
 from sfumato.record._release_folder import read_release
@@ -171,6 +178,12 @@ def test_a_second_call_is_refused_and_so_are_copies_of_what_was_called(data):
     for again in (transform, copy.deepcopy(transform)):
         with pytest.raises(InputError, match=r"second call.*pre_transform"):
             again(data)
+
+
+def test_another_transform_of_the_same_edges_warns(data):
+    PrivateHops(epsilon=2.0, hops=1)(data)
+    with pytest.warns(RepeatedFitWarning, match="fit 2 .*pre_transform"):
+        PrivateHops(epsilon=1.0, hops=1)(copy.copy(data))
 
 
 def test_a_refused_call_is_none(data):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from sfumato.graph._dropped import tell_dropped
 from sfumato.graph._facts import labeled_mask
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.method._graph_key import GraphKey
+from sfumato.method._opening import warn_of_repeated
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import Declared, Unit, unit_from_dict, unit_named
 from sfumato.record._certificate import Certificate, round_up
@@ -97,7 +99,7 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
     ``x`` alone.
 
     A transform is called once. A second call would draw and spend again, so it is refused, unless a ledger of the data set adds
-    up what all calls cost; calls in the workers of a loader are refused, too.
+    up what all calls cost; calls in the workers of a loader are refused, too. A second transform of the same edges warns.
 
     Args:
         epsilon: the most that one call may spend.
@@ -193,6 +195,11 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
         plan = self.method.calibrate(self.budget, self.unit, graph.public_facts(self.unit))
         plan.check(graph)
         self._called = True
+        if ledger is None:
+            arcs: Any = SimpleNamespace(
+                indices=data.edge_index
+            )  # what another transform of the same data has in common
+            warn_of_repeated(arcs, type(self).__name__, plan.epsilon or 0.0, _ONCE)
         shared = None if ledger is None else ledger.path
         finished = "It is whole: released_to_pyg reads it."
         with nullcontext() if self.out is None else leaving(self.out, shared, finished):
