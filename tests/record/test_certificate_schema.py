@@ -25,7 +25,7 @@ from sfumato.record import _arrivals as arrivals
 from sfumato.record import _collected as collected
 from sfumato.record import _population as population
 from sfumato.record._arrivals import Arrival, marks
-from sfumato.record._certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Statement, certify
+from sfumato.record._certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Certificate, Statement, certify
 from sfumato.record._deployment import ASKED, FLAVORS, KNOWN, Deployment
 from sfumato.record.ledger import Ledger, Release
 from sfumato.verify import _collection as collection
@@ -278,3 +278,16 @@ def test_every_field_names_its_question_and_stands_in_the_documentation():
     documented = [name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(documented) == sorted(FIELDS)
     assert all(len([cell for cell in rest.split("|") if cell.strip()]) == 3 for _, rest in rows)
+
+
+def test_a_certificate_that_was_read_says_the_same_words():
+    """Keys of the JSON form are sorted; the words have an order of their own."""
+    record = dict.fromkeys(ASKED, "a") | {"publication_date": "2026-12-01", "flavor": "Approximate DP"}
+    record |= {name: words[0] for name, words in KNOWN.items()}
+    for unit in (EdgeLevel(directed=True), NodeLevel(max_out_degree=3)):
+        shown = unit.audience(["weights"], never=["sums"])
+        values = {**written(unit, EVENTS[0], deployment=record), "who_may_see": shown}
+        found = Certificate(values)
+        assert str(Certificate(json.loads(found.to_json()))) == str(
+            Certificate({**values, "who_may_see": dict(reversed(shown.items()))})
+        )

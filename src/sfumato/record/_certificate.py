@@ -88,6 +88,7 @@ SELECTED = (
     "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen without "
     "looking at protected data. The number of trials, and every trial but the best, stay secret."
 )
+_READERS = ("anyone", "the node itself", "never")
 COVERS = "This run alone: other releases about the same data add up."
 
 
@@ -145,8 +146,9 @@ class Certificate(ShownCertificate):
             f"Trust model: {self.values['trust_model']}.",
             f"Adversary: {self.values['adversary']}",
         ]
-        for who, what in self.values["who_may_see"].items():
-            if what:
+        shown = self.values["who_may_see"]
+        for who in sorted(shown, key=_READERS.index):  # a certificate that was read has its keys in another order
+            if what := shown[who]:
                 lines.append(
                     f"{who.capitalize()} may see: {'; '.join(what)}."
                     if who != "never"
