@@ -15,6 +15,7 @@ REFERENCE: dict[str, tuple[Any, ...]] = {
         ("contract", "predictions"),
     ),
     "graph": ("sfumato.graph", "Graphs, and what reads them: `sf.graph`."),
+    "pyg": ("sfumato.pyg", "A transform for PyTorch Geometric, and released graphs: `sf.pyg`."),
     "local": ("sfumato.local", "Methods that learn from randomized reports: `sf.local`."),
     "randomizers": ("sfumato.randomizers", "How a device randomizes a value: `sf.randomizers`."),
     "noise": ("sfumato.noise", "Counts with Laplace noise: `sfumato.noise.counts`.", ("counts",)),
