@@ -193,23 +193,28 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 def write_words(certificate: Certificate, out: Path) -> None:
     """Write everything that a certificate says, in words, to guarantee.txt in the run folder."""
-    write_page(out / _WORDS, f"{certificate}\n")
+    write_page(out / _WORDS, _words(certificate.to_json()))
+
+
+def _words(stored: str) -> str:
+    """Return the words of a stored certificate, whose fields come in the order of the file."""
+    from sfumato.record._certificate import Certificate
+
+    return f"{Certificate(json.loads(stored))}\n"
 
 
 def words_fault(run: Path) -> str | None:
     """Return what is wrong with guarantee.txt in a valid run folder, which says what the certificate says; None if nothing is."""
-    from sfumato.record._certificate import Certificate
-
     if not (run / _WORDS).exists():
         return None
-    values = json.loads((run / "release" / "certificate.json").read_text(encoding="utf-8"))
+    stored = (run / "release" / "certificate.json").read_text(encoding="utf-8")
     try:
         told = (run / _WORDS).read_text(encoding="utf-8")
     except (OSError, ValueError):
         told = ""
-    if told == f"{Certificate(values)}\n":
+    if told == _words(stored):
         return None
-    return f"{_WORDS}: does not say what the certificate says (Sfumato {values['version']} wrote that)"
+    return f"{_WORDS}: does not say what the certificate says (Sfumato {json.loads(stored)['version']} wrote that)"
 
 
 def write_page(path: Path, text: str) -> None:
