@@ -117,6 +117,13 @@ def test_without_groups_there_is_no_mixing(describe, contacts):
     assert json.loads(done.out)["settings"]["stats"] == "edges,degrees,mutual"
 
 
+def test_classes_of_a_schema_without_a_label_are_no_groups(describe, contacts, tmp_path):
+    (tmp_path / "s.toml").write_text('classes = ["2004", "2005"]\n')
+    done = describe(*contacts["tables"], "--schema", tmp_path / "s.toml", *EDGE, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["settings"]["stats"] == "edges,degrees,triangles,wedges"
+
+
 def test_weights_have_a_bound(describe, contacts):
     tables = [*contacts["tables"][:3], contacts["tables"][3].with_name("long.csv")]
     done = describe(*tables, *EDGE, "--edge-weight", "minutes", "--max-weight", 60, "--stats", "edges,weight")

@@ -153,3 +153,10 @@ def test_contacts_of_one_person_follow_from_the_matrix():
     assert exact.per_node[:-1, :-1] == pytest.approx(expected)
     assert "2004 and 2005" in str(exact)
     assert "Each interval" not in str(exact)  # nothing is hidden, and no interval is needed
+
+
+def test_classes_without_labels_put_every_node_in_the_last_group():
+    graph = sf.graph.Graph.from_edges([0, 1], [1, 2], 5, directed=False, classes=("a", "b"))
+    found = sf.describe(fitted(Statistics("edges,mixing,degrees"), graph, budget=sf.Budget(50.0, 0.0)))
+    assert found.sizes.tolist() == [0, 0, 5]
+    assert found.num_edges == found.mixing[2, 2] == 2

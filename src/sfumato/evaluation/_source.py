@@ -180,7 +180,7 @@ class Source:
         if self.label is not None and self.label != schema.label:
             column = schema.columns.get(str(self.label), Column())
             bare |= {"label": None, "classes": column.categories, "classes_from_data": column.from_data}
-        elif schema.target is not None or isinstance(schema.label, tuple):  # no classes
+        elif schema.target is not None or schema.label is None or isinstance(schema.label, tuple):  # no classes
             bare |= {"label": None, "classes": None, "classes_from_data": False}
         return replace(schema, **bare)
 

@@ -50,15 +50,15 @@ class Counted:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        """The group of each node: its class, or the number of classes."""
+        """The group of each node: its class, or the number of classes, which is 0 in a graph without any."""
         graph = self.graph
         if graph.y is None:
-            return np.zeros(graph.num_nodes, np.int64)
+            return np.full(graph.num_nodes, self.num_groups - 1)
         return np.where(graph.y < 0, graph.num_classes, graph.y).astype(np.int64)
 
     @property
     def num_groups(self) -> int:
-        return 1 if self.graph.y is None else self.graph.num_classes + 1
+        return self.graph.num_classes + 1 if self.graph.num_classes else 1
 
     def blocks(self) -> Iterator[tuple[Counts, NDArray[Any], slice]]:
         """Yield owners and targets of arcs block by block, loops included, with the places of the arcs."""
