@@ -149,7 +149,7 @@ def test_node_numbers_near_the_limit_do_not_overflow():
         (
             lambda: path(max_degree=1),
             SchemaError,
-            "max_degree=1 edges .*, as is promised, got more at some node",
+            "max_degree=1 edges .*, as is promised by option or schema, got more at some node",
         ),
         (lambda: path(max_degree=0), InputError, "max_degree .* >= 1"),
         (lambda: path(max_degree=3, mean_degree=4.0), InputError, "mean_degree"),
@@ -164,7 +164,7 @@ def test_errors_teach_in_one_line(build, error, message):
 
 
 def test_a_promised_degree_bounds_the_arcs_that_arrive():
-    with pytest.raises(SchemaError, match="as is promised, got more at some node"):
+    with pytest.raises(SchemaError, match="as is promised by option or schema, got more at some node"):
         Graph.from_edges([1, 2, 3], [0, 0, 0], 4, directed=True, max_degree=2)
 
 

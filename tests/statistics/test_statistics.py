@@ -125,7 +125,7 @@ def test_weights_are_released_under_their_bound(tmp_path):
     total = float(
         graph.weights.steps.astype(float).sum() / graph.weights.steps.max()
     )  # of both arcs of an edge of weight 1 or 2
-    assert told["sum of the weights"].value == pytest.approx(total, abs=30)
+    assert told["sum of the weights, each clipped to 2"].value == pytest.approx(total, abs=30)
     with pytest.raises(InputError, match="Name their column in the edge table and a public bound"):
         fitted(Statistics("edges,weight"), graph.changed(weights=None))
 

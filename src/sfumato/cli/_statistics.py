@@ -128,7 +128,7 @@ def _show(values: dict[str, Any], fitted: Fitted, result: dict[str, Any], out: P
     where = f"All of it: {values['out'] / 'answers.csv'}. " if out is not None else ""
     typer.echo(
         f"{where}Check the claim: sfumato verify {run}. A page: sfumato report {run}, for a data protection officer with "
-        "--audience regulator"
+        "--audience regulator."
     )
 
 

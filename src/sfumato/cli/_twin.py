@@ -92,7 +92,9 @@ def twin(
     if as_json:
         typer.echo(json.dumps({**told, "kept": kept, "compared": len(compared), "out": str(out)}))
         return
-    typer.echo(f"Wrote a twin of {made.num_nodes:,} nodes and {made.num_edges:,} edges to {out}.")
+    typer.echo(
+        f"Wrote a twin of {made.num_nodes:,} nodes and {made.num_edges:,} {'arcs' if made.directed else 'edges'} to {out}."
+    )
     typer.echo(f"{kept} of {len(compared)} numbers lie in the released intervals: see {out / 'README.txt'}.")
 
 

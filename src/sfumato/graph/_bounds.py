@@ -28,7 +28,8 @@ def check_promise(most: int | None, indptr: np.ndarray, indices: np.ndarray) -> 
     if most is not None and most_arcs(indptr, indices).max() > most:
         raise SchemaError(
             f"Expected every node to have at most max_degree={most} edges (of a directed graph arcs out, and arcs in), as is "
-            f"promised, got more at some node ({_UNNAMED}). Remove edges, or promise a bound that is known without this data."
+            f"promised by option or schema, got more at some node ({_UNNAMED}). Promise a bound that is known without this data; "
+            "single edges (--unit edge) need none."
         )
 
 

@@ -315,7 +315,7 @@ def promise_words(values: Mapping[str, Any]) -> list[str]:
     ends = "arcs out or in" if facts["directed"] else "edges"
     return [
         f"It holds among graphs in which no node has more than {promised} {ends}. Somebody promised this bound without looking "
-        "at the graph, which keeps to it."
+        "at the graph; a graph that breaks it is refused."
     ]
 
 

@@ -85,8 +85,8 @@ def _contacts(found: Described) -> Iterator[Table]:
     shares = table / max(1e-9, float(table.max()))
     yield Table(
         "contacts",
-        f"Mean number of {'arcs from' if found.directed else 'edges of'} one node of a row to nodes of a column; the number of "
-        "nodes in a group is public",
+        f"Mean number of {'arcs from' if found.directed else 'edges of'} one node of a row to nodes of a column, by the "
+        f"{'released' if found.public_sizes is None else 'public'} number of nodes in each group",
         ("Group", *names),
         tuple((name, *map(number_words, row)) for name, row in zip(names, table.tolist(), strict=True)),
         heat=tuple(map(tuple, shares.tolist())),

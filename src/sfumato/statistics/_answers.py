@@ -191,7 +191,7 @@ class Described(Estimates):
         for row, word in zip(found, ("out-degree", "in-degree") if self.directed else ("degree",), strict=True):
             for place, node in enumerate(np.argsort(-row, kind="stable")[:_TOPS].tolist(), 1):
                 low, high = (min(max(float(row[node]) - side, 0.0), most) for side in (more, less))
-                what = f"{word} of node {node}, number {place} by {word}"
+                what = f"{word} of node {node} (row of the node table, from 0), number {place} by {word}"
                 yield Answer("node-degrees", what, min(max(float(row[node]), low), high), low, high, self.confidence)
 
     def _group_sizes(self) -> Iterator[Answer]:
@@ -251,11 +251,14 @@ class Described(Estimates):
                 continue
             law = Law.of([self.scale(name)])
             if name == "weight":
-                yield _times(self._count(name, "", float(found[0]), law), "sum of the weights", bound / FULL)
+                what = f"sum of the weights, each clipped to {bound:g}"
+                yield _times(self._count(name, "", float(found[0]), law), what, bound / FULL)
                 continue
             ends = np.linspace(0, bound, len(found) + 1)
             for place, value in enumerate(found.tolist()):
-                what = f"edges of weight {ends[place]:g} to {ends[place + 1]:g}"
+                last = place == len(found) - 1
+                until = f"or more (clipped to {bound:g})" if last else f"to below {ends[place + 1]:g}"
+                what = f"{'arcs' if self.directed else 'edges'} of weight {ends[place]:g} {until}"
                 yield self._count(name, what, value, law)
 
     def _count(

@@ -14,6 +14,7 @@ from sfumato.statistics._answers import Answer, describe
 from sfumato.statistics._estimates import Estimates
 from sfumato.statistics._statistics import Statistics, shares_of
 from sfumato.statistics._twin import protects_nodes
+from sfumato.statistics._words import is_noise
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -28,7 +29,7 @@ NOT_KEPT = (
     "degrees, groups and cliques",
     "how features and edges go together beyond the groups",
     "weights of edges, and times",
-    "of directed graphs triangles, and arcs in both directions",
+    "of directed graphs triangles; arcs in both directions are as many as chance makes of the others",
 )
 """What no twin keeps, since no statistic holds it."""
 
@@ -94,7 +95,8 @@ def claim(run: Fitted, seed: int) -> Mapping[str, Any]:
 
 def _lines(run: Fitted, made: Graph, compared: Sequence[Likeness], seed: int) -> Iterator[str]:
     private = run.certificate.epsilon is not None
-    yield f"A synthetic twin of {run.graph_key.name}: {made.num_nodes:,} nodes, {made.num_edges:,} edges"
+    kind = "arcs" if made.directed else "edges"
+    yield f"A synthetic twin of {run.graph_key.name}: {made.num_nodes:,} nodes, {made.num_edges:,} {kind}"
     yield ""
     if protects_nodes(Estimates(run)):
         yield "There are as many nodes as in the graph, but none stands for one of it. Labels are dealt at random, as many of "
@@ -109,6 +111,11 @@ def _lines(run: Fitted, made: Graph, compared: Sequence[Likeness], seed: int) ->
     yield ""
     inside = [one for one in compared if one.kept]
     yield f"Questions it answers as the release does: {len(inside)} of {len(compared)} numbers lie in the released intervals."
+    noise, others = sum(is_noise(one.released) for one in inside), len(describe(run).answers) - len(compared)
+    if noise:
+        yield f"Of these, {noise} say little, since their intervals are mostly noise: they are marked."
+    if others:
+        yield f"{others} more numbers of the release are not compared: those of single nodes, of weights, and those not drawn."
     if any(one.kept is False for one in compared):
         yield 'Where "no" stands, take the released number.'
     yield ""
@@ -120,11 +127,11 @@ def _lines(run: Fitted, made: Graph, compared: Sequence[Likeness], seed: int) ->
         yield f"The largest {word} of the twin is {most:,}; the release's estimate of the largest is {known:,}."
     yield "The table of nodes has all of them; that of edges does not name those without edges."
     yield ""
-    yield f"{'twin':>14} {'released':>14} {'from':>14} {'to':>14}  kept  what"
+    yield f"{'twin':>14} {'released':>14} {'from':>14} {'to':>14}  kept   what"
     for one in compared:
         numbers = (one.twin, one.released.value, one.released.low, one.released.high)
-        kept = {True: "yes", False: "no", None: "?"}[one.kept]
-        yield " ".join(f"{_number(value):>14}" for value in numbers) + f"  {kept:<4}  {one.released.what}"
+        kept = {True: "noise" if is_noise(one.released) else "yes", False: "no", None: "?"}[one.kept]
+        yield " ".join(f"{_number(value):>14}" for value in numbers) + f"  {kept:<5}  {one.released.what}"
     yield ""
     yield "Questions it does not answer:"
     yield from (f"- {words}." for words in NOT_KEPT)

@@ -22,7 +22,7 @@ def number_words(value: float | None) -> str:
     """
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1e4 else f"{value:.4g}"
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1e3 else f"{value:.4g}"
 
 
 def interval_words(one: Answer) -> str:
@@ -35,7 +35,14 @@ def interval_words(one: Answer) -> str:
     if one.value is None or one.low is None or one.high is None:
         return "not drawn: the noise would be wider than any count"
     told = f"[{number_words(one.low)}, {number_words(one.high)}]" + ("" if one.exact else " ~")
-    return told + (" mostly noise" if one.high - one.low > _WIDE * abs(one.value) else "")
+    return told + (" mostly noise" if is_noise(one) else "")
+
+
+def is_noise(one: Answer) -> bool:
+    """Whether an interval says little: it is wider than twice its number, or all that there may be."""
+    if one.value is None or one.low is None or one.high is None:
+        return True
+    return one.high - one.low > _WIDE * abs(one.value) or (one.coverage == 1 and one.low < one.high)
 
 
 def holds_words(answers: Sequence[Answer], confidence: float) -> str:
@@ -57,7 +64,7 @@ def mark_words(answers: Sequence[Answer]) -> Iterator[str]:
     if any(one.value is None for one in answers):
         yield "A dash marks a count that was not drawn: its noise would be wider than any count."
     if any(interval_words(one).endswith("noise") for one in answers):
-        yield "Mostly noise: the interval is wider than twice the number. Ask for less, or spend more on it."
+        yield "Mostly noise: the interval is wider than twice the number, or as wide as can be. Ask for less, or spend more."
     if any(one.value in (one.low, one.high) and one.low != one.high and one.value for one in answers):
         yield "Where a number is an end of its interval, the interval was stretched to it: the other numbers speak for it."
 
