@@ -112,7 +112,7 @@ def row_function(network: nn.Module, width: int) -> RowFunction:
     Raises:
         InputError: there is no proof for the network, or its scores have another shape.
 
-    >>> row_function(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), 2)
+    >>> row_function(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), 2)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     sfumato.errors.InputError: Expected module to have no layer that reads other rows, got BatchNorm1d. Use LayerNorm or ...

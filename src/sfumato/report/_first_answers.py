@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from sfumato.privacy.units import unit_from_dict
 from sfumato.record._certificate import round_up
 from sfumato.record._deployment import ASKED
+from sfumato.record._population import group_price
 from sfumato.report._everyday import OTHERS, READ, SEEN
 from sfumato.report._intruder import tested
 from sfumato.report._page import Blank, Items, Origin, Part, Section
-from sfumato.report._person import NOT_PROTECTED, Person, person_of
+from sfumato.report._person import NOT_PROTECTED, Person, person_of, public_parts
 from sfumato.report._public import prices_table
 from sfumato.report._scale import factor, one_in, right_guesses, scale_figure
 
@@ -66,7 +67,8 @@ def _who(asked: Asked) -> Iterator[Part]:
 def _whom(asked: Asked) -> Iterator[Part]:
     yield (
         "From everyone who reads what was published, even from somebody who knows all other data, the program and its settings. "
-        "It is only assumed that nobody breaks the encryption which makes the random numbers, or learns its key."
+        "It is assumed that nobody breaks the encryption which makes the random numbers, or learns its key, and that the "
+        "conditions further down hold."
     )
     yield (
         asked.person.how[-1]
@@ -125,7 +127,7 @@ def _sure(asked: Asked) -> Iterator[Part]:
 
 def _uncovered(asked: Asked) -> Iterator[Part]:
     values = asked.values
-    public = unit_from_dict(dict(values["unit"])).public
+    public = public_parts(values)
     yield Items(
         (
             *(f"Counts as public: {NOT_PROTECTED[part]}." for part in public),
@@ -147,8 +149,8 @@ def _leave(asked: Asked) -> Iterator[Part]:
     without = "another one" if replaced else "left out"
     beside = f", apart from a probability of {one_in(claim['delta'])}" if claim["delta"] else ""
     yield (
-        "Your part can be deleted from the data, and later releases are made without it. What was published stays, and cannot be "
-        f"called back. But no conclusion from it is more than {factor(claim['epsilon'])} times as likely as if your part had "
+        "If the owner deletes your part from the data, later releases are made without it. What was published stays, and cannot "
+        f"be called back. But no conclusion from it is more than {factor(claim['epsilon'])} times as likely as if your part had "
         f"been {without}{beside}."
     )
     each = asked.person.parts_of_link
@@ -157,7 +159,8 @@ def _leave(asked: Asked) -> Iterator[Part]:
         yield (
             f"Whoever leaves takes along all their links. {double}The epsilons of all parts add up"
             f"{', and delta grows too' * bool(claim['delta'])}: for ten links "
-            f"epsilon is at most {round_up(10 * each * claim['epsilon'])}."
+            f"epsilon is at most {round_up(10 * each * claim['epsilon'])}. In the words of answer 6, up to "
+            f"{right_guesses(*_of_ten(claim, 10 * each))} of 100 guesses about all ten together can be right."
         )
     if unit_from_dict(dict(values["unit"])).public:
         yield "What counts as public (answer 7) is outside this limit: what was published may show it as it was."
@@ -165,6 +168,12 @@ def _leave(asked: Asked) -> Iterator[Part]:
         yield "A report of your device can be deleted from the store too (sfumato collect withdraw)."
     deletion = asked.owner("deletion")
     yield deletion if isinstance(deletion, Blank) else f"What the owner does: {deletion}"
+
+
+def _of_ten(claim: Mapping[str, float], parts: int) -> tuple[float, float]:
+    """Return what so many parts cost together, of which delta is at most 1."""
+    epsilon, delta = group_price(claim["epsilon"], claim["delta"], parts)
+    return epsilon, min(delta, 1.0)
 
 
 def _responsible(asked: Asked) -> Iterator[Part]:

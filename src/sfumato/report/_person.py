@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.catalog import GRAPH_CARDS
+from sfumato.privacy.units import unit_from_dict
+
 if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
@@ -17,6 +20,14 @@ NOT_PROTECTED = {
     "arcs": "who is linked to whom",
 }
 """What each public part of the data is, for one person."""
+
+
+def public_parts(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the public parts of the data that a run reads; counts have no training nodes."""
+    left = ("roles",) if values.get("method") in GRAPH_CARDS else ()
+    return tuple(part for part in unit_from_dict(dict(values["unit"])).public if part not in left)
+
+
 _CURATOR = (
     "Random numbers were added on purpose while the model was made. How well they hide your part, the next section says.",
     "Those who made the release worked with the real data. You have to trust them with it. The protection is against everyone "

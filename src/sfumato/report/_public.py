@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.catalog import GRAPH_CARDS
-from sfumato.privacy.units import unit_from_dict, unit_to_dict
+from sfumato.privacy.units import unit_to_dict
 from sfumato.record._certificate import promise_words, round_up
 from sfumato.report._everyday import LIMITS, OTHERS, READ, SEEN
 from sfumato.report._html import to_html
 from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table, reworded
-from sfumato.report._person import NOT_PROTECTED, Person, person_of
+from sfumato.report._person import NOT_PROTECTED, Person, person_of, public_parts
 from sfumato.report._scale import belief_after, factor, one_in, right_guesses, scale_figure, scale_rows
 
 if TYPE_CHECKING:
@@ -233,8 +233,7 @@ def _deletion(values: Mapping[str, Any]) -> Section:
 
 
 def _public(values: Mapping[str, Any]) -> str:
-    left = ("roles",) if values.get("method") in GRAPH_CARDS else ()  # counts have no training nodes
-    return "; ".join(NOT_PROTECTED[part] for part in unit_from_dict(dict(values["unit"])).public if part not in left)
+    return "; ".join(NOT_PROTECTED[part] for part in public_parts(values))
 
 
 def _of_counts(text: str) -> str:

@@ -117,7 +117,7 @@ def _open(written: Mapping[str, str], told: Mapping[str, str]) -> Section:
         "under these names:",
         Facts(tuple((name, ASKED[name]) for name in missing)),
         "Name the file in the run (train --deployment FILE), so that the certificate holds it, or here (report --deployment "
-        "FILE). Its first ten fields, from product to delta_rationale and flavor, are always needed.",
+        "FILE). The program needs the fields from product to delta_rationale, and flavor, which names the kind of privacy.",
     ]
     return Section("open", "What is still open", tuple(parts), kind="warning")
 
