@@ -65,7 +65,7 @@ def with_room(table: Whole, sizes: Whole, *, directed: bool) -> Whole:
     """Move edges from pairs of groups that have no room for them, which noise can ask for, to the others.
 
     >>> with_room(np.array([[9, 1], [1, 0]]), np.array([3, 3]), directed=False).tolist()
-    [[3, 6], [6, 1]]
+    [[3, 5], [5, 2]]
     """
     room = capacities(sizes, directed=directed)
     fits = np.minimum(table, room)
