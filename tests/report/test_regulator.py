@@ -130,7 +130,8 @@ def test_attacks_are_told_under_the_question_that_they_try():
 
 def test_many_links_links_of_others_and_links_listed_twice_have_their_price():
     ten = sections(page_of(EDGE))["8. What happens if I leave?"]
-    assert "The epsilons of all parts add up, and delta grows too: for ten links epsilon is at most 10. In the words of answer 6, up to 100 of 100 guesses" in ten
+    assert "The epsilons of all parts add up, and delta grows too: for ten links epsilon is at most 10." in ten
+    assert "up to 100 of 100 guesses about all ten together can be right" in ten
     for unit in (sf.EdgeLevel(directed=True), sf.LinkLevel()):  # halves of links, and entries in two lists
         assert "for ten links epsilon is at most 20. In" in sections(page_of(unit))["8. What happens if I leave?"]
     assert "what was published may show it as it was" in ten
