@@ -34,11 +34,10 @@ COVERED = ("facebook100/Reed98", "npz/cora_ml", "directed/polblogs")
 
 def main() -> None:
     """Print the tables."""
-    words = ("errors", "coverage", "large")
-    sizes = {"draws": 20, "covered": 1000, "rows": 50_000_000}
     given = study.options(
-        __doc__, parts=words[:2], graphs=GRAPHS, of=COVERED, folder="", grouped=False, nodes=False, **sizes
-    )
+        __doc__, parts=("errors", "coverage"), graphs=GRAPHS, of=COVERED, draws=20, covered=1000, folder="", rows=50_000_000,
+        grouped=False, nodes=False,
+    )  # fmt: skip
     if "errors" in given.parts:
         columns = ("graph", "edges", "triangles", "pairs of groups (L1)", "degrees (L1)", "isotonic", "sorted")
         study.table(columns, ((name, *errors(name, given)) for name in given.graphs), "Mean error in percent")
