@@ -329,3 +329,24 @@ def test_it_says_what_it_is():
     assert repr(PrivateHops()) == (
         "PrivateHops(epsilon=1, delta=1e-06, unit=EdgeLevel(directed=False), hops=2, messages='encodings')"
     )
+
+
+def test_labels_have_memory_of_their_own(data):
+    table = torch.stack([data.y, torch.bincount(data.edge_index[0], minlength=data.num_nodes)], dim=1)
+    data.y = table[:, 0]
+    private = PrivateHops(epsilon=2.0, hops=1)(data)
+    assert private.y.untyped_storage().nbytes() == private.y.numel() * private.y.element_size()
+
+
+@pytest.mark.parametrize("name", ["edge_index", "x", "certificate"])
+def test_edges_are_kept_by_their_own_option_alone(data, name):
+    data.certificate = None
+    with pytest.raises(InputError):
+        PrivateHops(epsilon=2.0, hops=1, keep=name)(data)
+
+
+def test_a_second_transform_of_a_result_is_refused(data):
+    first = PrivateHops(epsilon=2.0, hops=1, keep_edges=True)(data)
+    first.edge_index = first.edge_index.clone()
+    with pytest.raises(InputError, match="adds up"):
+        PrivateHops(epsilon=2.0, hops=1)(first)

@@ -52,6 +52,7 @@ else:
     BaseTransform = require("torch_geometric.transforms").BaseTransform
 
 _GIVEN = ("x", "y", *MASKS, "num_nodes", "edge_index")
+_OF_EDGES = ("adj", "adj_t", "edge_attr", "edge_weight", "certificate")
 _EDGES, _ROWS = "edges", "aggregate/"
 _MESSAGES = ("encodings", "features", "labels")
 _ONCE = (
@@ -227,6 +228,19 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
             raise InputError(f"Expected to be called by the process that owns the data, got a loader's worker. {_ONCE}")
         if self._called and self.ledger is None:
             raise InputError(f"Expected PrivateHops to be called once, got a second call. {_ONCE}")
+        if self.ledger is None and "certificate" in data:
+            raise InputError(
+                "Expected a Data whose edges no transform has read, got one with a certificate: what both tell adds up, and the "
+                "second certificate would not say so. Start from the raw Data, or name a ledger, which adds them up."
+            )
+        edges = [name for name in self.keep if name in (*_GIVEN, *_OF_EDGES, *data.edge_attrs())]
+        if edges:
+            raise fail(
+                "keep",
+                edges[0],
+                "to name further attributes that are public",
+                "keep_edges=True keeps edges, on purpose.",
+            )
         absent = [name for name in self.keep if name not in data]
         if absent:
             raise fail("keep", absent[0], "to name attributes of data", "Correct the name.")
@@ -235,7 +249,7 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
         """A new ``Data`` with the released rows, what is public, and what was asked for."""
         torch, pyg = require("torch"), require("torch_geometric.data")
         rows = self.method.rows(self.fitted_.ran, self.fitted_.weights, self.fitted_.released, graph)
-        made: Data = pyg.Data(x=torch.as_tensor(rows).flatten(1), y=data.y, num_nodes=graph.num_nodes)
+        made: Data = pyg.Data(x=torch.as_tensor(rows).flatten(1), y=_alone(data.y), num_nodes=graph.num_nodes)
         for mask in MASKS:
             made[mask] = torch.tensor(getattr(graph, mask))
         if isinstance(self.method, LabelMessages):
@@ -243,7 +257,7 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
             made.train_mask = torch.tensor(self.method.learners(self.unit, sends, public_order(sends, self.seed)))
         edges = [*data.edge_attrs(), *(name for name in ("adj_t", "adj") if name in data)]
         for name in (*self.keep, *(edges if self.keep_edges else ())):
-            made[name] = data[name]
+            made[name] = _alone(data[name])
         made.certificate = Attached(self.certificate_.values)
         tell_dropped(
             (name for name in data.to_dict() if name not in (*_GIVEN, *made.to_dict())),
@@ -255,6 +269,12 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
     def __repr__(self) -> str:
         shown = f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}, unit={self.unit!r}"
         return f"{type(self).__name__}({shown}, hops={self.method.num_hops}, messages={self.messages!r})"
+
+
+def _alone(value: Any) -> Any:
+    """A tensor with memory of its own: that of a view may hold more than it shows, such as a column of degrees beside labels."""
+    torch = require("torch")
+    return torch.tensor(value.detach().cpu().numpy()) if type(value) is torch.Tensor else value
 
 
 def _read(data: Data) -> Data:

@@ -277,3 +277,39 @@ def test_the_table_beside_opacus_says_what_both_do():
     lines = [f"| {name} | {ours} | {opacus_says(make)} |" for name, (ours, make) in shown.items()]
     missing = [line for line in lines if line not in PAGE.read_text().splitlines()]
     assert not missing, "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        lambda x: torch.empty(1, 2, dtype=torch.float64),
+        lambda x: torch.empty_like(x[:, :2]),
+        lambda x: x.new_empty(1, 2),
+        lambda x: torch.empty_strided((1, 2), (2, 1), dtype=torch.float64),
+    ],
+)
+def test_memory_that_was_not_written_is_refused(memory):
+    """It may hold what another row left there, and a factor that is 0 on made-up rows hides it."""
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.layer(x) + torch.relu(x.abs().max() - 10) * memory(x)
+
+    with pytest.raises(InputError, match="may read memory"):
+        row_function(Network(), 4)
+
+
+def test_what_is_hung_onto_all_layers_or_onto_one_leaves_the_fast_path():
+    assert is_dense(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
+    hook = nn.modules.module.register_module_forward_hook(lambda layer, given, out: out + out.sum(0))
+    try:
+        assert not is_dense(nn.Linear(4, 2))
+    finally:
+        hook.remove()
+    changed = nn.ReLU()
+    changed.__dict__["_call_impl"] = lambda x: x + x.sum(0)
+    assert not is_dense(nn.Sequential(nn.Linear(4, 2), changed))

@@ -3,9 +3,9 @@ r"""Networks of any layers, as a function of one row that is written down before
 **Formal guarantee** of :class:`RowFunction`: scores and loss of an example are a function of its own row and of the weights.
 **Proof.** A copy of the network is exported (:func:`torch.export.export`) for a batch of one made-up row, and the graph of
 operations that this gives is all that is ever run. Each operation is one of Torch's own (namespace ``aten``), changes none of its
-inputs, and draws no random number. So nothing is kept from one call to the next, in buffers or anywhere else: what a
-``forward`` keeps in attributes or global names was read once, from the made-up row. Each example runs alone
-(:mod:`~sfumato.bounded._example_gradients`), so no other row takes part.
+inputs, reads no memory that was not written, and draws no random number. So nothing is kept from one call to the next, in
+buffers or anywhere else: what a ``forward`` keeps in attributes or global names was read once, from the made-up row. Each
+example runs alone (:mod:`~sfumato.bounded._example_gradients`), so no other row takes part.
 
 Weights that are used several times, and layers that an example meets several times, add to one gradient, which is clipped as
 a whole. So both are allowed.
@@ -35,6 +35,11 @@ from sfumato.errors import InputError
 
 _ROWS, _TOLERANCE = 3, 1e-6
 _SIDE_BY_SIDE = "Use LayerNorm or GroupNorm, which read one row at a time."
+_UNDEFINED = ("::empty", "::new_empty", "unsafe", "segment_reduce", "::set_", "::as_strided")
+"""Parts of names of operations whose values may be those of memory that another row has used."""
+_GLOBAL_HOOKS = tuple(
+    name for name in vars(nn.modules.module) if name.startswith("_global_") and name.endswith("hooks")
+)
 _ALONE = (nn.Linear, nn.ReLU, nn.Identity, nn.Flatten)
 """Layers whose values on a row have the same bits beside any other rows, if products are exact."""
 
@@ -81,6 +86,8 @@ def is_dense(network: nn.Module) -> bool:
     >>> is_dense(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))), is_dense(nn.Sequential(nn.Tanh()))
     (True, False)
     """
+    if any(getattr(nn.modules.module, name) for name in _GLOBAL_HOOKS):
+        return False
     if type(network) is nn.Linear:
         return _plain(network)
     if type(network) is not nn.Sequential or not _plain(network):
@@ -96,7 +103,11 @@ def is_dense(network: nn.Module) -> bool:
 
 def _plain(layer: nn.Module) -> bool:
     """Whether nothing was hung onto a layer, and all of it is trained."""
-    hung = any(value for name, value in vars(layer).items() if name.endswith("_hooks")) or "forward" in vars(layer)
+    known = vars(nn.Linear(1, 1) if isinstance(layer, nn.Linear) else type(layer)())
+    hung = (
+        any(value for name, value in vars(layer).items() if name.endswith("_hooks"))
+        or not vars(layer).keys() <= known.keys()
+    )
     if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) != (1, -1):
         return False
     return not hung and all(one.requires_grad for one in layer.parameters())
@@ -224,6 +235,8 @@ def _check_operations(program: Any) -> None:
         kind = node.target
         if node.op != "call_function" or getattr(kind, "namespace", "") != "aten" or kind._schema.is_mutable:
             raise _refused(f"the operation {kind} is not one of Torch's own, or changes what it reads")
+        if any(word in kind._schema.name for word in _UNDEFINED):
+            raise _refused(f"{kind} may read memory that holds what was there before")
         if torch.Tag.nondeterministic_seeded in kind.tags and not _without_dropout(node):
             raise _refused(f"{kind} draws random numbers")
 
