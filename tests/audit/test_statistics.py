@@ -30,7 +30,7 @@ def known_keys(monkeypatch):
     [
         ("edges,degrees:4,triangles:4,wedges", EDGE),
         ("edges,degrees,mutual,node-degrees", ARC),
-        ("edges,mixing,degrees,triangles,groups", NODE),
+        ("edges,mixing,degrees,triangles", NODE),
         ("edges", sf.NodeLevel(arcs="incident", relation="replace")),
     ],
 )
