@@ -331,17 +331,32 @@ def test_it_says_what_it_is():
     )
 
 
-def test_labels_have_memory_of_their_own(data):
+class Labels(torch.Tensor):
+    """A tensor of another class."""
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, Labels])
+def test_what_comes_out_has_memory_of_its_own(data, kind):
     table = torch.stack([data.y, torch.bincount(data.edge_index[0], minlength=data.num_nodes)], dim=1)
-    data.y = table[:, 0]
-    private = PrivateHops(epsilon=2.0, hops=1)(data)
-    assert private.y.untyped_storage().nbytes() == private.y.numel() * private.y.element_size()
+    data.y = table[:, 0].as_subclass(kind)
+    data.ages, data.names, data.parts = table.numpy()[:, 0], {"of": table[:, 0]}, [table[:, 0], (table[:, 0],)]
+    private = PrivateHops(epsilon=2.0, hops=1, keep=("ages", "names", "parts"))(data)
+    assert private.ages.base is None
+    for one in (private.y, private.names["of"], private.parts[0], private.parts[1][0]):
+        assert type(one) is torch.Tensor
+        assert one.untyped_storage().nbytes() == one.numel() * one.element_size()
 
 
-@pytest.mark.parametrize("name", ["edge_index", "x", "certificate"])
+def test_the_certificate_of_a_result_is_a_copy(data):
+    transform = PrivateHops(epsilon=2.0, hops=1)
+    transform(data).certificate.values["claim"]["epsilon"] = 0.1
+    assert transform.certificate_.epsilon > 1
+
+
+@pytest.mark.parametrize("name", ["edge_index", "x", "certificate", "pos_edge_index", "adj_matrix"])
 def test_edges_are_kept_by_their_own_option_alone(data, name):
-    data.certificate = None
-    with pytest.raises(InputError):
+    data[name] = data.get(name, data.edge_index)
+    with pytest.raises(InputError, match=r"keep|certificate"):
         PrivateHops(epsilon=2.0, hops=1, keep=name)(data)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,8 @@ else:
     BaseTransform = require("torch_geometric.transforms").BaseTransform
 
 _GIVEN = ("x", "y", *MASKS, "num_nodes", "edge_index")
-_OF_EDGES = ("adj", "adj_t", "edge_attr", "edge_weight", "certificate")
+_OF_EDGES = ("edge", "adj")
+"""Parts of names that stand for edges."""
 _EDGES, _ROWS = "edges", "aggregate/"
 _MESSAGES = ("encodings", "features", "labels")
 _ONCE = (
@@ -233,7 +235,8 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
                 "Expected a Data whose edges no transform has read, got one with a certificate: what both tell adds up, and the "
                 "second certificate would not say so. Start from the raw Data, or name a ledger, which adds them up."
             )
-        edges = [name for name in self.keep if name in (*_GIVEN, *_OF_EDGES, *data.edge_attrs())]
+        taken = (*_GIVEN, "certificate", *data.edge_attrs())
+        edges = [name for name in self.keep if name in taken or any(word in name for word in _OF_EDGES)]
         if edges:
             raise fail(
                 "keep",
@@ -258,7 +261,7 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
         edges = [*data.edge_attrs(), *(name for name in ("adj_t", "adj") if name in data)]
         for name in (*self.keep, *(edges if self.keep_edges else ())):
             made[name] = _alone(data[name])
-        made.certificate = Attached(self.certificate_.values)
+        made.certificate = Attached(deepcopy(self.certificate_.values))
         tell_dropped(
             (name for name in data.to_dict() if name not in (*_GIVEN, *made.to_dict())),
             "data",
@@ -274,7 +277,13 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
 def _alone(value: Any) -> Any:
     """A tensor with memory of its own: that of a view may hold more than it shows, such as a column of degrees beside labels."""
     torch = require("torch")
-    return torch.tensor(value.detach().cpu().numpy()) if type(value) is torch.Tensor else value
+    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        return value.detach().as_subclass(torch.Tensor).clone(memory_format=torch.contiguous_format)
+    if isinstance(value, np.ndarray):
+        return np.array(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_alone, value))
+    return {key: _alone(one) for key, one in value.items()} if type(value) is dict else value
 
 
 def _read(data: Data) -> Data:

@@ -201,3 +201,64 @@ def test_a_private_trainer_has_a_proof_for_owned_arcs_alone(unit, graph):
         planned(sf.PrivateTrainer(nn.Linear(12, 3)), graph, unit)
     with pytest.raises(InputError, match="12 features"):
         planned(sf.PrivateTrainer(nn.Linear(4, 3)), graph, sf.NodeLevel(max_out_degree=10))
+
+
+class Mixing(nn.Module):
+    """It reads one row while it is trained, and others where nobody looked."""
+
+    def __init__(self, when):
+        super().__init__()
+        self.layer, self.when = nn.Linear(4, 3), when
+
+    def forward(self, x):
+        return self.layer(x - x.mean(0) if self.when(self, x) else x)
+
+
+@pytest.mark.parametrize("when", [lambda self, _: not self.training, lambda _, x: len(x) > 3], ids=["eval", "many"])
+def test_predictions_of_a_node_read_no_other_row(graph, when):
+    method = sf.DPSGD(Mixing(when), epochs=1)
+    fitted = planned(method, graph).fit(graph)
+    x = np.asarray(graph.x).copy()
+    x[7] += 1000
+    plan, weights = fitted.plan, fitted.weights
+    one, other = (plan.method.scores(plan, weights, {}, each) for each in (graph, graph.changed(x=x)))
+    assert not np.array_equal(one[7], other[7])
+    assert np.array_equal(np.delete(one, 7, 0), np.delete(other, 7, 0))
+
+
+class Watching(nn.Parameter):
+    """A parameter that runs code of the user's own in each operation."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_weights_are_plain_tensors(graph):
+    network = other()
+    network[0].weight = Watching(network[0].weight.detach())
+    with pytest.raises(InputError, match="plain tensors"):
+        planned(sf.DPSGD(network), graph)
+
+
+class Same(nn.Sequential):
+    """A network whose copy is itself."""
+
+    def __deepcopy__(self, _):
+        return self
+
+
+def test_nothing_that_hangs_on_a_weight_sees_a_gradient(graph):
+    network, seen = Same(*other()), []
+    for one in network.parameters():
+        one.register_hook(seen.append)
+    planned(sf.DPSGD(network, epochs=1), graph).fit(graph)
+    assert seen == []
+
+
+def test_losses_that_do_not_depend_on_the_scores_are_refused(graph):
+    def constant(scores, classes):
+        return functional.cross_entropy(scores.detach(), classes)
+
+    with pytest.raises(InputError, match="depend on the scores"):
+        planned(sf.DPSGD(stack(), constant), graph)

@@ -4,8 +4,9 @@ r"""Networks of any layers, as a function of one row that is written down before
 **Proof.** A copy of the network is exported (:func:`torch.export.export`) for a batch of one made-up row, and the graph of
 operations that this gives is all that is ever run. Each operation is one of Torch's own (namespace ``aten``), changes none of its
 inputs, reads no memory that was not written, and draws no random number. So nothing is kept from one call to the next, in
-buffers or anywhere else: what a ``forward`` keeps in attributes or global names was read once, from the made-up row. Each
-example runs alone (:mod:`~sfumato.bounded._example_gradients`), so no other row takes part.
+buffers or anywhere else: what a ``forward`` keeps in attributes or global names was read once, from the made-up row. Weights and
+buffers are plain tensors that are made anew, onto which nothing is hung. Each example runs alone
+(:mod:`~sfumato.bounded._example_gradients`), and so does each row of which scores are predicted, so no other row takes part.
 
 Weights that are used several times, and layers that an example meets several times, add to one gradient, which is clipped as
 a whole. So both are allowed.
@@ -35,7 +36,8 @@ from sfumato.errors import InputError
 
 _ROWS, _TOLERANCE = 3, 1e-6
 _SIDE_BY_SIDE = "Use LayerNorm or GroupNorm, which read one row at a time."
-_UNDEFINED = ("::empty", "::new_empty", "unsafe", "segment_reduce", "::set_", "::as_strided")
+_UNDEFINED = ("::empty", "::new_empty", "_unsafe", "segment_reduce", "::set_", "::as_strided")
+_DEFINED = ("aten::_unsafe_view",)
 """Parts of names of operations whose values may be those of memory that another row has used."""
 _GLOBAL_HOOKS = tuple(
     name for name in vars(nn.modules.module) if name.startswith("_global_") and name.endswith("hooks")
@@ -68,16 +70,23 @@ class RowFunction(nn.Module):
         _check_operations(program)
         named = dict(copy.named_parameters(remove_duplicate=False))
         state = {**dict(copy.named_buffers(remove_duplicate=False)), **named, **program.constants}
+        made = {id(one): _anew(one) for one in state.values()}  # a weight with two names stays one weight
         kinds = [(one.kind.name, one.target) for one in program.graph_signature.input_specs]
-        self._state = [None if kind == "USER_INPUT" else state[target] for kind, target in kinds]
-        self._run = [program.graph_module]  # in a list: its parameters are those of the copy
-        self.trained = nn.ParameterList(one for one in copy.parameters() if one.requires_grad)
+        self._state = [None if kind == "USER_INPUT" else made[id(state[target])] for kind, target in kinds]
+        self._run = [program.graph_module]  # in a list: its parameters are not those that are trained
+        self.trained = nn.ParameterList(made[id(one)] for one in copy.parameters() if one.requires_grad)
 
     def forward(self, *rows: Tensor) -> Tensor:
         """Compute the value of one row."""
         given = iter(rows)
         out: Tensor = self._run[0](*(next(given) if one is None else one for one in self._state))[0]
         return out
+
+
+def _anew(one: Tensor) -> Tensor:
+    """The same values in a tensor of its own, without whatever was hung onto the other."""
+    values = one.detach().clone()
+    return nn.Parameter(values) if one.requires_grad else values
 
 
 def is_dense(network: nn.Module) -> bool:
@@ -176,13 +185,16 @@ def loss_function(loss: Callable[[Tensor, Tensor], Tensor], num_classes: int) ->
     wrapped = _Loss(loss)
     if any(one.requires_grad for one in wrapped.parameters()):
         raise fail("loss", type(loss).__name__, "to have no parameters to train")
-    scores, classes = torch.zeros(1, num_classes, dtype=torch.float64), torch.zeros(1, dtype=torch.int64)
+    scores = torch.zeros(1, num_classes, dtype=torch.float64, requires_grad=True)
+    classes = torch.zeros(1, dtype=torch.int64)
     function = RowFunction(wrapped, scores, classes)
     found = function(scores, classes)
     if not isinstance(found, Tensor):
         raise fail("loss", type(found).__name__, "to return a tensor")
     if found.numel() != 1 or not math.isfinite(found.item()):
         raise fail("loss", tuple(found.shape), "to return one finite number for scores [1, k] and a class [1]")
+    if not found.requires_grad:
+        raise fail("loss", "a constant", "to depend on the scores", "Do not detach them.")
     return lambda scores, classes: function(scores, classes).reshape(())
 
 
@@ -201,8 +213,13 @@ def _check_layers(network: nn.Module) -> None:
     )
     if mixing:
         raise fail("module", ", ".join(mixing), "to have no layer that reads other rows", _SIDE_BY_SIDE)
-    if any(isinstance(one, nn.UninitializedParameter) for one in network.parameters()):
+    state = [*network.parameters(), *network.buffers()]
+    if any(isinstance(one, nn.UninitializedParameter) for one in state):
         raise fail("module", "lazy layers", "to have parameters", "Run it once on made-up rows.")
+    other = next((one for one in state if type(one) not in (Tensor, nn.Parameter) or one.is_complex()), None)
+    if other is not None:
+        kind = "complex numbers" if other.is_complex() else type(other).__name__
+        raise fail("module", kind, "to have parameters and buffers that are plain tensors of real numbers")
 
 
 def _exported(network: nn.Module, rows: tuple[Tensor, ...]) -> Any:
@@ -235,7 +252,8 @@ def _check_operations(program: Any) -> None:
         kind = node.target
         if node.op != "call_function" or getattr(kind, "namespace", "") != "aten" or kind._schema.is_mutable:
             raise _refused(f"the operation {kind} is not one of Torch's own, or changes what it reads")
-        if any(word in kind._schema.name for word in _UNDEFINED):
+        name = kind._schema.name
+        if name not in _DEFINED and any(word in name for word in _UNDEFINED):
             raise _refused(f"{kind} may read memory that holds what was there before")
         if torch.Tag.nondeterministic_seeded in kind.tags and not _without_dropout(node):
             raise _refused(f"{kind} draws random numbers")

@@ -57,7 +57,8 @@ class DPSGD(CuratorMethod):
     around the sampling that is accounted for.
 
     Stacks of ``Linear`` and ``ReLU`` with cross-entropy are computed in whole batches; any other network row by row, as the fixed
-    sequence of operations that ``torch.export`` makes of it, which takes 0.2 to 2 milliseconds a row. Weights that are used
+    sequence of operations that ``torch.export`` makes of it; predictions too. A network that raises an error on some row stops
+    the run, and whoever sees that learns of the row. Weights that are used
     several times, and several passes over a row, are proved in this form. Batch norm, dropout, operations over several rows,
     buffers that change, and branches on values are refused.
 
@@ -179,8 +180,16 @@ class DPSGD(CuratorMethod):
         return Outcome({_FLAT: flat.float().numpy()}, released)
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
-        """Apply the network to the nodes' own features, and to what was released."""
-        return of_all(self.trained(weights), self.reading(released, graph), graph.num_nodes)
+        """Apply the network to the nodes' own features, and to what was released: as it was proved, row by row but for stacks."""
+        network, reading = self.trained(weights), self.reading(released, graph)
+        if is_dense(network):
+            return of_all(network, reading, graph.num_nodes)
+        function = row_function(network, self.width(plan.public))
+
+        def each(rows: Tensor) -> Tensor:
+            return torch.cat([function(row[None]) for row in rows.double()]).float()
+
+        return of_all(each, reading, graph.num_nodes)
 
     def width(self, public: PublicFacts) -> int:
         """Return how many numbers the network reads of a node."""
@@ -199,6 +208,9 @@ class DPSGD(CuratorMethod):
 
     def trained(self, weights: Arrays) -> nn.Module:
         """Return the network with released weights (``fitted.weights``), in float32, for use anywhere.
+
+        It is the code that was passed, in evaluation mode: that it reads one row at a time was proved as it was trained, and
+        ``predict`` runs that form.
 
         Raises:
             InputError: the weights are those of another network.
