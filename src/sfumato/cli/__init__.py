@@ -38,10 +38,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-_INSTEAD = {("describe", "--label"): "Groups are named by --by COLUMN, and nothing is learned."}
-"""What to name instead of an option that another command has."""
-
-
 @app.callback()
 def _root(
     version: bool = typer.Option(
@@ -105,12 +101,10 @@ def invoke(arguments: list[str] | None = None) -> int:
             return 2
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             about = getattr(getattr(error, "param", None), "help", None) if "Missing" in type(error).__name__ else None
-            from sfumato.cli._misread import no_number, with_remedy
+            from sfumato.cli._misread import no_number, other_command, with_remedy
 
             said = no_number(error, sys.argv[1:] if arguments is None else arguments)
-            said = said or with_remedy(error.format_message() or "See --help.")
-            named = getattr(getattr(error, "ctx", None), "info_name", None), getattr(error, "option_name", None)
-            said = f"{said.partition(' (')[0]}. {_INSTEAD[named]}" if named in _INSTEAD else said
+            said = said or other_command(error) or with_remedy(error.format_message() or "See --help.")
             return _fail(error, int(error.exit_code), f"{said} Expected: {about}" if about else said)
         raise
 

@@ -19,6 +19,13 @@ def no_number(error: Exception, arguments: Sequence[str]) -> str:
     return f"Expected {names[0]} to be {wanted}, {what}. {hint(word, whole=whole) or _EXAMPLES[whole]}"
 
 
+def other_command(error: Exception) -> str:
+    """Return the refusal of an option that another command has, where this one has something in its place; "" elsewhere."""
+    option = str(getattr(error, "option_name", ""))
+    todo = _INSTEAD.get((str(getattr(getattr(error, "ctx", None), "info_name", "")), option), "")
+    return f"No such option: {option}. {todo}" if todo else ""
+
+
 def with_remedy(said: str) -> str:
     """Return what the parser says, with what to do where it says nothing of that."""
     for start, todo in _REMEDIES.items():
@@ -31,6 +38,7 @@ _REMEDIES = {
     "No such command": "`sfumato --help` lists all commands.",
     "Got unexpected extra argument": "Files and values stand behind their options, such as --nodes FILE; see --help.",
 }
+_INSTEAD = {("describe", "--label"): "Groups are named by --by COLUMN, and nothing is learned."}
 _EXAMPLES = {False: "Write it in figures, such as 0.5 or 1e-7.", True: "Write it in figures, such as 10."}
 
 
