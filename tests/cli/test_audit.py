@@ -137,6 +137,7 @@ def test_a_function_in_a_file_is_audited(sfumato, tmp_path):
         ((f"{other}:release", *claim), "two data sets"),
         (("missing.py:release", *claim), "Check the path"),
         ((f"{toys}:bare", "--epsilon", 1), "--epsilon and --delta"),
+        ((f"{toys}:bare", *claim, "--unit", "edge"), "Expected no --unit with FILE.py:NAME"),
     ):
         done = sfumato("audit", *words)
         assert done.code == 2

@@ -79,6 +79,10 @@ def audit(
     thousands of times on both data sets of a pair, and its outputs are told apart. Exit code 1: the claim is refuted.
     """
     if ".py:" in target:
+        _check_alone(
+            unit=unit, epsilon_x=epsilon_x, epsilon_y=epsilon_y, mechanism=mechanism, hops=hops, set=settings, arcs=arcs,
+            max_degree=max_degree, dataset=dataset, graph=graph, fits=fits,
+        )  # fmt: skip
         _function(target, pair, _budget(epsilon, delta), confidence, size, out, as_json)
         return
     check_installed(*TRAIN)
@@ -185,6 +189,13 @@ def _function(
         told = None if report is None else lambda done, total: report("runs", done, total)
         result = audit_function(mechanism, tuple(made), budget, runs=runs, confidence=confidence, told=told)
     _finish(result, {**result.to_dict(), "problems": [], "dataset": None}, name, out, as_json)
+
+
+def _check_alone(**given: Any) -> None:
+    """Refuse an option that a function in a file has no use for."""
+    for name, value in given.items():
+        if value:
+            raise InputError(f"Expected no {spelled(name)} with FILE.py:NAME, whose data its own file makes. Drop it.")
 
 
 def _check_own(word: str, **given: Any) -> None:
