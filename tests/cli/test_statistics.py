@@ -80,9 +80,13 @@ def test_a_promise_stands_beside_the_claim(describe, contacts, sfumato, tmp_path
     words = "graphs in which no node has more than 12 edges"
     assert words in (tmp_path / "run" / "guarantee.txt").read_text()
     assert "promised: no node has more than 12 arcs" in sfumato("verify", tmp_path / "run").out
-    for audience in ("owner", "reviewer", "public"):
+    for audience in ("owner", "reviewer", "public", "regulator"):
         sfumato("report", tmp_path / "run", "--audience", audience, "--out", tmp_path / "page.html")
-        assert words in (tmp_path / "page.html").read_text()
+        assert words in (tmp_path / "page.html").read_text(), audience
+    for kind in ("card", "registry"):
+        done = sfumato("export", kind, tmp_path / "run", "--out", tmp_path / kind)
+        assert done.code == 0, done.err
+        assert words in (tmp_path / kind).read_text(), kind
     describe(*contacts["tables"], "--by", "age", *EDGE, out="edge")
     assert "no node has more" not in (tmp_path / "edge" / "guarantee.txt").read_text()
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sfumato.privacy.units import unit_from_dict
-from sfumato.record._certificate import price_words
+from sfumato.record._certificate import price_words, promise_words
 from sfumato.record._deployment import ASKED
 from sfumato.report._markdown import to_markdown
 from sfumato.report._page import Code, Facts, Items, Page, Part, Section, Table
-from sfumato.report._person import NOT_PROTECTED
+from sfumato.report._person import NOT_PROTECTED, public_parts
 from sfumato.report._registry import scalar
 from sfumato.report._scale import right_guesses
 from sfumato.report._words import capital, claim_words, clean, event_words, settings_words
@@ -81,8 +80,8 @@ def _privacy(values: Mapping[str, Any]) -> Iterator[Part]:
         f"Of 100 even guesses about the protected part, at most {right_guesses(**claim)} are right; with a coin, 50. "
         f"The guarantee holds for everybody in the data and against every attack. Trust model: {values['trust_model']}."
     )
-    yield from price_words(values)
-    public = unit_from_dict(dict(values["unit"])).public
+    yield from (*promise_words(values), *price_words(values))
+    public = public_parts(values)
     items = [f"Not protected: {NOT_PROTECTED[part]}." for part in public]
     items += [f"Read from the data, and assumed public: {one}." for one in values["assumed_public"]]
     yield Items(tuple(items))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.units import unit_from_dict
-from sfumato.record._certificate import round_up
+from sfumato.record._certificate import promise_words, round_up
 from sfumato.record._deployment import ASKED
 from sfumato.record._population import group_price
 from sfumato.report._everyday import OTHERS, READ, SEEN
@@ -135,6 +135,7 @@ def _uncovered(asked: Asked) -> Iterator[Part]:
                 f"Was read from the data and counts as public: {READ.get(one, one)}."
                 for one in values["assumed_public"]
             ),
+            *promise_words(values),
             *asked.person.limits,
             OTHERS,
         )
