@@ -82,9 +82,10 @@ def check_kind(kind: type, remedy: str = "", **kwargs: Any) -> None:
 def nearest(value: Any, names: Iterable[str]) -> str:
     """Return the question whether the name was meant that is most like ``value``, or "" if none is like it."""
     known, asked = {name.casefold(): name for name in names}, str(value).casefold()
-    near = get_close_matches(asked, known, n=1) or [one for one in known if _begins(asked, one)]
+    alike = [one for one in get_close_matches(asked, known) if len(asked) > 3 or one[0] == asked[0]]  # knn is no cnn
+    near = alike or [one for one in known if _begins(asked, one)]
     if not near and "/" not in asked:  # of a name with a folder, such as planetoid/cora
-        last = {one.rpartition("/")[2]: one for one in known}
+        last = {one.rpartition("/")[2]: one for one in known if "/" in one}
         near = [last[one] for one in get_close_matches(asked, last, n=1)]
     return f"Did you mean {known[near[0]]!r}?" if near else ""
 

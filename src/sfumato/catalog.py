@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._validate import check_choice, fail
+from sfumato._validate import check_choice, fail, nearest
 from sfumato.errors import DataError
 from sfumato.method._settings import Setting, check_effects, read_settings, settings_of
 from sfumato.method.card import CardHead
@@ -101,6 +101,30 @@ WORDS: Mapping[str, str] = {word: name for name, card in CARDS.items() for word 
 """The name that each word of the command line stands for."""
 
 
+_NETWORKS = (
+    "With privacy start with 'auto'; 'gap', 'progap' and 'dpgnn' are graph networks. Without it (--unit none) 'sage' and "
+    "'reference' are."
+)
+_VOTES = "Noisy votes of teachers have commands of their own: `sfumato pate --help`."
+_FIELD: Mapping[str, str] = {
+    **dict.fromkeys(("gcn", "gat", "gin", "gnn", "sgc", "transformer", "graphtransformer"), _NETWORKS),
+    "graphsage": "GraphSAGE without privacy is 'sage'; with privacy start with 'auto'.",
+    "dpsgd": "DP-SGD on rows is 'mlp' with --unit node, on images 'cnn', on sub-graphs 'dpgnn'; on a network of your own it is "
+    "sf.DPSGD in Python.",
+    **dict.fromkeys(("dpgcn", "randomizedresponse", "rr"), "Noisy adjacencies are 'edgerand' and 'lapgraph'."),
+    **dict.fromkeys(("pagerank", "appnp", "pprgo", "dpappr"), "Private PageRank is 'dpar'."),
+    **dict.fromkeys(
+        ("ldp", "ldpgnn", "localdp"), "Values that users randomize are learned from by 'lpgnn', 'pgc' and 'blink'."
+    ),
+    **dict.fromkeys(("pate", "gnmax", "lnmax"), _VOTES),
+    **dict.fromkeys(("labelpropagation", "lp"), "Noisy labels of neighbors are 'label-messages'."),
+    **dict.fromkeys(("logisticregression", "logreg", "svm"), "The graph-free linear model is 'linear'."),
+    **dict.fromkeys(("randomforest", "xgboost", "trees"), "Trees are part of 'graph-free'."),
+    **dict.fromkeys(("statistics", "degrees", "describe"), "Numbers about a graph are the command `sfumato describe`."),
+}
+"""What the field calls by other names: its name without hyphens, and where it is here."""
+
+
 class _Classes(Mapping[str, "type[Method]"]):
     """The class of each method, imported when it is asked for."""
 
@@ -143,6 +167,39 @@ def words_under(unit: str) -> tuple[str, ...]:
     return tuple(word for word, name in WORDS.items() if unit in CARDS[name].units)
 
 
+def check_word(word: str) -> str:
+    """Return the word of a method on the command line; a name that the field has for one leads to ours.
+
+    Case, hyphens and underscores do not matter, nor does ``-edp`` or ``-ndp`` behind a name: here that is ``--unit``.
+
+    Raises:
+        InputError: no method has this word.
+
+    >>> check_word("gap")
+    'gap'
+    """
+    if word in WORDS:
+        return word
+    raise fail("method", word, "to be one of " + ", ".join(WORDS), meant(word))
+
+
+def meant(word: str) -> str:
+    """Return in a sentence which method a word may mean; "" if it is like none.
+
+    >>> meant("GAP-NDP")
+    "Write 'gap' with --unit node."
+    """
+    bare, ours = _bare(word), {_bare(one): one for one in WORDS}
+    unit = {"edp": "edge", "ndp": "node"}.get(bare[-3:])
+    if unit and (name := ours.get(bare[:-3])):
+        return f"Write {name!r} with --unit {unit}."
+    return f"Did you mean {ours[bare]!r}?" if bare in ours else _FIELD.get(bare) or nearest(word, WORDS)
+
+
+def _bare(word: str) -> str:
+    return "".join(filter(str.isalnum, word.casefold()))
+
+
 def method_named(name: str, **settings: Any) -> Any:
     """Build a method by its name in certificates; ``auto`` becomes one of the others when it is calibrated.
 
@@ -183,7 +240,7 @@ def method_for(word: str, options: Mapping[str, Any], dataset: str = "") -> Any:
     >>> method_for("lpgnn", {"epsilon_x": 0.0, "epsilon_y": 1.0}).name
     'hybrid'
     """
-    chosen: type[Listed] = _import(_HOMES[WORDS[check_choice(tuple(WORDS), method=word)]])
+    chosen: type[Listed] = _import(_HOMES[WORDS[check_word(word)]])
     made = chosen.from_options(options, dataset)
     unit = options.get("unit")
     check_effects(
@@ -214,7 +271,7 @@ def explained(word: str, preset: str | None = None) -> dict[str, Setting]:
     >>> explained("gap")["combine"].usual
     'cat'
     """
-    check_choice(tuple(WORDS), method=word)
+    check_word(word)
     if preset is not None:
         check_choice(words_with("preset"), "No other has published forms.", **{"method with --preset": word})
     made = method_for(word, {"preset": preset})

@@ -12,7 +12,7 @@ import typer
 from sfumato._files import write_json
 from sfumato._optional import TRAIN, check_installed
 from sfumato._validate import fail, nearest
-from sfumato.catalog import GRAPH_CARDS, WORDS, graph_method, method_for, words_with
+from sfumato.catalog import GRAPH_CARDS, WORDS, graph_method, meant, method_for, words_with
 from sfumato.cli import _local as local
 from sfumato.cli._options import of
 from sfumato.cli._output import stage_bars
@@ -121,7 +121,7 @@ def audit(
             "DIR|METHOD",
             target,
             f"to be the folder of a run, FILE.py:NAME or one of {', '.join(known)}",
-            nearest(target, known),
+            meant(target) or nearest(target, known),
         )
     if out is not None and (folder / "release").resolve() in (out.resolve(), *out.resolve().parents):
         raise fail("out", str(out), "to be outside release/", "Only certified files belong there.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, check_int
-from sfumato.catalog import PAIR_METHODS, WORDS, method_for, words_under, words_with
+from sfumato.catalog import PAIR_METHODS, WORDS, check_word, method_for, words_under, words_with
 from sfumato.cli import _local as local
 from sfumato.cli._budget_options import TOTALS
 from sfumato.cli._options import Options
@@ -83,7 +83,7 @@ def checks(options: Options) -> Iterator[Callable[[], Any]]:
 
     The first two say whether method and unit exist: without them the others mean nothing.
     """
-    yield partial(check_choice, tuple(WORDS), method=options.method)
+    yield partial(check_word, options.method)
     yield partial(unit_named, options.unit, Declared(directed=False))
     yield partial(check_int, low=1, seeds=options.seeds)
     if options.threads is not None:
