@@ -23,6 +23,7 @@ import typer
 import sfumato as sf
 from sfumato.catalog import GRAPH_CARDS, METHODS, PAIR_METHODS, method_named
 from sfumato.cli import app
+from sfumato.cli._commands import GROUPS
 from sfumato.errors import UnsupportedUnitError
 from sfumato.experiments._index import index_page
 from sfumato.experiments._sources import read_sources
@@ -102,8 +103,20 @@ def figures_file() -> str:
 
 def cli_page() -> str:
     """The reference of all commands."""
-    sections = [_section(path, command) for path, command in _commands("sfumato", typer.main.get_command(app))]
-    return "\n".join([_HEAD, *sections])
+    commands = typer.main.get_command(app).commands
+    found = {
+        title: [one for name in group for one in _commands(f"sfumato {name}", commands[name])]
+        for title, group in GROUPS.items()
+    }
+    index = [f"* {title}: {', '.join(_link(path) for path, _ in listed)}" for title, listed in found.items()]
+    sections = [
+        part for title, listed in found.items() for part in (f"## {title}", "", *(_section(*one) for one in listed))
+    ]
+    return "\n".join([_HEAD, *index, "", *sections])
+
+
+def _link(path: str) -> str:
+    return f"[{path.removeprefix('sfumato ')}](#{path.replace(' ', '-')})"
 
 
 def decisions_page() -> str:
@@ -207,7 +220,7 @@ def _section(path: str, command: Any) -> str:
     rows = [f"| `{p.name.upper()}` | {_default(p)} | {_cell(p.help)} |" for p in arguments]
     rows += [f"| {_spelled(p, command)} | {_default(p)} | {_cell(p.help)} |" for p in options]
     table = ["| argument or option | default | meaning |", "|---|---|---|", *rows, ""] if rows else []
-    return "\n".join([f"## {path}", "", text, "", "```text", usage, "```", "", *table])
+    return "\n".join([f"### {path}", "", text, "", "```text", usage, "```", "", *table])
 
 
 def _spelled(option: Any, command: Any) -> str:

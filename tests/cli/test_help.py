@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sfumato.catalog import WORDS
 from sfumato.cli import app
-from sfumato.cli._commands import COMMANDS
+from sfumato.cli._commands import COMMANDS, GROUPS
 from sfumato.cli._options import Options
 from sfumato.cli._table import DATA, option, takes
 
@@ -46,6 +46,15 @@ def test_the_list_of_commands_says_what_their_help_says():
     assert {name: commands[name].get_short_help_str(1000) for name in commands} == {
         name: text for name, (_, text) in COMMANDS.items()
     }
+
+
+def test_commands_are_listed_by_use(sfumato):
+    shown = sfumato("--help").out
+    assert list(COMMANDS)[:2] == ["new", "train"]
+    places = [shown.index(f"\n{title}:\n") for title in GROUPS]
+    assert places == sorted(places)
+    lines = [line.split()[0] for line in shown[places[0] :].splitlines() if line.startswith("  ")]
+    assert lines == list(COMMANDS)
 
 
 def test_methods_are_explained(sfumato):

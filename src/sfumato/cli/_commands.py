@@ -2,65 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-COMMANDS = {
-    "new": ("_new", "Start with your own tables: answer a few questions, and get a schema and a command line."),
-    "train": ("_train", "Train a method within a privacy budget."),
-    "check": (
-        "_check",
-        "Show what a run would read, release, cost and achieve, and everything that is wrong with it.",
-    ),
-    "describe": (
-        "_statistics",
-        "Print numbers about a whole graph, each with an interval: edges, degrees, groups, triangles.",
-    ),
-    "predict": (
-        "_predict",
-        "Predict the class (or labels, or number) of every node, score links (--pairs, --top), or write rows (--embeddings).",
-    ),
-    "evaluate": (
-        "_run",
-        "Score a run on its test nodes again, beside the floor that `train --save-floor` saved with it.",
-    ),
-    "verify": ("_run", "Check a run, or a ledger with all its runs, without trusting it."),
-    "report": ("_report", "Write one page about a run."),
-    "explain": (
-        "_explain",
-        "Print what an epsilon and a delta mean for one person: guesses, beliefs and odds at most.",
-    ),
-    "methods": ("_methods", "List the methods that can be trained, or explain the settings of one."),
-    "datasets": (
-        "_data",
-        "List the named data sets and those whose files are there, or say where the files of one come from.",
-    ),
-    "twin": ("_twin", "Make a synthetic graph that may be given away, from the statistics that a run released."),
-    "tune": ("_tune", "Choose the settings of a method within a privacy budget."),
-    "serve": ("_serve", "Give predictions of a run over HTTP until Ctrl-C."),
-    "audit": ("_audit", "Test the claim of a method or a run by attacks, and print the epsilon that they prove."),
-    "attack": ("_attack", "Run an attack on the model of a run, and measure what it infers."),
-    "invert": (
-        "_invert",
-        "Search an image of each class in the weights of a run, and measure how near it comes to training images.",
-    ),
-    "cite": ("_report", "Print BibTeX entries for what a run used."),
-    "data": ("_store", "Import and check stored graphs."),
-    "budget": ("_budget", "Compute an epsilon or the noise for it, without data."),
-    "ledger": ("_ledger", "Show what the runs on a data set or a population have spent."),
-    "daily": ("_daily", "Learn day by day from edges that come and go, under one budget for a whole history."),
-    "text": ("_text", "Turn texts into features of nodes."),
-    "collect": ("_collect", "Collect reports that users' devices randomize."),
-    "experiment": ("_experiment", "Reproduce published tables and figures."),
-    "pate": ("_pate", "Learn from the noisy votes of teachers (PATE)."),
-    "export": ("_export", "Take a finished run into other tools."),
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Train on a graph": {
+        "new": ("_new", "Start with your own tables: answer a few questions, and get a schema and a command line."),
+        "train": ("_train", "Train a method within a privacy budget."),
+        "check": (
+            "_check",
+            "Show what a run would read, release, cost and achieve, and everything that is wrong with it.",
+        ),
+        "tune": ("_tune", "Choose the settings of a method within a privacy budget."),
+        "daily": ("_daily", "Learn day by day from edges that come and go, under one budget for a whole history."),
+    },
+    "Numbers about a graph": {
+        "describe": (
+            "_statistics",
+            "Print numbers about a whole graph, each with an interval: edges, degrees, groups, triangles.",
+        ),
+        "twin": ("_twin", "Make a synthetic graph that may be given away, from the statistics that a run released."),
+    },
+    "Use a run": {
+        "predict": (
+            "_predict",
+            "Predict the class (or labels, or number) of every node, score links (--pairs, --top), or write rows (--embeddings).",
+        ),
+        "evaluate": (
+            "_run",
+            "Score a run on its test nodes again, beside the floor that `train --save-floor` saved with it.",
+        ),
+        "serve": ("_serve", "Give predictions of a run over HTTP until Ctrl-C."),
+        "export": ("_export", "Take a finished run into other tools."),
+    },
+    "Show a run, and sign it off": {
+        "report": ("_report", "Write one page about a run."),
+        "explain": (
+            "_explain",
+            "Print what an epsilon and a delta mean for one person: guesses, beliefs and odds at most.",
+        ),
+        "verify": ("_run", "Check a run, or a ledger with all its runs, without trusting it."),
+        "ledger": ("_ledger", "Show what the runs on a data set or a population have spent."),
+        "cite": ("_report", "Print BibTeX entries for what a run used."),
+    },
+    "Attack a run, and test its claim": {
+        "attack": ("_attack", "Run an attack on the model of a run, and measure what it infers."),
+        "audit": ("_audit", "Test the claim of a method or a run by attacks, and print the epsilon that they prove."),
+        "invert": (
+            "_invert",
+            "Search an image of each class in the weights of a run, and measure how near it comes to training images.",
+        ),
+    },
+    "Reports of devices, votes of teachers": {
+        "collect": ("_collect", "Collect reports that users' devices randomize."),
+        "pate": ("_pate", "Learn from the noisy votes of teachers (PATE)."),
+    },
+    "Compare methods": {
+        "methods": ("_methods", "List the methods that can be trained, or explain the settings of one."),
+        "experiment": ("_experiment", "Reproduce published tables and figures."),
+    },
+    "Prepare data and budgets": {
+        "datasets": (
+            "_data",
+            "List the named data sets and those whose files are there, or say where the files of one come from.",
+        ),
+        "data": ("_store", "Import and check stored graphs."),
+        "text": ("_text", "Turn texts into features of nodes."),
+        "budget": ("_budget", "Compute an epsilon or the noise for it, without data."),
+    },
 }
-"""Of each command its module, and the first sentence of its help. The module has the commands below it in
-``app``, or a function of this name."""
+"""Of each command its module, and the first sentence of its help, under what it is used for. The module has the commands below
+it in ``app``, or a function of this name."""
+COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 _MANY_OPTIONS = ("train", "check", "tune", "describe")
 
 
@@ -89,9 +106,17 @@ class Commands(TyperGroup):
             raise StopError(f"Stopped. {notes_of(error) or NOTHING}") from error
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands, of which none is imported."""
-        listed: dict[str, Any] = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
-        TyperGroup(name=self.name, commands=listed).format_commands(ctx, formatter)
+        """Write the commands by what they are used for; none of them is imported."""
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            listed = {name: TyperCommand(name, help=text) for name, (_, text) in group.items()}
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (f"{name:<{width}}", one.get_short_help_str(formatter.width - width - 6))
+                        for name, one in listed.items()
+                    ]
+                )
 
 
 class _Imported(MutableMapping[str, Any]):
