@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import posixpath
 import re
 import sys
@@ -13,8 +14,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from docs_reference import REFERENCE, reference_page
 from docs_results import DATA, experiments, made, read_recorded
 
+WORKER = "js/iframe-worker.js"  # its name tells the offline plugin that none has to be fetched
 _FENCE = re.compile(r"(^```.*?^```\n?)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_CELL = re.compile(r"<(t[hd])([^>]*)>(.*?)</\1>", re.DOTALL)
+_WORDY, _LONG = 40, 24  # characters of a cell, and of code in it, above which a phone shows one cell below the other
+_BEHIND = ("decisions/", "results/")  # what a reader who searches wants less often than a guide
 
 
 def on_config(config: Any) -> Any:
@@ -37,7 +43,7 @@ def generated() -> dict[str, str]:
     """The texts of the files that the site holds and the repository does not, by their path under docs/."""
     reference = {_reference(page): reference_page(*what) for page, what in REFERENCE.items()}
     results = {f"results/{name}": text for found in experiments() for name, text in made(*found).items()}
-    return {**reference, **results}
+    return {**reference, **results, WORKER: Path(__file__).with_name("docs_worker.js").read_text()}
 
 
 def generated_pages() -> list[str]:
@@ -51,9 +57,34 @@ def _reference(page: str) -> str:
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Show links to other files of the repository as plain code: on disk they work, the site holds no such pages."""
+    if page.file.src_uri.startswith(_BEHIND):
+        page.meta["search"] = {"boost": 0.3}
     folder = posixpath.dirname(page.file.src_uri)
     parts = _FENCE.split(markdown)
     return "".join(part if part.startswith("```") else without_outside_links(part, folder) for part in parts)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark the tables of words, whose cells the style sheet shows one below the other on a phone."""
+    return _TABLE.sub(lambda match: with_labels(match[0]), html)
+
+
+def with_labels(table: str) -> str:
+    """Write the heading of its column into each cell of a table of words; a table of numbers stays as it is."""
+    cells = [(kind, re.sub(r"<[^>]*>", "", text).strip()) for kind, _, text in _CELL.findall(table)]
+    heads = [text for kind, text in cells if kind == "th"]
+    code = [re.sub(r"&\w+;", "&", one) for one in re.findall(r"<code[^>]*>([^<]*)</code>", table)]
+    if max(map(len, code), default=0) <= _LONG and (len(heads) < 3 or max(len(text) for _, text in cells) <= _WORDY):
+        return table
+    numbers = itertools.count()
+
+    def labeled(match: re.Match[str]) -> str:
+        kind, attributes, text = match.groups()
+        if kind == "th":
+            return match[0]
+        return f'<td{attributes} data-label="{heads[next(numbers) % len(heads)]}">{text.strip()}</td>'
+
+    return _CELL.sub(labeled, table).replace("<table>", "<table data-words>", 1)
 
 
 def written_out(nav: list[Any], docs: Path) -> list[Any]:

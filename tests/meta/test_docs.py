@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from browsing import RERUN, opened
 from typer.testing import CliRunner
 
 import sfumato
@@ -218,6 +219,33 @@ def test_reference_has_every_public_name(site):
     shown = re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
     assert not re.findall(r":(?:class|func|meth|math|mod):|\.\. math::|&gt;&gt;&gt;", shown)
     assert "<math" in (site / "reference" / "randomizers.html").read_text()
+
+
+def test_a_table_of_words_names_its_columns_in_each_cell_and_one_of_numbers_does_not():
+    made, words = HOOKS["with_labels"], "so many words that a phone has no room for them beside others"
+    table = (
+        "<table><tr><th>a</th><th>b</th><th>c</th></tr><tr><td>1</td><td><code>x</code></td><td>{}</td></tr></table>"
+    )
+    assert made(table.format(2)) == table.format(2)
+    told = made(table.format(words))
+    assert told.startswith("<table data-words>")
+    assert '<td data-label="a">1</td><td data-label="b"><code>x</code></td><td data-label="c">so many' in told
+
+
+@pytest.mark.site
+@RERUN
+@pytest.mark.parametrize("width", [1280, 390])
+def test_search_works_from_disk(site, tmp_path, width):
+    with opened(tmp_path) as show:
+        page = show("", width)
+        page.noise.clear()
+        page.goto((site.resolve() / "examples" / "index.html").as_uri())
+        if width < 1000:
+            page.click("label[for=__search].md-header__button")
+        page.click("input[name=query]")
+        page.keyboard.type("deployment record")
+        page.wait_for_selector(".md-search-result__item", state="attached")
+        assert not [said for said in page.noise if not said.startswith("file:")]
 
 
 def test_planted_faults_are_found(tmp_path):
