@@ -5,7 +5,9 @@ r"""The auditor fits a method for real and attacks what leaves: an epsilon that 
 3. *Records* (:mod:`~sfumato.audit._records`): canary records, found again in trained weights; canary edges in released edges.
 4. *Classes* (:mod:`~sfumato.audit._classes`): training again with other images of a class.
 5. *Few records* (:mod:`~sfumato.audit._two_records`): the length of weights that were trained on one record or two.
-6. *Statistics* (:mod:`~sfumato.audit._statistics`): the likelihood ratio of all counts, on two graphs that differ in a record.
+6. *Transcripts* (:mod:`~sfumato.audit._transcripts`): the likelihood ratio of all noisy sums of a run, those of every training
+   step included, on two data sets that differ in one record.
+7. *Statistics* (:mod:`~sfumato.audit._statistics`): the likelihood ratio of all counts, on two graphs that differ in a record.
 
 Noise and coins of the fits come from the operating system, as always. The risk 1 - confidence is divided equally among the
 attacks, whose number follows from the plan alone. Bounds on one release refute its event in the ledger as well.
@@ -31,8 +33,10 @@ from sfumato.audit._likelihood import ALL, HopScores
 from sfumato.audit._promises import broken_promises, broken_repetition
 from sfumato.audit._records import EDGES, PAIR, RecordScores
 from sfumato.audit._statistics import audit_statistics
+from sfumato.audit._transcripts import audit_transcripts
 from sfumato.audit._two_records import audit_two_records, two_records
 from sfumato.audit._verdicts import Attack, hop_verdict, record_verdicts
+from sfumato.audit._worst import pairs
 from sfumato.bounded._routing import can_route, needs_one_way
 from sfumato.errors import DataError, InputError
 from sfumato.graph._synthetic import stochastic_block_model
@@ -40,6 +44,7 @@ from sfumato.privacy.events import PoissonGaussianEvent
 from sfumato.statistics._statistics import Statistics
 
 if TYPE_CHECKING:
+    from sfumato.audit._evidence import Evidence
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted, Plan
     from sfumato.method.contract import Listed, Progress
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
 _CLASSES, _FEATURES, _PIXELS = 3, 8, (1, 16, 16)
 _EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 300, 60
 _RUNS = 4000  # of statistics, on each of two graphs
+_TRANSCRIPTS, _TRANSCRIPTS_OF_A_FIT = 8000, 20  # runs on each of two data sets, without and with a number of fits
 _FITS = {"hops": 8, "records": 4, "pairs": 10, "cells": 20, "few": 60}
 
 Told = Callable[[int, int], None]
@@ -92,7 +98,7 @@ def audit(
     audited = _Audited(method, unit, budget, graph, size, seed, progress)
     broken = list(dict.fromkeys(audited.promises()))
     plan = audited.plan
-    stages = (audited.hops, audited.records, audited.pairs, audited.cells, audited.few)
+    stages = (audited.hops, audited.records, audited.pairs, audited.cells, audited.few, audited.transcripts)
     attacks = [attack for stage in stages for attack in stage(fits)]
     one = 1 - (1 - confidence) / max(len(attacks), 1)
     evidence = []
@@ -120,6 +126,7 @@ class _Audited:
     ) -> None:
         self.method, self.unit, self.budget, self.graph, self.size, self.seed = method, unit, budget, graph, size, seed
         self.progress, self.coins = progress, np.random.default_rng(seed)
+        self.read: set[str] = set()
         self.edges = "features" in unit.public
         self.owned = not self.edges and can_route(unit)
         self.cellular = unit.partition == "classes" and unit.relation == "replace"
@@ -250,6 +257,20 @@ class _Audited:
         settings: dict[str, Any] = {"fits": fits or _FITS["few"], "seed": self.seed, "progress": told}
         return [lambda one: (audit_two_records(self.planned(worlds[0]), worlds, confidence=one, **settings), "")]
 
+    def transcripts(self, fits: int | None) -> list[Attack]:
+        """Attacks on all noisy sums of a run on two small data sets."""
+        runs = max(2, int(self.size * (_TRANSCRIPTS if fits is None else fits * _TRANSCRIPTS_OF_A_FIT)))
+        if next(pairs(self.method, self.unit, self.budget), None) is None:
+            return []
+        told, given = self.told("transcripts"), (self.method, self.unit, self.budget)
+
+        def attack(one: float) -> tuple[Evidence, str]:
+            found, names = audit_transcripts(*given, runs=runs, confidence=one, seed=self.seed, told=told)
+            self.read |= names
+            return found, ""
+
+        return [attack]
+
     def fitted(
         self, plan: Plan, canaries: Canaries, fits: int, stage: str
     ) -> Iterator[tuple[Fitted, NDArray[np.bool_]]]:
@@ -262,7 +283,9 @@ class _Audited:
 
     def untested(self) -> tuple[str, ...]:
         """Names of planned releases that no attack reads."""
-        read = set(self._sums(self.plan)) if self.edges or self.owned else set()
+        read = set(self.read)
+        if self.edges or self.owned:
+            read |= set(self._sums(self.plan))
         if self.edges:
             read.add(EDGES)
         if self.cellular:

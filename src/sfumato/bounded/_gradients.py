@@ -54,6 +54,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.loops._products import products
 from sfumato.nn._losses import Slope, class_slope
 from sfumato.nn._training import Adam
+from sfumato.noise._witness import witnessed
 from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
@@ -292,7 +293,7 @@ def noisy_steps(
     step_size = settings.l2_clip_norm / 2.0**_GRID_BITS
     stddev = settings.noise_multiplier * (1 + margin) * 2.0**_GRID_BITS
     divisor = settings.sampling_prob * len(ids)
-    operands = key
+    operands, everyone = key, np.arange(len(ids))
     for step in range(settings.steps):
         chosen = np.flatnonzero(coins(derive_key(key, "sample", step), settings.sampling_prob, ids))
         flat = clipped_sum(chosen, step)
@@ -300,6 +301,7 @@ def noisy_steps(
         operands = derive_key(operands, mac)
         noise_key = derive_key(key, "noise", step, mac)
         noisy = flat + rounded_gaussian(noise_key, stddev, 0, len(flat))
+        witnessed(noisy, stddev, partial(clipped_sum, everyone, step))
         np.multiply(noisy, step_size / divisor, out=optimizer.grad.numpy(), casting="same_kind")
         optimizer.step()
         if progress is not None:

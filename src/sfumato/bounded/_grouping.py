@@ -13,6 +13,7 @@ from sfumato._validate import check_int, check_real, fail
 from sfumato.bounded.aggregation import to_steps
 from sfumato.errors import UnsupportedUnitError
 from sfumato.loops.kernels import INT16_ONE
+from sfumato.noise._witness import witnessed
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import NodeLevel, RecordLevel, Unit
@@ -67,7 +68,7 @@ def noisy_group_sums(
         sums[0] = steps.sum(axis=0, dtype=np.int64)  # as below, in a thirtieth of the time
     else:
         np.add.at(sums, groups, steps)
-    if noise_stddev:
-        noise_key = derive_key(key, operand_mac(key, steps, groups))
-        sums += rounded_gaussian(noise_key, noise_stddev * INT16_ONE, 0, sums.size).reshape(sums.shape)
-    return sums
+    if not noise_stddev:
+        return sums
+    noise_key, stddev = derive_key(key, operand_mac(key, steps, groups)), noise_stddev * INT16_ONE
+    return witnessed(sums + rounded_gaussian(noise_key, stddev, 0, sums.size).reshape(sums.shape), stddev, lambda: sums)

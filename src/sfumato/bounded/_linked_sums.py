@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 from sfumato.bounded._grouping import group_sensitivity
 from sfumato.errors import UnsupportedUnitError
 from sfumato.loops.kernels import INT16_ONE
+from sfumato.noise._witness import witnessed
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import NodeLevel, Unit
@@ -129,8 +130,9 @@ def noisy_linked_sums(
     sums = linked_sums(graph, rows, num_classes, join=join)
     read = operand_mac(key, sums)
     if noise_stddev:
-        noise = rounded_gaussian(derive_key(key, read), noise_stddev * INT16_ONE, 0, sums.size)
-        sums = sums + noise.reshape(sums.shape)
+        stddev = noise_stddev * INT16_ONE
+        noise = rounded_gaussian(derive_key(key, read), stddev, 0, sums.size)
+        return witnessed(sums + noise.reshape(sums.shape), stddev, lambda: sums), read
     return sums, read
 
 

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_real, fail
 from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.noise._witness import witnessed
 from sfumato.noise.gaussian import MOST_STDDEV, rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy.units import NodeLevel, Unit
@@ -213,7 +214,8 @@ def noisy(sums: Steps, stddev: float, key: Key) -> Steps:
     check_real(low=0, high=MOST_STDDEV, open_high=True, stddev=stddev)
     if not stddev:
         return sums
-    return sums + rounded_gaussian(derive_key(key, operand_mac(key, sums)), stddev, 0, sums.size).reshape(sums.shape)
+    noise = rounded_gaussian(derive_key(key, operand_mac(key, sums)), stddev, 0, sums.size)
+    return witnessed(sums + noise.reshape(sums.shape), stddev, lambda: sums)
 
 
 def _totals(places: NDArray[np.int64], weights: Steps, size: int) -> Steps:

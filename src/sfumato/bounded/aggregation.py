@@ -28,6 +28,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._weights import check_steps
 from sfumato.loops._native import aligned
 from sfumato.loops.kernels import INT16_ONE, loops
+from sfumato.noise._witness import witnessed
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
@@ -278,7 +279,8 @@ def noisy_neighborhood_sum(
         return sum_in_blocks(arcs, steps, block=block)
     release_key = derive_key(key, operand_mac(key, steps, *arcs.arrays))
     onto = partial(sum_in_blocks, arcs, steps, block=block)
-    return rounded_gaussian(release_key, noise_stddev * INT16_ONE, 0, steps.size, onto)
+    stddev = noise_stddev * INT16_ONE
+    return witnessed(rounded_gaussian(release_key, stddev, 0, steps.size, onto), stddev, onto)
 
 
 def sum_in_blocks(

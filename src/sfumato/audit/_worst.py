@@ -1,0 +1,114 @@
+"""Pairs of data sets that differ in one record, made so that noisy sums tell as much of it as the unit allows.
+
+All other training records are empty, so no other gradient is there. Settings keep the weights where they start: a
+learning rate of nearly nothing, and a clip norm below every gradient. The record's gradient then has the clip norm and one
+direction at every step, and what is sent along its arcs has the largest norm. What the record itself receives is so much that
+noise does not turn it: 1,500 nodes send it the same. A claim holds for all data and settings, so it holds for these.
+
+Which of several pairs is the worst is found from exact sums before any noise is scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import DataError, InputError
+from sfumato.graph._graph import Graph
+from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, RepeatedGaussianEvent
+from sfumato.privacy.units import NodeLevel, RecordLevel
+
+if TYPE_CHECKING:
+    from sfumato.method._plan import Plan
+    from sfumato.method.contract import Listed
+    from sfumato.privacy.budget import Budget
+    from sfumato.privacy.units import Unit
+
+_STILL = {"epochs": 2, "steps": 2, "learning_rate": 1e-6, "l2_clip_norm": 0.01}
+_PIXELS, _SENDERS, _FEW, _MANY = (1, 16, 16), 1500, 60, 1000
+_FREE_ARCS, _BOUND = 4, 20
+_TRAIN, _TEST = 0, 2
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a record holds: its features are those of all records, turned by ``sign``; ``label`` is -1 if it is empty."""
+
+    label: int
+    sign: int = 1
+    moved: bool = False
+
+
+def still(method: Listed) -> Listed:
+    """Return a method with settings under which weights stay where they start, and gradients are longer than the clip norm."""
+    named: Any = method
+    known = {one.name for one in fields(named)}
+    kept: Listed = replace(named, **{name: value for name, value in _STILL.items() if name in known})
+    return kept
+
+
+def pairs(method: Listed, unit: Unit, budget: Budget) -> Iterator[tuple[Plan, tuple[Graph, Graph]]]:
+    """Yield pairs of neighboring data sets under a unit, the one with the record first, and the plan for them.
+
+    Nothing is yielded if a release is not normal, or a step reads a random sample: scores would not be normal.
+    """
+    if type(unit) not in (NodeLevel, RecordLevel):
+        return
+    others = [Record(-1)]
+    if unit.relation == "replace":
+        others = [Record(1, sign, moved) for sign in (1, -1) for moved in (False, True)]
+    quiet = still(method)
+    for other, empty, beside in product(others, (_MANY, _FEW), (True, False)):
+        for shape in (None, _PIXELS):
+            worlds = [_world(unit, one, shape, empty, beside=beside) for one in (Record(0), other)]
+            try:
+                plan: Plan = quiet.calibrate(budget, unit, worlds[0].public_facts(unit, assume_public=True))
+            except (InputError, DataError):
+                continue
+            if plan.releases and all(_is_normal(release.event) for release in plan.releases):
+                yield plan, (worlds[0], worlds[1])
+
+
+def _is_normal(event: object) -> bool:
+    sampled = isinstance(event, PoissonGaussianEvent | RepeatedGaussianEvent) and event.sampling_prob == 1
+    return sampled or isinstance(event, GaussianEvent)
+
+
+def _world(unit: Unit, record: Record, shape: tuple[int, int, int] | None, empty: int, *, beside: bool) -> Graph:
+    """A record, empty training records, and one labeled node; ``beside`` them two sets of targets and who sends to the record."""
+    arcs, beside = 0, beside and isinstance(unit, NodeLevel)
+    if beside and isinstance(unit, NodeLevel):
+        arcs = unit.max_out_degree or (_BOUND if unit.arcs == "incident" else _FREE_ARCS)
+    senders = _SENDERS if beside and isinstance(unit, NodeLevel) and unit.arcs == "owned" else 0
+    first = 1 + empty
+    last = first + 2 * arcs
+    count = last + senders + 1
+    width = 2 if shape is None else int(np.prod(shape))
+    shown = np.zeros(width, np.float32)
+    shown[: width // 2] = 1
+    x, y, roles = np.zeros((count, width), np.float32), np.full(count, -1), np.full(count, _TEST, np.uint8)
+    x[last:] = shown
+    if record.label >= 0:
+        x[0] = shown if record.sign > 0 else (-shown if shape is None else 1 - shown)
+    y[0], y[-1], roles[:first] = record.label, 0, _TRAIN
+    start = first + arcs * record.moved
+    own = np.arange(start, start + arcs * (record.label >= 0))
+    sources = np.concatenate([np.zeros(len(own), np.int64), np.arange(last, last + senders)])
+    targets = np.concatenate([own, np.zeros(senders, np.int64)])
+    bound = _BOUND if isinstance(unit, NodeLevel) and unit.arcs == "incident" else None
+    return Graph.from_arcs(
+        sources,
+        targets,
+        count,
+        directed=True,
+        x=x,
+        y=y,
+        classes=("0", "1"),
+        roles=roles,
+        image_shape=shape,
+        max_degree=bound,
+    )
