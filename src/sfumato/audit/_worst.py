@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.errors import DataError, InputError
+from sfumato.bounded._gradients import check_examples
+from sfumato.bounded._promise import promised_sensitivity
+from sfumato.bounded._routing import can_route
+from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, RepeatedGaussianEvent
-from sfumato.privacy.units import NodeLevel, RecordLevel
 
 if TYPE_CHECKING:
     from sfumato.method._plan import Plan
@@ -56,7 +58,9 @@ def pairs(method: Listed, unit: Unit, budget: Budget) -> Iterator[tuple[Plan, tu
 
     Nothing is yielded if a release is not normal, or a step reads a random sample: scores would not be normal.
     """
-    if type(unit) not in (NodeLevel, RecordLevel):
+    try:
+        check_examples(unit)
+    except UnsupportedUnitError:
         return
     others = [Record(-1)]
     if unit.relation == "replace":
@@ -80,10 +84,8 @@ def _is_normal(event: object) -> bool:
 
 def _world(unit: Unit, record: Record, shape: tuple[int, int, int] | None, empty: int, *, beside: bool) -> Graph:
     """A record, empty training records, and one labeled node; ``beside`` them two sets of targets and who sends to the record."""
-    arcs, beside = 0, beside and isinstance(unit, NodeLevel)
-    if beside and isinstance(unit, NodeLevel):
-        arcs = unit.max_out_degree or (_BOUND if unit.arcs == "incident" else _FREE_ARCS)
-    senders = _SENDERS if beside and isinstance(unit, NodeLevel) and unit.arcs == "owned" else 0
+    owned = can_route(unit)
+    arcs, senders = (_arcs(unit) if beside else 0), _SENDERS if beside and owned else 0
     first = 1 + empty
     last = first + 2 * arcs
     count = last + senders + 1
@@ -99,7 +101,7 @@ def _world(unit: Unit, record: Record, shape: tuple[int, int, int] | None, empty
     own = np.arange(start, start + arcs * (record.label >= 0))
     sources = np.concatenate([np.zeros(len(own), np.int64), np.arange(last, last + senders)])
     targets = np.concatenate([own, np.zeros(senders, np.int64)])
-    bound = _BOUND if isinstance(unit, NodeLevel) and unit.arcs == "incident" else None
+    bound = None if owned else _BOUND
     return Graph.from_arcs(
         sources,
         targets,
@@ -112,3 +114,14 @@ def _world(unit: Unit, record: Record, shape: tuple[int, int, int] | None, empty
         image_shape=shape,
         max_degree=bound,
     )
+
+
+def _arcs(unit: Unit) -> int:
+    """The most arcs of a record: those that it owns, or as many as are promised; none if a record has no arcs."""
+    if can_route(unit):
+        return unit.max_out_degree or _FREE_ARCS
+    try:
+        promised_sensitivity(unit)
+    except UnsupportedUnitError:
+        return 0
+    return _BOUND
