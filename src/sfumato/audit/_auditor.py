@@ -2,7 +2,8 @@ r"""The auditor fits a method for real and attacks what leaves: an epsilon that 
 
 1. *Promises* (:mod:`~sfumato.audit._promises`): what is wrong whatever epsilon is.
 2. *Hops* (:mod:`~sfumato.audit._likelihood`): canary edges or nodes, the likelihood ratio of what aggregations release.
-3. *Records* (:mod:`~sfumato.audit._records`): canary records, found again in trained weights; canary edges in released edges.
+3. *Records* (:mod:`~sfumato.audit._records`): canary records, found again in trained weights. *Pairs*
+   (:mod:`~sfumato.audit._one_pair`): whether two nodes are joined, in released edges.
 4. *Classes* (:mod:`~sfumato.audit._classes`): training again with other images of a class.
 5. *Few records* (:mod:`~sfumato.audit._two_records`): the length of weights that were trained on one record or two.
 6. *Transcripts* (:mod:`~sfumato.audit._transcripts`): the likelihood ratio of all noisy sums of a run, those of every training
@@ -30,8 +31,9 @@ from sfumato.audit._classes import audit_cell
 from sfumato.audit._evidence import Audit
 from sfumato.audit._hops import REPLAYS
 from sfumato.audit._likelihood import ALL, HopScores
+from sfumato.audit._one_pair import EDGES, audit_pair
 from sfumato.audit._promises import broken_promises, broken_repetition
-from sfumato.audit._records import EDGES, PAIR, RecordScores
+from sfumato.audit._records import RecordScores
 from sfumato.audit._statistics import audit_statistics
 from sfumato.audit._transcripts import audit_transcripts
 from sfumato.audit._two_records import audit_two_records, two_records
@@ -54,8 +56,8 @@ if TYPE_CHECKING:
 _CLASSES, _FEATURES, _PIXELS = 3, 8, (1, 16, 16)
 _EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 300, 60
 _RUNS = 4000  # of statistics, on each of two graphs
-_TRANSCRIPTS, _TRANSCRIPTS_OF_A_FIT = 8000, 20  # runs on each of two data sets, without and with a number of fits
-_FITS = {"hops": 8, "records": 4, "pairs": 10, "cells": 20, "few": 60}
+_TRANSCRIPTS, _PAIRS, _RUNS_OF_A_FIT = 8000, 10_000, 20  # runs on each of two data sets, or a number for each fit
+_FITS = {"hops": 8, "records": 4, "cells": 20, "few": 60}
 
 Told = Callable[[int, int], None]
 
@@ -234,11 +236,10 @@ class _Audited:
         """Attacks on released edges."""
         if not self.edges or all(release.name != EDGES for release in self.plan.releases):
             return []
-        canaries = edge_canaries(self.declared(self.small()), seed=self.seed)
-        scores, plan = RecordScores(), self.planned(canaries.graph)
-        for fitted, coins in self.fitted(plan, canaries, fits or _FITS["pairs"], PAIR):
-            scores.add(fitted, canaries, coins)
-        return record_verdicts(plan, scores)
+        runs = max(2, int(self.size * (_PAIRS if fits is None else fits * _RUNS_OF_A_FIT)))
+        told, directed = self.told("one pair"), not needs_one_way(self.unit)
+        how: dict[str, Any] = {"runs": runs, "directed": directed, "seed": self.seed, "told": told}
+        return [lambda one: (audit_pair(self.method, self.unit, self.budget, confidence=one, **how), "")]
 
     def cells(self, fits: int | None) -> list[Attack]:
         """Attacks on class-level methods by training again with other images of a class."""
@@ -259,7 +260,7 @@ class _Audited:
 
     def transcripts(self, fits: int | None) -> list[Attack]:
         """Attacks on all noisy sums of a run on two small data sets."""
-        runs = max(2, int(self.size * (_TRANSCRIPTS if fits is None else fits * _TRANSCRIPTS_OF_A_FIT)))
+        runs = max(2, int(self.size * (_TRANSCRIPTS if fits is None else fits * _RUNS_OF_A_FIT)))
         if next(pairs(self.method, self.unit, self.budget), None) is None:
             return []
         told, given = self.told("transcripts"), (self.method, self.unit, self.budget)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sfumato.audit._canaries import Canaries
     from sfumato.method._plan import Fitted
 
-ANSWER, COLUMN, PAIR = "answer", "column", "pair"
-EDGES = "edges"
+ANSWER, COLUMN = "answer", "column"
 
 
 @dataclass
@@ -37,11 +36,8 @@ class RecordScores:
 
     def add(self, fitted: Fitted, canaries: Canaries, coins: NDArray[np.bool_]) -> None:
         """Score the canaries of one fit."""
-        found: dict[str, NDArray[np.float64] | None] = {}
-        if len(canaries.nodes):
-            found = {ANSWER: answers(fitted, canaries), COLUMN: columns(fitted, canaries), **means(fitted, canaries)}
-        if EDGES in fitted.released and not len(canaries.nodes):
-            found[PAIR] = pairs(fitted, canaries)
+        found: dict[str, NDArray[np.float64] | None]
+        found = {ANSWER: answers(fitted, canaries), COLUMN: columns(fitted, canaries), **means(fitted, canaries)}
         for name, scores in found.items():
             if scores is not None:
                 self.members.setdefault(name, []).append(scores[coins])
@@ -78,13 +74,3 @@ def means(fitted: Fitted, canaries: Canaries) -> dict[str, NDArray[np.float64]]:
     features, count = canaries.graph.num_features, len(canaries)
     vectors = {name: array for name, array in fitted.weights.items() if array.shape == (features,) and features > count}
     return {f"{COLUMN} of {name}": array[-count:].astype(np.float64) for name, array in vectors.items()}
-
-
-def pairs(fitted: Fitted, canaries: Canaries) -> NDArray[np.float64]:
-    """Say of each canary edge whether it is among the released edges, 1 or 0, float64 [m]."""
-    n = canaries.graph.num_nodes
-    edges = fitted.released[EDGES].astype(np.int64)
-    wanted = canaries.arcs_in[:, :2]
-    if not canaries.graph.directed:
-        edges, wanted = np.sort(edges, axis=1), np.sort(wanted, axis=1)
-    return np.isin(wanted @ [n, 1], edges @ [n, 1]).astype(np.float64)
