@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from sfumato.privacy._unit import INFERRED, OTHER_END
-from sfumato.record._certificate import SAME_BITS
+from sfumato.record._certificate import FIXED, SAME_BITS, SELECTED
 
 OTHERS = (
     "What the data of other people says about you. If most people with your habits belong to one group, anyone may guess "
@@ -58,3 +59,53 @@ READ: Mapping[str, str] = {
     "target range": "the least and the largest number to be learned",
 }
 """Facts that are read from the data as if they were public."""
+ASSUMED: Mapping[str, str] = {
+    FIXED["assumptions"][0]: "The owner may see the real data, and followed the method as the program has it.",
+    FIXED["assumptions"][1]: "What has to be kept secret (answer 4) stays secret.",
+    FIXED["assumptions"][2]: (
+        "The owner chose the settings, and how large the limit may be, without looking at protected data. What counts as public "
+        "(answer 6) may be known to anyone."
+    ),
+    SELECTED: (
+        "The settings were chosen by trials, which the limit counts. How many trials there were, and all but the best, stay "
+        "secret."
+    ),
+}
+"""What a claim rests on."""
+_WORDS = {
+    "predictions for all nodes": "what the model says about each person",
+    "imputation": "a guess",
+    "above the median": "larger than that of most",
+    "in training": "used to make the model",
+    "training node": "person to learn from",
+    "training nodes": "people to learn from",
+    "classes": "groups",
+    "scores": "answers of the model",
+    "node": "person",
+    "nodes": "people",
+    "feature": "property",
+    "features": "properties",
+    "label": "group",
+    "labels": "groups",
+    "degree": "number of links",
+    "degrees": "numbers of links",
+    "arc": "link",
+    "arcs": "links",
+    "edge": "link",
+    "edges": "links",
+}
+_FOUND = re.compile(r"\b(" + "|".join(sorted(_WORDS, key=len, reverse=True)) + r")\b", re.IGNORECASE)
+
+
+def everyday(text: str) -> str:
+    """Return a phrase of experts in everyday words, as far as single words do that.
+
+    >>> everyday("whether a node's degree is above the median")
+    "whether a person's number of links is larger than that of most"
+    """
+
+    def word(match: re.Match[str]) -> str:
+        found = _WORDS[match[0].lower()]
+        return found[:1].upper() + found[1:] if match[0][0].isupper() else found
+
+    return _FOUND.sub(word, text)

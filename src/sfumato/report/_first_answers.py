@@ -1,4 +1,4 @@
-"""The twelve questions that a reader without knowledge of the field asks first, each answered from one place.
+"""The questions that a reader without knowledge of the field asks first, each answered from one place.
 
 **A new question is one line of** ``QUESTIONS``: what is asked, where the answer comes from, and a function that writes it.
 """
@@ -13,12 +13,13 @@ from sfumato.privacy.units import unit_from_dict
 from sfumato.record._certificate import promise_words, round_up
 from sfumato.record._deployment import ASKED
 from sfumato.record._population import group_price
-from sfumato.report._everyday import OTHERS, READ, SEEN
+from sfumato.report._everyday import ASSUMED, OTHERS, READ, SEEN, everyday
 from sfumato.report._intruder import tested
-from sfumato.report._page import Blank, Items, Origin, Part, Section
-from sfumato.report._person import NOT_PROTECTED, Person, person_of, public_parts
+from sfumato.report._page import Blank, Facts, Items, Origin, Part, Section, reworded
+from sfumato.report._person import COLLECTORS, NOT_PROTECTED, Person, person_of, public_parts
 from sfumato.report._public import prices_table
 from sfumato.report._scale import factor, one_in, right_guesses, scale_figure
+from sfumato.report._words import capital
 
 if TYPE_CHECKING:
     from sfumato.report._run import Run
@@ -36,6 +37,11 @@ class Asked:
     def values(self) -> Mapping[str, Any]:
         return self.run.certificate
 
+    @property
+    def curated(self) -> bool:
+        """Whether the owner held the real data, also where a computer played the devices of people."""
+        return "collection" not in self.values
+
     def owner(self, name: str) -> str:
         """Return what the owner wrote in a field; a blank, if it is empty."""
         return self.told.get(name) or Blank(f"The owner writes here {ASKED[name]} (field {name}).")
@@ -49,39 +55,63 @@ def first_answers(run: Run, told: Mapping[str, str]) -> Section:
         for number, (question, origin, write) in enumerate(QUESTIONS, 1)
     )
     opening = (
-        "“You” is any one person in the data, and “your part” is what answer 1 says. Sentences come from the certificate of the "
-        "run, which a program can check, from tests, or from the owner; a small line says from where. What nobody has "
-        "written yet is marked as blank."
+        "Sentences come from the certificate of the run, which a program can check, from tests, or from the owner; a small line "
+        "below each answer says from where. What nobody has written yet is marked as blank. On this page these words mean:"
     )
-    return Section("first", "Twelve questions, answered first", (opening, *sections))
+    return Section("first", "What people ask first", (opening, _words(asked), *sections))
+
+
+def _words(asked: Asked) -> Facts:
+    """The words that the page uses, one for each thing."""
+    person, owner = asked.person, asked.told.get("curator")
+    return Facts(
+        (
+            ("You", "Any one person in the data."),
+            ("The owner", f"Who made the release and answers for it{f': {owner}' if owner else ''}."),
+            ("The release", "All that was published. Answer 3 lists it."),
+            (capital(person.noun), f"What is protected: {person.what}."),
+            (
+                "The limit",
+                f"How much the release can tell about one {person.noun} (answer 5). Experts call it a guarantee, and its size "
+                "epsilon.",
+            ),
+            ("Public", "What counts as known to anyone, and is not protected (answer 6)."),
+        )
+    )
 
 
 def _who(asked: Asked) -> Iterator[Part]:
-    yield f"Everybody in the data alike. Protected is {asked.person.what}. The limits hold for each, not on average."
-    if asked.person.parts_of_link:
-        yield "That is not all that the data hold of you: answer 7 says what is not protected, answer 8 what ten links cost."
+    person = asked.person
+    yield (
+        f"Everybody in the data, all alike. Protected is {person.what}. What is hidden is {person.question}: answer 5 "
+        f"says how well. The limit holds for each {person.noun}, not on average."
+    )
+    if person.parts_of_link:
+        yield (
+            "All else that the data hold of you is not protected: answer 6 lists it. Of many links together less is hidden than "
+            "of one: answer 7 says what ten cost."
+        )
     domain = asked.owner("data_domain")
     yield domain if isinstance(domain, Blank) else f"The data, in the words of the owner: {domain}"
 
 
 def _whom(asked: Asked) -> Iterator[Part]:
     yield (
-        "From everyone who reads what was published, even from somebody who knows all other data, the program and its settings. "
-        "It is assumed that nobody breaks the encryption which makes the random numbers, or learns its key, and that the "
-        "conditions further down hold."
+        "From everyone who sees the release, even from somebody who knows all other data, the program and its settings. The way "
+        "in which somebody tries does not matter: the limit holds for every attack, also for one that nobody has thought of yet."
     )
-    yield (
-        asked.person.how[-1]
-        if asked.values["releases"]
-        else "Your part was not read to make this, so nobody has to be trusted."
-    )
-
-
-def _what(asked: Asked) -> Iterator[Part]:
-    yield (
-        f"Against finding out {asked.person.question}, from what was published. The way in which somebody tries does not matter: "
-        "the limit holds for every attack, also for one that nobody has thought of yet."
-    )
+    if not asked.values["releases"]:
+        yield asked.person.own("Your part was not read to make the release, so nobody has to be trusted.")
+    elif asked.values["trust_model"] == "trusted curator":
+        yield "Not from the owner, who worked with the real data: you have to trust the owner with them."
+    elif asked.curated:
+        yield (
+            "Not from the owner: the method is made for devices that change what each person tells at random before they send "
+            "it. Here no devices took part. The owner held the real data and played their role: you have to trust the owner with "
+            "them."
+        )
+    else:
+        yield f"Also from the owner. {asked.person.own(asked.person.how[-1])}".replace(COLLECTORS, "the owner")
 
 
 def _shown(asked: Asked, who: str) -> str:
@@ -90,23 +120,34 @@ def _shown(asked: Asked, who: str) -> str:
 
 def _leaves(asked: Asked) -> Iterator[Part]:
     anyone, own = _shown(asked, "anyone"), _shown(asked, "the node itself")
-    yield f"Anyone may see: {anyone}." if anyone else "Nothing is shown to everyone."
+    yield f"This leaves the owner, and anyone may see it: {anyone}." if anyone else "Nothing is shown to everyone."
     if own:
         yield f"You alone may see, about yourself: {own}."
+    yield "The tables do not leave." if asked.curated else "The true answers of people do not leave."
+    if "recipients" in asked.told:
+        yield f"Who is given the release, in the words of the owner: {asked.told['recipients']}"
 
 
-def _never(asked: Asked) -> Iterator[Part]:
+def _secret(asked: Asked) -> Iterator[Part]:
     never = _shown(asked, "never")
-    yield f"Nobody may see: {never}." if never else "The data themselves, which are no part of what was published."
-    yield "The limits hold only if the owner keeps to this."
+    keeper, kept = (
+        ("The owner", ("the real data, but for what counts as public (answer 6)",))
+        if asked.curated
+        else ("Each device", ("the true answers of its user, and its random numbers",))
+    )
+    key = ("the key from which the random numbers were made, and these numbers",) if asked.curated else ()
+    scores = ("scores and tests that compare the release with the real data, such as those on this page",)
+    yield f"{keeper} has to keep these secret, now and later:"
+    yield Items(tuple(f"{capital(one)}." for one in (*kept, *filter(None, (never,)), *key, *scores)))
+    yield "The limit holds only if this is kept. The program, its settings and the certificate need not be secret."
 
 
 def _sure(asked: Asked) -> Iterator[Part]:
     claim = asked.values["claim"]
     right = right_guesses(**claim)
     yield (
-        f"Somebody wants to know {asked.person.question}, and both answers are equally likely before. With what was published, "
-        f"at most {right} of 100 such guesses are right; with a coin, 50. Experts write: epsilon is at most "
+        f"Somebody wants to know {asked.person.question}, and both answers are equally likely before. With the release, "
+        f"at most {right} of 100 such guesses are right; with a coin, 50. This is the limit. Experts write: epsilon is at most "
         f"{round_up(claim['epsilon'])}."
     )
     yield scale_figure(claim, "this release")
@@ -119,15 +160,13 @@ def _sure(asked: Asked) -> Iterator[Part]:
         if claim["delta"]
         else "There is no exception: delta is 0."
     )
-    yield (
-        "The numbers are proved, not measured. Before this page was written, a separate program computed them again and found "
-        f"the files valid. The files are {'signed' if asked.run.signed else 'not signed, so it is not shown who made them'}."
-    )
+    yield "The numbers are proved, not measured."
 
 
 def _uncovered(asked: Asked) -> Iterator[Part]:
-    values = asked.values
+    values, person = asked.values, asked.person
     public = public_parts(values)
+    yield "Not protected, so it remains possible that somebody learns it from the release:"
     yield Items(
         (
             *(f"Counts as public: {NOT_PROTECTED[part]}." for part in public),
@@ -136,42 +175,46 @@ def _uncovered(asked: Asked) -> Iterator[Part]:
                 for one in values["assumed_public"]
             ),
             *promise_words(values),
-            *asked.person.limits,
+            *(person.own(one) for one in person.limits),
             OTHERS,
         )
     )
     if values.get("prices"):
-        yield prices_table(values)
+        yield reworded(prices_table(values), person.own)
+    yield (
+        f"About {person.yours} itself it remains possible to guess, and to be right more often than a coin, but not more often "
+        "than the limit (answer 5) allows."
+    )
 
 
 def _leave(asked: Asked) -> Iterator[Part]:
-    values = asked.values
+    values, person = asked.values, asked.person
     claim, replaced = values["claim"], values["unit"]["relation"] == "replace"
     without = "another one" if replaced else "left out"
     beside = f", apart from a probability of {one_in(claim['delta'])}" if claim["delta"] else ""
-    yield (
-        "If the owner deletes your part from the data, later releases are made without it. What was published stays, and cannot "
-        f"be called back. But no conclusion from it is more than {factor(claim['epsilon'])} times as likely as if your part had "
-        f"been {without}{beside}."
-    )
-    each = asked.person.parts_of_link
-    if each:
-        double = "A whole link can be two such parts, and counts twice. " * (each > 1)
-        yield (
-            f"Whoever leaves takes along all their links. {double}The epsilons of all parts add up"
-            f"{', and delta grows too' * bool(claim['delta'])}: for ten links "
-            f"epsilon is at most {round_up(10 * each * claim['epsilon'])}. In the words of answer 6, up to "
-            f"{right_guesses(*_of_ten(claim, 10 * each))} of 100 guesses about all ten together can be right."
-        )
-    if unit_from_dict(dict(values["unit"])).public:
-        yield "What counts as public (answer 7) is outside this limit: what was published may show it as it was."
-    if "collection" in values:
-        yield "A report of your device can be deleted from the store too (sfumato collect withdraw)."
     deletion = asked.owner("deletion")
     yield deletion if isinstance(deletion, Blank) else f"What the owner does: {deletion}"
+    yield (
+        f"If the owner deletes {person.yours} from the data, later releases are made without it. This release stays published, "
+        f"and cannot be called back. But no conclusion from it is more than {factor(claim['epsilon'])} times as likely as if "
+        f"{person.yours} had been {without}{beside}."
+    )
+    each = person.parts_of_link
+    if each:
+        double = f"A whole link can be two {person.plural}, and counts twice. " * (each > 1)
+        yield (
+            f"Whoever leaves takes along all their links. {double}The epsilons of all add up"
+            f"{', and delta grows too' * bool(claim['delta'])}: for ten links "
+            f"epsilon is at most {round_up(10 * each * claim['epsilon'])}. In the words of answer 5, up to "
+            f"{right_guesses(*of_many(claim, 10 * each))} of 100 guesses about all ten together can be right."
+        )
+    if unit_from_dict(dict(values["unit"])).public:
+        yield "What counts as public (answer 6) is outside the limit: the release may show it as it was."
+    if "collection" in values:
+        yield "A report of your device can be deleted from the store too (sfumato collect withdraw)."
 
 
-def _of_ten(claim: Mapping[str, float], parts: int) -> tuple[float, float]:
+def of_many(claim: Mapping[str, float], parts: int) -> tuple[float, float]:
     """Return what so many parts cost together, of which delta is at most 1."""
     epsilon, delta = group_price(claim["epsilon"], claim["delta"], parts)
     return epsilon, min(delta, 1.0)
@@ -180,17 +223,17 @@ def _of_ten(claim: Mapping[str, float], parts: int) -> tuple[float, float]:
 def _responsible(asked: Asked) -> Iterator[Part]:
     told = asked.told
     if "curator" in told:
-        yield f"Published by {told['curator']}. Questions go to: {told['contact']}."
+        yield f"The owner: {told['curator']}. Questions go to: {told['contact']}."
     else:
         yield asked.owner("curator")
         yield asked.owner("contact")
-    controller = asked.owner("controller")
-    yield controller if isinstance(controller, Blank) else f"Controller of the data: {controller}"
-
-
-def _purpose(asked: Asked) -> Iterator[Part]:
-    yield asked.owner("intended_use")
-    necessity = asked.owner("necessity")
+    controller, purpose, necessity = map(asked.owner, ("controller", "intended_use", "necessity"))
+    yield (
+        controller
+        if isinstance(controller, Blank)
+        else f"Who answers for the data by law (the controller): {controller}"
+    )
+    yield purpose if isinstance(purpose, Blank) else f"What the release is for: {purpose}"
     yield necessity if isinstance(necessity, Blank) else f"Why these data are needed: {necessity}"
 
 
@@ -198,34 +241,80 @@ def _tests(asked: Asked) -> Iterator[Part]:
     yield from tested(asked.run)
 
 
+def _long(asked: Asked) -> Iterator[Part]:
+    yield (
+        "The release stays published without end. The limit does not wear off with time, whatever is computed from the release "
+        "later: it holds for as long as the assumptions of answer 13 do, and other releases add to it (answer 11)."
+    )
+    retention, review = asked.owner("retention"), asked.owner("review")
+    yield retention if isinstance(retention, Blank) else f"How long the owner keeps the data: {retention}"
+    yield review if isinstance(review, Blank) else f"When all of this is looked at again: {review}"
+
+
 def _later(asked: Asked) -> Iterator[Part]:
     values = asked.values
     yield (
-        "Yes, by other releases: each thing that is published about the same data reveals a little more, and the numbers add up. "
-        "From this release alone nothing more comes out, whatever is computed from it."
+        "Of the release, anything, by anyone and as often as they like: the limit holds for all answers together, and nothing "
+        "more comes out, whatever is computed from it."
+    )
+    yield (
+        "Of the data, each further question that is answered, and each further release, reveals a little more: the numbers add "
+        "up. Two releases with the same epsilon have twice this epsilon together."
     )
     if "population" in values:
         found = values["population"]
-        part = f", for your part in one {found['windows']['period']}" if "window" in found else ""
+        part = f", for {asked.person.yours} in one {found['windows']['period']}" if "window" in found else ""
         yield (
             f"This release is counted in the ledger of {found['name']}. Through all releases there, epsilon is at most "
             f"{round_up(found['total_epsilon'])}{part}."
         )
+    else:
+        yield "Nothing in the certificate limits how many releases follow: that is for the owner to say."
     if values["composition"]["builds_on"]:
         yield "It builds on earlier releases, whose certificates say what they reveal."
 
 
+def _check(asked: Asked) -> Iterator[Part]:
+    yield (
+        f"Anyone who has the files of the release, with one command: sfumato verify {asked.run.folder}. It is a program apart "
+        "from the one that made the release: it computes the limit again, and compares the files with one another. It was run "
+        "before this page was written, and found the files valid."
+    )
+    yield (
+        "Nobody can see from the files that the random numbers were added, that the assumptions of answer 13 hold, or that "
+        "nothing else was released: for that one has to ask the owner. No program checks what the owner wrote."
+    )
+    yield (
+        "The files are signed: ask the owner for the public key, which shows who made them."
+        if asked.run.signed
+        else "The files are not signed, so it is not shown who made them."
+    )
+
+
+def _assumed(asked: Asked) -> Iterator[Part]:
+    values = asked.values
+    yield "The limit rests on these, which no program can check:"
+    yield Items(
+        (
+            *(ASSUMED.get(text, everyday(text)) for text in values["assumptions"]),
+            "Nobody breaks the encryption from which the random numbers come, or learns its key.",
+        )
+    )
+    yield "How the data were collected and stored, and who else can read them, is no part of the limit."
+
+
 QUESTIONS: tuple[tuple[str, str, Callable[[Asked], Iterator[Part]]], ...] = (
-    ("Who is protected?", "certificate, unit and protects; owner, data_domain", _who),
+    ("Who is protected, and what about them?", "certificate, unit and protects; owner, data_domain", _who),
     ("From whom?", "certificate, adversary and trust_model", _whom),
-    ("Against what?", "certificate, unit", _what),
-    ("What leaves?", "certificate, who_may_see", _leaves),
-    ("What never leaves?", "certificate, who_may_see", _never),
-    ("How sure is that?", "certificate, claim; verifier", _sure),
-    ("What is not protected?", "certificate, unit, assumed_public and caveats", _uncovered),
+    ("What leaves?", "certificate, who_may_see; owner, recipients", _leaves),
+    ("What must be kept secret?", "certificate, who_may_see and assumptions", _secret),
+    ("How sure is the protection?", "certificate, claim", _sure),
+    ("What is not protected, and what remains possible?", "certificate, unit, assumed_public and caveats", _uncovered),
     ("What happens if I leave?", "certificate, claim and unit; owner, deletion", _leave),
-    ("Who is responsible?", "owner, curator, contact and controller", _responsible),
-    ("What is it for?", "owner, intended_use and necessity", _purpose),
+    ("Who is responsible, and what is it for?", "owner, curator, contact, controller, intended_use and necessity", _responsible),
     ("How was it tested?", "results of sfumato attack and sfumato audit", _tests),
-    ("Can more come out later?", "certificate, composition and population", _later),
-)
+    ("For how long?", "certificate, claim and assumptions; owner, retention and review", _long),
+    ("What may be asked or published again?", "certificate, composition and population", _later),
+    ("Who can check this, and how?", "verifier; signature", _check),
+    ("On what assumptions does it rest?", "certificate, assumptions, adversary and data_collection", _assumed),
+)  # fmt: skip

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.privacy.units import unit_from_dict
+from sfumato.report._everyday import everyday
 from sfumato.report._evidence import limits
 from sfumato.report._page import Blank, Items, Part, Section
-from sfumato.report._person import NOT_PROTECTED
+from sfumato.report._person import NOT_PROTECTED, person_of
 
 if TYPE_CHECKING:
     from sfumato.report._run import Run
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Risk:
-    """One of the three questions; ``attacks`` are those that try it, and ``secret`` the parts of the data that it is about."""
+    """One of the three questions; ``attacks`` are those that test it, and ``secret`` the parts of the data that it is about."""
 
     key: str
     title: str
     asked: str
-    tried: str
+    attackers: str
     attacks: tuple[str, ...]
     secret: tuple[str, ...]
+    beyond: str = ""
 
 
 RISKS = (
@@ -32,38 +34,38 @@ RISKS = (
         "singling-out",
         "Singling out",
         "Can somebody tell one person apart from all others?",
-        "Tried by attackers who hold the entry of a person and want to know whether it was used.",
+        "who know a person and want to know whether this person's data were used",
         ("membership-lira", "membership-rmia", "membership", "membership-confidence"),
         ("node_ids", "roles"),
     ),
     Risk(
         "linkability",
         "Linkability",
-        "Can somebody find out which entries belong together?",
-        "Tried by attackers who want to know who is linked to whom. No attack here joins what was published with other tables "
-        "about the same people.",
+        "Can somebody find out which data belong together, such as those of two people who are linked?",
+        "who want to know who is linked to whom",
         ("links", "links-influence", "graph"),
         ("arcs",),
+        "No attack here joins the release with other tables about the same people.",
     ),
     Risk(
         "inference",
         "Inference",
         "Can somebody conclude something about a person that was not told?",
-        "Tried by attackers who want to know a hidden property of a person, or how many links a person has.",
+        "who want to know a hidden property of a person, or how many links a person has",
         ("attributes", "degree"),
         ("features", "labels"),
     ),
 )
 """The three questions of the Article 29 Working Party, which are also the indicators of the Information Commissioner's Office."""
 _WHO = (
-    "A motivated intruder has no special rights, and wants to learn something about a person. The attackers in this record are "
-    "stronger: each line says what they know. They are scored against the real data, so this record is outside the "
-    "guarantee: it is for those who supervise, and not for publication."
+    "A motivated intruder is somebody without special rights who wants to learn something about a person. The attackers in this "
+    "record are stronger: each line says what they know. They are scored against the real data, so this record is not covered by "
+    "the limit: it is for those who supervise, and not for publication."
 )
 _WEAK = (
-    "An attack that fails proves little: a better one may come. What holds against every attack is the limit on the first part "
-    "of this page, and for the protected part alone. An attack can succeed within that limit: people who are linked are often "
-    "alike, and public facts tell a lot."
+    "An attack that fails proves little: a better one may come. What holds against every attack is the limit (answer 5), and it "
+    "holds for what is protected alone (answer 1). An attack can succeed within the limit: people who are linked are often "
+    "alike, and what counts as public tells a lot."
 )
 
 
@@ -78,14 +80,19 @@ def tested(run: Run) -> tuple[str, ...]:
     if not run.attacks:
         risk = RISKS[0] if _without_links(run) else RISKS[1]
         command = f"attack {risk.attacks[0]}" if _readable(run) else "audit"
-        return said or (Blank(f"Nobody has tried to attack it yet. The owner runs: sfumato {command} {run.folder}"),)
+        return said or (Blank(f"Not tested yet. The owner runs: sfumato {command} {run.folder}"),)
     number, found = len(run.attacks), sum(map(helped, run.attacks))
-    what = "1 attack was run" if number == 1 else f"{number} attacks were run"
-    result = f"{found or 'none'} of them did better"
     if number == 1:
-        result = "it did better" if found else "it did no better"
-    beyond = "than the same attacker without it, beyond chance"
-    return (f"{what} on what was published: {result} {beyond}. The record below tells each.", *said)
+        result = "better than without it" if found else "no better than without it, but for chance"
+        told = f"1 attack was run on the release: with the release the attacker guessed {result}."
+    else:
+        who = f"{found or 'none'} of the attackers"
+        told = f"{number} attacks were run on the release: with it {who} guessed better than without it, by more than chance."
+    noun = person_of(run.certificate).noun
+    allowed = (
+        f" That can happen within the limit, which is about one {noun} at a time; what counts as public tells a lot."
+    )
+    return (f"{told}{allowed * bool(found)} The record of the motivated intruder tells each.", *said)
 
 
 def intruder_section(run: Run) -> Section:
@@ -96,13 +103,15 @@ def intruder_section(run: Run) -> Section:
     sorted_ = {key: [one for one in run.attacks if risk_of(one["attack"]) == key] for key in known}
     for key, risk in known.items():
         lines: list[str] = [_line(one) for one in sorted_[key]]
-        lines = lines or [_untried(risk, run)]
+        tests = f"Tested by attackers {risk.attackers}." if lines else ""
         public = [NOT_PROTECTED[part] for part in risk.secret if part in unit.public]
-        note = [f"Counts as public in this release, and is not protected: {'; '.join(public)}."] if public else []
-        parts.append(Section(f"risk-{key}", risk.title, (f"{risk.asked} {risk.tried}", Items(tuple(lines)), *note)))
+        note = [f"Counts as public (answer 6), and is not protected: {'; '.join(public)}."] if public else []
+        opening = " ".join(filter(None, (risk.asked, tests, risk.beyond)))
+        shown: tuple[Part, ...] = (opening, Items(tuple(lines or [_untested(risk, run)])), *note)
+        parts.append(Section(f"risk-{key}", risk.title, shown))
     if run.audit:
-        parts.append(Section("risk-audit", "Audit of the limit itself", (*_audited(run.audit), *limits(run.audit))))
-    return Section("intruder", "The motivated intruder: what was tried", (*parts, _WEAK), kind="outside")
+        parts.append(Section("risk-audit", "Test of the limit itself", (*_audited(run.audit), *limits(run.audit))))
+    return Section("intruder", "The motivated intruder: what was tested", (*parts, _WEAK), kind="outside")
 
 
 def risk_of(attack: str) -> str:
@@ -120,37 +129,40 @@ def _readable(run: Run) -> bool:
     return run.described is None and run.certificate["public_facts"].get("target") is None
 
 
-def _untried(risk: Risk, run: Run) -> Blank | str:
+def _untested(risk: Risk, run: Run) -> Blank | str:
     if risk.key == "linkability" and _without_links(run):
         return "There are no links in these data."
     if not _readable(run):
-        return Blank("Not tried. No attack of Sfumato reads such a release; sfumato audit tests how it is made.")
-    return Blank(f"Not tried. The owner runs: sfumato attack {risk.attacks[0]} {run.folder}")
+        return Blank("Not tested. No attack of Sfumato reads such a release; sfumato audit tests how it is made.")
+    return Blank(f"Not tested yet. The owner runs: sfumato attack {risk.attacks[0]} {run.folder}")
 
 
 def _line(one: Mapping[str, Any]) -> str:
     """Say what an attack found, from its JSON values, in pairs of a true and a false case."""
     low, high, without = (f"{100 * one[name]:.1f}" for name in ("auc_low", "auc_high", "baseline"))
-    verdict = "What was published helped this attacker." if helped(one) else "No help was found, beyond chance."
+    verdict = "The release helped this attacker." if helped(one) else "The release did not help, but for chance."
     rate = one["tpr_at_1pct_fpr"]
     rare = ""
     if rate is not None:
-        rare = f" With 1 false alarm in 100, it finds {100 * rate:.1f} of 100 true cases; a guess finds 1."
+        rare = f" With 1 false alarm in 100, the attacker finds {100 * rate:.1f} of 100 true cases; a coin finds 1."
     more = (
-        " This certificate shows predictions to each person alone: this attacker has more." if one["withheld"] else ""
+        " The release shows predictions to each person alone: this attacker was given more than that."
+        if one["withheld"]
+        else ""
     )
     return (
-        f"{one['attack']}: the attacker knows {one['knowledge']}, and wants to know {one['target']}. Of a true and a false case, "
-        f"it picks the true one {100 * one['auc']:.1f} times in 100 (95 % interval {low} to {high}). Without what was "
-        f"published, the guess to beat ({one['baseline_name']}) does so {without} times.{rare} {verdict}{more}"
+        f"The attacker knows {everyday(one['knowledge'])}, and wants to know {everyday(one['target'])}. Of a true and a false "
+        f"case, the attacker picks the true one {100 * one['auc']:.1f} times in 100 (95 % interval {low} to {high}). Without the "
+        f"release, the best other guess ({everyday(one['baseline_name'])}) does so {without} times, a coin 50 times.{rare} "
+        f"{verdict}{more} (sfumato attack {one['attack']})"
     )
 
 
 def _audited(audit: Mapping[str, Any]) -> tuple[str, ...]:
     if audit["flagged"]:
-        return ("An audit refuted the limit: it must not be relied on.",)
+        return ("A test refuted the limit: it must not be relied on.",)
     bound = audit["epsilon_lower_bound"]
     return (
-        f"An audit attacked data that are as bad as possible for the method. It proves that epsilon is at least {bound:.3g}, and "
-        "did not refute the limit.",
+        "The limit itself was tested (sfumato audit), on data that are as bad as possible for the method. The test shows that "
+        f"epsilon is at least {bound:.3g}, and did not refute the limit.",
     )

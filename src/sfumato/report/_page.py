@@ -8,6 +8,8 @@ from typing import Any
 
 from sfumato.report._drawing import Figure
 
+_WORDY = 60  # characters
+
 
 class Blank(str):
     """A text in the place of something that a person still has to write or to run; pages mark it."""
@@ -52,6 +54,11 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     text: tuple[str, ...] = ()
     heat: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def wordy(self) -> bool:
+        """Whether cells are so long that a phone shows one below the other."""
+        return not self.heat and any(len(cell) > _WORDY for row in self.rows for cell in row)
 
     def without_empty(self) -> Table:
         """Return the table without the columns that hold nothing but dashes."""

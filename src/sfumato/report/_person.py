@@ -33,9 +33,9 @@ _CURATOR = (
     "Those who made the release worked with the real data. You have to trust them with it. The protection is against everyone "
     "else.",
 )
+COLLECTORS = "those who collect the reports"
 _DEVICES = (
-    "Your own device changes your part at random before it sends anything. So nobody can be sure of it, not even "
-    "those who collect the reports.",
+    f"Your own device changes your part at random before it sends anything. So nobody can be sure of it, not even {COLLECTORS}.",
 )
 _SIMULATED = (
     "The method is made for devices that change each person's part at random before they send it. Here no devices took part: "
@@ -54,7 +54,8 @@ class Person:
 
     ``question`` is what somebody may want to know, after "wants to know", and ``belief`` the same, after "believes that".
     ``how`` says how it is protected, and whom one has to trust; ``twice`` whether two people may report the same thing.
-    ``parts_of_link`` is how many protected parts one link is at most, or 0 if the part is more than a link.
+    ``parts_of_link`` is how many protected parts one link is at most, or 0 if the part is more than a link. ``noun``,
+    ``plural`` and ``yours`` name the protected part.
     """
 
     what: str
@@ -64,6 +65,17 @@ class Person:
     limits: tuple[str, ...] = ()
     twice: bool = False
     parts_of_link: int = 0
+    noun: str = "entry"
+    plural: str = "entries"
+    yours: str = "your entry"
+
+    def own(self, text: str) -> str:
+        """Return a text with the protected part called by its name.
+
+        >>> Person("one link", "whether you are linked", "you are linked", yours="a link of yours").own("Is your part safe?")
+        'Is a link of yours safe?'
+        """
+        return text.replace("your part", self.yours).replace("Your part", self.yours[:1].upper() + self.yours[1:])
 
 
 def person_of(certificate: Mapping[str, Any]) -> Person:
@@ -95,6 +107,9 @@ def _edge(certificate: Mapping[str, Any]) -> Person:
             "the half of the link is in the data",
             limits=(_SEVERAL,),
             parts_of_link=2,
+            noun="half of a link",
+            plural="halves of links",
+            yours="half of a link of yours",
         )
     if certificate["unit"]["directed"]:
         what = "one link from you to one other person, or from them to you, for example that you follow them"
@@ -104,10 +119,16 @@ def _edge(certificate: Mapping[str, Any]) -> Person:
             "the link is in the data",
             limits=(_SEVERAL,),
             parts_of_link=1,
+            noun="link",
+            plural="links",
+            yours="a link of yours",
         )
     what = "one link between you and one other person, for example that you are friends"
     what += ", and how much it counts (its weight, such as how often you met)" * _weighed(certificate)
-    return Person(what, "whether you two are linked", "you two are linked", limits=(_SEVERAL,), parts_of_link=1)
+    asked, belief = "whether you two are linked", "you two are linked"
+    return Person(
+        what, asked, belief, limits=(_SEVERAL,), parts_of_link=1, noun="link", plural="links", yours="a link of yours"
+    )
 
 
 def _node(certificate: Mapping[str, Any]) -> Person:
@@ -136,14 +157,17 @@ def _class(certificate: Mapping[str, Any]) -> Person:
     what = (
         "everything that the data holds of one group, however much it is; where each group is one person, all about you"
     )
-    return Person(what, *_held(certificate["unit"], "one group"))
+    return Person(what, *_held(certificate["unit"], "one group"), noun="group", plural="groups", yours="your group")
 
 
 def _cell(certificate: Mapping[str, Any]) -> Person:
     what = "everything that the data holds of one small part of a group, for example all pictures that look much alike"
     if certificate["unit"]["partition"] == "declared":
-        what = "everything that the data holds of one part that the publisher defined, for example of one person"
-    return Person(what, *_held(certificate["unit"], "one such part"))
+        what = "everything that the data holds of one part that was defined before the run, for example of one person"
+    asked = _held(certificate["unit"], "one such part")
+    return Person(
+        what, *asked, noun="part of a group", plural="parts of groups", yours="the part of a group that you are in"
+    )
 
 
 def _held(unit: Mapping[str, Any], whole: str) -> tuple[str, str]:
@@ -163,7 +187,8 @@ def _local(certificate: Mapping[str, Any]) -> Person:
     )
     how = _DEVICES if "collection" in certificate else _SIMULATED
     asked = f"which of two possible answers about {told} is the true one", f"one certain answer about {told} is true"
-    return Person(f"{told}, as you told or would tell them", *asked, how=how, limits=(_TWO_ENTRIES,))
+    what = f"{told}, as you told or would tell them"
+    return Person(what, *asked, how=how, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report")
 
 
 def _link(certificate: Mapping[str, Any]) -> Person:
@@ -178,6 +203,9 @@ def _link(certificate: Mapping[str, Any]) -> Person:
         limits=(_SEVERAL,),
         twice=True,
         parts_of_link=2,
+        noun="entry in a list",
+        plural="entries in lists",
+        yours="an entry in your list",
     )
 
 

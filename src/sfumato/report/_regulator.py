@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from sfumato._validate import fail
 from sfumato.privacy.units import unit_from_dict
-from sfumato.record._certificate import round_up
 from sfumato.record._deployment import ASKED
-from sfumato.report._first_answers import first_answers
+from sfumato.report._everyday import LIMITS, SEEN, everyday
+from sfumato.report._first_answers import first_answers, of_many
 from sfumato.report._html import to_html
 from sfumato.report._intruder import intruder_section, tested
 from sfumato.report._page import Blank, Code, Facts, Items, Page, Part, Section, Table
-from sfumato.report._person import person_of
+from sfumato.report._person import NOT_PROTECTED, person_of
 from sfumato.report._rules import LOOKED_UP, NO_ADVICE, RULES
 from sfumato.report._scale import right_guesses
 from sfumato.report._words import ACCOUNTING, capital, claim_words, event_words
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.report._run import Run
 
 _LEAD = (
-    "For data protection officers and supervisory authorities: what was published, whom it protects, and what is open. "
+    "For data protection officers and supervisory authorities: what was released, whom it protects, and what is open. "
     f"{NO_ADVICE}"
 )
 _BLANKS = (
@@ -122,38 +122,56 @@ def _open(written: Mapping[str, str], told: Mapping[str, str]) -> Section:
     return Section("open", "What is still open", tuple(parts), kind="warning")
 
 
-def _limit(run: Run) -> str:
-    claim = run.certificate["claim"]
-    return f"{claim_words(claim)}: at most {right_guesses(**claim)} of 100 even guesses are right about one protected part."
+def _limit(run: Run, parts: int = 1) -> str:
+    """Say what the release can tell about so many protected parts together."""
+    claim, person = of_many(run.certificate["claim"], parts), person_of(run.certificate)
+    right = right_guesses(*claim)
+    told = claim_words(dict(zip(("epsilon", "delta"), claim, strict=True)))
+    what = f"one {person.noun}" if parts == 1 else f"{parts} {person.plural} together"
+    return f"At most {right} of 100 guesses about {what} are right, of a coin 50 ({told})."
 
 
 def _noise(run: Run) -> str:
     events = dict.fromkeys(event_words(one["event"]) for one in run.certificate["releases"])
-    return f"Random noise by design: {'; '.join(events)}." if events else "The protected part was not read."
+    if not events:
+        return "What is protected was not read, so no random numbers are needed."
+    return f"Random numbers were added on purpose before anything was released. For experts: {'; '.join(events)}."
 
 
 def _visible(run: Run) -> str:
+    names = {"anyone": "Anyone", "the node itself": "You alone, about yourself", "never": "Nobody"}
     shown = run.certificate["who_may_see"]
-    return "; ".join(f"{who}: {', '.join(what)}" for who, what in shown.items() if what)
+    return (
+        ". ".join(
+            f"{names[who]}: {'; '.join(SEEN.get(one, one) for one in what)}" for who, what in shown.items() if what
+        )
+        + "."
+    )
+
+
+def _outside(run: Run) -> str:
+    """What the limit does not cover, of what is special about this run."""
+    caveats = (LIMITS.get(text, everyday(text)) for text in run.certificate["caveats"])
+    return " ".join([*caveats, "Answer 6 lists the rest."])
 
 
 def _assessment(run: Run, told: Mapping[str, str]) -> Section:
     person, values = person_of(run.certificate), run.certificate
-    method = f"{values['method']} (Sfumato {values['version']}), trust model: {values['trust_model']}."
+    method = f"By the program Sfumato, version {values['version']}, with its method {values['method']}."
     parts = (
         "The four points that an assessment holds at least, with what this run can say to each.",
         Section("dpia-a", "(a) The processing and its purposes",
                 (_facts(told, ("What it is", "description"), ("Purpose", "intended_use"), ("Data", "data_domain"),
                         ("How", method), ("Visible to", _visible(run))),)),
         Section("dpia-b", "(b) Necessity and proportionality",
-                (_facts(told, ("Necessity", "necessity"), ("Why this epsilon", "epsilon_rationale"),
-                        ("Why this delta", "delta_rationale")),)),
+                (_facts(told, ("Necessity", "necessity"), ("Why the limit is this large (epsilon)", "epsilon_rationale"),
+                        ("Why it may fail this often (delta)", "delta_rationale")),)),
         Section("dpia-c", "(c) Risks for people",
-                (_facts(told, ("Risks", "risks"), ("Protected", f"{person.what}."), ("Limit", _limit(run)),
-                        ("Limits of this run", " ".join([*values["caveats"], values["data_collection"]]))),)),
+                (_facts(told, ("Risks", "risks"), ("Protected", f"{capital(person.what)}."), ("The limit", _limit(run)),
+                        ("Outside the limit", _outside(run))),)),
         Section("dpia-d", "(d) Measures",
-                (_facts(told, ("Noise", _noise(run)), ("Other measures", "measures"), ("Next review", "review"),
-                        ("Conditions", " ".join(values["assumptions"]))),)),
+                (_facts(told, ("Random numbers", _noise(run)), ("Other measures", "measures"), ("Next review", "review"),
+                        ("Assumptions", "Answer 13 lists them, answer 4 what must be kept secret.")),)),
     )  # fmt: skip
     return Section("assessment", "Data protection impact assessment (GDPR, Article 35(7))", parts)
 
@@ -161,9 +179,7 @@ def _assessment(run: Run, told: Mapping[str, str]) -> Section:
 def _roles(run: Run, told: Mapping[str, str]) -> Section:
     central = run.certificate["trust_model"] == "trusted curator"
     access = (
-        "Whoever ran this worked with the real data."
-        if central
-        else "Values were changed at random before they were sent."
+        "The owner worked with the real data." if central else "Values were changed at random before they were sent."
     )
     facts = _facts(
         told, ("Controller (Articles 4(7), 26)", "controller"), ("Processor (Articles 4(8), 28)", "processor"),
@@ -174,17 +190,16 @@ def _roles(run: Run, told: Mapping[str, str]) -> Section:
 
 
 def _deletion(run: Run, told: Mapping[str, str]) -> Section:
-    claim = run.certificate["claim"]
+    person = person_of(run.certificate)
+    one, many = capital(f"one {person.noun}"), person.plural
     parts = (
         "Article 17 gives people the right to have their data erased in many cases. It concerns the data, which the owner holds, "
         "and later releases. Whether it reaches a release that is public already is a question of law: this page says what "
-        f"the release can tell. A part is {person_of(run.certificate).what}.",
+        "the release can tell of what was deleted (answer 7 says it in other words).",
         _facts(
             told, ("What the owner does", "deletion"),
-            *((f"{words} deleted", f"Epsilon {round_up(k * claim['epsilon'])} limits what the release tells of {whom}"
-               f"{', and delta grows too' * bool(claim['delta'] and k > 1)}.")
-              for k, words, whom in ((1, "One part", "it"), (2, "Two parts", "both"), (10, "Ten parts", "all ten"))),
-            ("How it is logged", "sfumato ledger delete LEDGER --records N writes how many left, and when, never who."),
+            *((f"{words} deleted", _limit(run, k)) for k, words in ((1, one), (2, f"Two {many}"), (10, f"Ten {many}"))),
+            ("How it is recorded", "sfumato ledger delete LEDGER --records N writes how many left, and when, never who."),
         ),
     )  # fmt: skip
     return Section("deletion", "If somebody wants to be deleted (GDPR, Article 17)", parts)
@@ -195,8 +210,8 @@ def _health(run: Run, told: Mapping[str, str]) -> Section:
         "This block is for health data in the United States alone. The rule names no number for a very small risk: the expert "
         "decides, and writes down how. What follows can be part of what the expert reads.",
         _facts(
-            told, ("Determined by", "expert"), ("Limit", _limit(run)), ("Recipients", "recipients"), ("Tests", _of_tests(run)),
-            ("Documents", f"{run.folder}/release/certificate.json, and this page"),
+            told, ("Determined by", "expert"), ("The limit", _limit(run)), ("Recipients", "recipients"),
+            ("Tests", _of_tests(run)), ("Documents", f"{run.folder}/release/certificate.json, and this page"),
         ),
     )  # fmt: skip
     return Section("health", "Expert determination (HIPAA, 45 CFR 164.514(b)(1))", parts)
@@ -228,36 +243,42 @@ def _nist(run: Run, told: Mapping[str, str]) -> Section:
         ("Data collection", values["data_collection"], "data_collection"),
     )
     caption = "Topics of NIST SP 800-226, and where the certificate answers them"
+    opening = (
+        "For experts, in the words of the certificate. Field names the part of the certificate that holds the answer."
+    )
     table = Table("nist-map", caption, ("Topic", "Answer here", "Field"), rows, ("Answer here", "Field"))
-    return Section("nist", "Map to NIST SP 800-226", (table,))
+    return Section("nist", "Map to NIST SP 800-226", (opening, table))
 
 
 def _iso(run: Run, told: Mapping[str, str]) -> Section:
     values, unit = run.certificate, unit_from_dict(dict(run.certificate["unit"]))
-    public = ", ".join(part.replace("_", " ") for part in unit.public) or "nothing"
+    public, noun = "; ".join(NOT_PROTECTED[part] for part in unit.public) or "nothing", person_of(values).noun
     rows = (
         ("6.2 Threat modelling", values["adversary"]),
         ("6.3 Transparency and impact", _owner(told, "risks")),
-        ("7.2 Data features", f"{_owner(told, 'data_domain')} Counts as public: {public}." if "data_domain" in told
+        ("7.2 Data features", f"{told['data_domain']} Counts as public: {public}." if "data_domain" in told
          else _owner(told, "data_domain")),
-        ("7.3 Attack modelling", "The worst case, for each record: differential privacy, " + claim_words(values["claim"]) + "."),
+        ("7.3 Attack modelling", f"Every attack: differential privacy for each {noun}, {claim_words(values['claim'])}."),
         ("8.2 Assessing identifiability", _of_tests(run) if run.attacks or run.audit else Blank("No attack was run.")),
         ("8.3 Mitigation", _noise(run)),
         ("9 Roles and responsibilities", _owner(told, "controller")),
         ("9 After data are made available", _owner(told, "review")),
     )  # fmt: skip
     caption = "Clauses of ISO/IEC 27559:2022, and what is known here"
-    return Section(
-        "iso", "Map to ISO/IEC 27559", (Table("iso-map", caption, ("Clause", "Answer here"), rows, ("Answer here",)),)
-    )
+    table = Table("iso-map", caption, ("Clause", "Answer here"), rows, ("Answer here",))
+    return Section("iso", "Map to ISO/IEC 27559", ("For experts.", table))
 
 
 def _check(run: Run, verdict: str) -> Section:
     texts = (
-        "Anyone who has the files can check the numbers. When this page was written, the verifier said:",
-        Items(tuple(verdict.splitlines())),
+        "Anyone who has the files of the release can check them (answer 12), with this command:",
         Code(f"sfumato verify {run.folder}"),
-        "It cannot see that the noise was drawn, that the conditions above hold, or that nothing else was published.",
+        "When this page was written, it said:",
+        Items(tuple(verdict.splitlines())),
+        "VALID means that the files agree with one another, and that the program's own calculation confirms the limit. It finds "
+        "epsilon between two numbers, since it allows for rounding errors on both sides. The claim has to be at least the "
+        "smaller one; the larger one may stand above the claim by no more than one part in a thousand. This page rounds "
+        "epsilon up.",
     )
     return Section("check", "How to check", texts)
 
