@@ -74,13 +74,13 @@ def parts(classes, models=("run", "floor", "ceiling")):
     scores = ("recall", "precision", "f1", "roc_auc", "average_precision")
     of_class = {name: dict.fromkeys(scores, 0.6 + 0.1 * at) for at, name in enumerate(models)}
     of_part = {name: {"accuracy": 0.25 + 0.1 * at, "log_loss": 1.5 - 0.25 * at} for at, name in enumerate(models)}
-    sizes = {"a": 6, "<b>": 10}
+    sizes = {"a": 16, "<b>": 30}
     ten = [{"nodes": 2, "told": 0.05 + 0.1 * at, "true": 0.1 + 0.08 * at} for at in range(10)]
     top = [{"precision": 0.5, "recall": 0.25 + 0.1 * at, "lift": 2.5} for at in range(3)]
     part = {"nodes": 8, "scores": of_part}
     return {
         "nodes": 20,
-        "classes": [{"name": name, "nodes": sizes.get(name, 4), "share": 0.2, "scores": of_class} for name in classes],
+        "classes": [{"name": name, "nodes": sizes.get(name, 14), "share": 0.2, "scores": of_class} for name in classes],
         "confusion": [[5, 1, 0], [2, 7, 1], [0, 0, 4]],
         "reliability": {"of": None, **dict.fromkeys(models, ten)},
         "lift": {

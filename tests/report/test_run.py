@@ -120,7 +120,7 @@ def test_parts_stand_beside_floor_and_ceiling_and_warnings_come_first(edge_page)
     for words in (
         "Below the floor Class '<b>' is below its floor: by a lot.",
         "Recall: nodes of the class that are told it, %",
-        "AUC of this run against the ceiling: -20.0 points in class c (4 nodes), the smallest; -20.0 points in class <b> (10",
+        "AUC of this run against the ceiling: -20.0 points in class c (14 nodes), the smallest; -20.0 points in class <b> (30",
         "Reliability of probabilities",
         "Nodes with the highest probability of class c, which 20.0 % have",
         "By <side>",
@@ -130,6 +130,17 @@ def test_parts_stand_beside_floor_and_ceiling_and_warnings_come_first(edge_page)
     rows = [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
     assert rows[0] == ["Class", "Nodes", "Share, %", "Floor", "This run", "Ceiling"]
     assert [row[0] for row in rows[1:]] == ["c", "a", "<b>"]  # smallest first
+
+
+def test_no_score_is_told_of_a_class_of_few_test_nodes(edge_run):
+    classes = [{**row, "nodes": 9} if row["name"] == "c" else row for row in edge_run.detail["classes"]]
+    page = run_page(replace(edge_run, detail={**edge_run.detail, "classes": classes}))
+    text = sections(page)["evaluation"]
+    assert "No scores are told of classes with fewer than 10 test nodes: c (9)." in text
+    table = next(t for t in ElementTree.fromstring(page).iter("table") if "Recall" in "".join(t.itertext()))
+    assert ["".join(row[0].itertext()) for row in table.iter("tr")] == ["Class", "a", "<b>"]
+    none = [{**row, "nodes": 1} for row in classes]
+    assert "Recall" not in run_page(replace(edge_run, detail={**edge_run.detail, "classes": none}))
 
 
 def test_metrics_of_the_run_take_the_place_of_what_was_computed_again(edge_run):

@@ -73,6 +73,10 @@ def _short(run: Run, verdict: str) -> Section:
         ("Who is trusted", values["trust_model"]),
         ("Anyone may see", leaves),
         ("Composed by", f"{ACCOUNTING[values['accounting']['method']]}, of {count} release{'s' * (count != 1)}"),
+        (
+            "Not protected",
+            ", ".join(part.replace("_", " ") for part in unit_from_dict(dict(unit)).public) or "nothing is public",
+        ),
         ("Read as public", "; ".join(values["assumed_public"]) or "nothing beyond the public facts of the unit"),
         ("Covers", values["composition"]["covers"]),
         ("Conditions", " ".join(values["assumptions"])),
@@ -107,7 +111,6 @@ def _accounting(values: Mapping[str, Any]) -> Section:
     facts = (
         ("Allowed", allowed),
         ("Spent", claim_words(values["claim"])),
-        ("Not protected", ", ".join(part.replace("_", " ") for part in unit_from_dict(dict(values["unit"])).public)),
         ("Composed by", ACCOUNTING[accounting["method"]]),
         ("Noise sampler", f"{accounting['delta_sampler']:.3g} of delta, which the claim includes"),
         ("Covers", values["composition"]["covers"]),

@@ -17,6 +17,7 @@ from sfumato.report._detail_figures import (
 from sfumato.report._page import Items, Part, Section, Table
 from sfumato.report._words import capital, interval, percent
 from sfumato.scoring._detail import RUN
+from sfumato.scoring._paired import LEAST
 
 _SEED = "test nodes of the first split"
 _OF_CLASSES = {
@@ -50,10 +51,17 @@ def detail_sections(found: Mapping[str, Any]) -> list[Part]:
     return parts
 
 
-def _by_class(rows: list[Mapping[str, Any]]) -> list[Part]:
+def _by_class(every: list[Mapping[str, Any]]) -> list[Part]:
+    rows = [row for row in every if row["nodes"] >= LEAST]
+    few = [f"{row['name']} ({row['nodes']})" for row in every if row["nodes"] < LEAST]
+    left: list[Part] = (
+        [f"No scores are told of classes with fewer than {LEAST} test nodes: {', '.join(few)}."] if few else []
+    )
+    if not rows:
+        return left
     names = models_in(rows[0]["scores"])
     sizes = tuple((row["name"], f"{row['nodes']:,}", percent(row["share"])) for row in rows)
-    found: list[Part] = [class_figure(rows)] if len(rows) > 2 else []
+    found: list[Part] = [class_figure(rows), *left] if len(rows) > 2 else left
     found += _price_of_size(rows)
     return [
         *found,

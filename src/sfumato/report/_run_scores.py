@@ -74,6 +74,7 @@ def scores_section(metrics: Mapping[str, Any], method: str) -> Section:
     rows = tuple((title, percent(one.mean), interval(one.low, one.high), str(one.seeds)) for title, one in found)
     columns = (f"{score[:1].upper()}{score[1:]} of", "Percent", "95 % interval", "Seeds")
     table = Table("metrics", f"{_score(metrics)} beside its controls; only the fit of seed 0 is saved", columns, rows)
+    table = table.without_empty()
     facts: list[tuple[str, str]] = []
     parts: list[Part] = [table]
     if metrics.get("control_scores") and metrics.get("without_information"):
