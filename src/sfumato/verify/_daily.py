@@ -38,6 +38,7 @@ class DailyMessages(Rules):
         "learning_rate": "positive up to 10",
     }
     audience: ClassVar = {"edge": OF_HOPS}
+    since = 3
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
         stated = certificate["settings"]

@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._documents import differences, plain
+from ._noise import noise_faults
 
 if TYPE_CHECKING:
     from ._tensors import Stored
 
 Shape = list[int | None]
 Values = dict[str, Any]
+_ROW = 32767
+"""Steps of a row of norm 1."""
 Form = tuple[str, int, tuple[int, int], tuple[int, int]]
 """Type of reports, how many of their columns come first, and the ranges of these and of the others."""
 
@@ -89,9 +92,23 @@ def type_faults(name: str, stored: Stored, dtype: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Matrix(Planned):
-    """A matrix of integers with noise on every entry."""
+    """A matrix of integers with noise on every entry.
+
+    ``sensitivity`` is that of the sums, in rows of norm 1, where every entry has Gaussian noise, of the deviation sensitivity
+    times multiplier, or, in a pure release, Laplace noise of the scale sensitivity over epsilon; else None.
+    """
 
     axes: ClassVar[str] = "nodes and width, "
+    sensitivity: float | None = field(default=None, kw_only=True)
+
+    def noise_faults(self, stored: Stored, event: Values) -> Iterator[str]:
+        """Yield a problem for a release that holds less noise than its ``event`` says."""
+        if self.sensitivity is None or event["type"] != self.event:
+            return
+        if self.event == "gaussian":
+            yield from noise_faults(self.name, stored, self.sensitivity * _ROW * event["noise_multiplier"], 2)
+        else:
+            yield from noise_faults(self.name, stored, self.sensitivity * _ROW / event["epsilon"], 1)
 
 
 @dataclass(frozen=True)

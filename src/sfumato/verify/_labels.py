@@ -64,7 +64,7 @@ class LabelMessages(Rules):
         (nodes, columns), hops = found[0].shape, self.hops(certificate)
         gaussian = certificate["settings"].get("noise") == "gaussian"
         event, touched = ("gaussian", found[0].affected) if gaussian else ("pure", 0)  # a row of one of the parts
-        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], touched, event=event)]
+        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], touched, event=event, sensitivity=1.0)]
 
     def columns(self, certificate: Certificate) -> int:
         return sizes(certificate)[2]

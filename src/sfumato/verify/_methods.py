@@ -65,6 +65,7 @@ def _seen(anyone: list[str], own: list[str], *never: str) -> dict[str, list[str]
 _OF_OWN = {**{name: kind for name, kind in TRAINING.items() if name != "width"}, "epochs": "count", "module": "name",
            "num_parameters": "count"}  # fmt: skip
 _OWN: dict[str, Any] = {
+    "since": 3,
     "layers": lambda _: {"network": ({}, {})},
     "tensors": lambda v, _: {"network.flat": [v.num_parameters]},
     "demands": (_CLIP,),

@@ -48,6 +48,11 @@ def method_faults(
     certificate: Certificate, rules: Rules, spec: dict[str, Any] | None, released: Tensors, weights: Tensors
 ) -> Iterator[str]:
     """Yield a problem for everything that does not follow from unit, method, settings and public facts."""
+    if certificate["format"] < rules.since:
+        said = (
+            f"expected {rules.since}, in which method {plain(certificate['method'])} began, got {certificate['format']}"
+        )
+        yield f"certificate.json: format: {said}"
     if spec is not None:
         yield from graph_faults(spec, certificate, rules)
     yield from words_faults(certificate, rules)

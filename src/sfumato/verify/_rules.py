@@ -52,8 +52,9 @@ class Rules:
     trust model (``_sentences.py``). ``facts`` is the form of its public facts in the JSON Schema. ``inductive`` says whether
     weights may come from another run, ``reads_links`` whether it learns from neighbors, ``scores_pairs`` whether it scores pairs
     of nodes, ``reads_weights`` whether weights of edges count, ``arrives`` whether it has releases for nodes that arrive later,
-    and ``targets`` which kinds of targets it learns beside classes. ``network`` is the kind of release of a trained network,
-    ``epochs`` the passes of DP-SGD if the settings give none, and ``routed`` hops send each label along one arc.
+    ``targets`` which kinds of targets it learns beside classes, and ``since`` which format is the first that it wrote.
+    ``network`` is the kind of release of a trained network, ``epochs`` the passes of DP-SGD if the settings give none, and
+    ``routed`` hops send each label along one arc.
 
     The rest are functions of what is :class:`Known`. ``hops`` is how many aggregates there are, each of so many ``columns``;
     ``layers`` are those of each network. DP-SGD draws by ``sgd``, a probability and steps, and reaches ``terms`` of a record;
@@ -80,6 +81,7 @@ class Rules:
     network: ClassVar[type[Network]] = Network
     epochs: ClassVar[int] = 10
     routed: ClassVar[bool] = False
+    since: ClassVar[int] = 2
 
     def __init__(self, **data: Any) -> None:
         self.data = {key: data.pop(key) for key in _FUNCTIONS & data.keys()}
@@ -147,7 +149,13 @@ class Rules:
             columns, rows = self.columns(certificate), self._touched_rows(certificate)
             touched = None if rows is None else min(rows, nodes) * columns
             aggregates = [
-                Matrix(f"aggregate/{k}", [nodes, columns], touched, arc_change=self._arc_change(certificate, k))
+                Matrix(
+                    f"aggregate/{k}",
+                    [nodes, columns],
+                    touched,
+                    arc_change=self._arc_change(certificate, k),
+                    sensitivity=self._sensitivity(certificate, k),
+                )
                 for k in range(1, hops + 1)
             ]
         trained = "labels" not in public_parts(certificate) and not certificate["composition"]["builds_on"]
@@ -191,8 +199,11 @@ class Rules:
 
     def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:
         """Yield a problem for released values that are impossible; names and shapes were checked before."""
+        events = {release["name"]: release["event"] for release in certificate["releases"]}
         for planned in self.releases(certificate):
             yield from planned.value_faults(released)
+            if isinstance(planned, Matrix) and planned.name in events.keys() & released.keys():
+                yield from planned.noise_faults(released[planned.name], events[planned.name])
         if "values" in self.data and certificate["unit"]["name"] != "none":
             yield from self.data["values"](Known(certificate), released)
 
@@ -219,6 +230,14 @@ class Rules:
             1 if not replaced else 4 if hop == 1 else 2
         )  # first messages read the record, later ones what was released
         return None if cap is None else math.sqrt(2 / (moved * cap))
+
+    def _sensitivity(self, certificate: Certificate, hop: int) -> float | None:
+        """Return the L2 sensitivity of a hop, in rows of norm 1; None where sums are routed, or have no bound.
+
+        Each row that a record touches moves by one message. If the record is replaced, first messages may turn round.
+        """
+        rows, replaced = self._touched_rows(certificate), certificate["unit"]["relation"] == "replace"
+        return None if rows is None or self.routed else math.sqrt(rows * (1 + (replaced and hop == 1)))
 
     def _touched_rows(self, certificate: Certificate) -> int | None:
         """Return how many rows of an aggregate a record can change; None without a bound on its sensitivity."""

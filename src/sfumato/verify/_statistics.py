@@ -84,6 +84,7 @@ class Statistics(Rules):
     """Rules of statistics."""
 
     reads_weights = True
+    since = 3
     settings: ClassVar = {"stats": "name", "grouped": "flag", "failure": "fraction"}
     audience: ClassVar = {"edge": _SEEN, "node": _SEEN}
 

@@ -83,8 +83,8 @@ def verify(run: Path, public_key: Path | None = None) -> Verification:
 
     **Formal guarantee.** The events of a valid run satisfy (1.001 * claim_epsilon, claim_delta)-DP under its unit, if
     the noise multipliers, the settings, the public facts (among them ``num_train``, the direction and the degree cap) and the
-    cells of the unit are what the run used. Outputs show none of it, nor that the noise was drawn. Runs in ``builds_on`` come on
-    top.
+    cells of the unit are what the run used. Outputs show little of it: released sums of neighbors must be as large as the noise
+    that was charged (``_noise.py``), weights show nothing. Runs in ``builds_on`` come on top.
 
     >>> verify(Path("no-such-run"))
     Traceback (most recent call last):
