@@ -4,7 +4,10 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
+import torch
 
 import sfumato as sf
 from sfumato.audit import audit_function
@@ -70,3 +73,65 @@ def test_what_cannot_be_compared_is_refused():
         audit_function(lambda bit: bit, (0, 1), ONE, runs=3)
     with pytest.raises(InputError, match="as many numbers"):
         audit_function(lambda size: np.zeros(size), (1, 2), ONE, runs=30)
+
+
+def near(value):
+    """A number with so little noise that few runs tell it from the other."""
+    return value + DRAWS.laplace(scale=0.05, size=np.shape(value))
+
+
+DRAWS, THREE = np.random.default_rng(3), (np.zeros(3), np.ones(3))
+BUFFER = np.zeros(3)
+
+
+def reused(value):
+    BUFFER[:] = near(value)
+    return BUFFER
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        lambda value: (near(value), 1.0),
+        lambda value: {"noisy": near(value), "said": "x"},
+        lambda value: ["x", [float(near(value)[0])], None],
+        lambda value: 1j * near(value),
+        lambda value: torch.tensor(near(value), requires_grad=True),
+        lambda value: {"weights": torch.tensor(near(value)).bfloat16()},
+        lambda value: pd.DataFrame({"noisy": near(value), "name": list("abc")}),
+        lambda value: sp.csr_matrix(near(value)),
+        lambda value: {"long": np.r_[np.zeros(600), near(value)[0], np.zeros(600)]},
+        reused,
+    ],
+)
+def test_what_hides_in_outputs_of_any_form_is_found(mechanism):
+    assert audit_function(mechanism, THREE, ONE, runs=450).epsilon_lower_bound > 2
+
+
+def test_sound_mechanisms_may_change_what_they_are_given():
+    """Noise that adds up in the data of later runs would tell which of both they are."""
+
+    def in_place(values):
+        values += DRAWS.laplace(scale=2.0, size=values.shape)
+        return values
+
+    pair = np.zeros(1), np.ones(1)
+    assert not audit_function(in_place, pair, ONE, runs=1500).flagged
+    assert (pair[0].item(), pair[1].item()) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("output", [object(), iter([1]), {"a": [object()]}])
+def test_objects_of_which_nothing_is_known_are_refused(output):
+    with pytest.raises(InputError, match="what others see"):
+        audit_function(lambda _: output, (0, 1), ONE, runs=30)
+
+
+def test_errors_of_the_function_are_named_without_what_they_say():
+    def failing(bit):
+        if bit:
+            raise ValueError("a private value")
+        return bit
+
+    with pytest.raises(InputError, match=r"raised ValueError on the second one\.") as caught:
+        audit_function(failing, (0, 1), ONE, runs=30)
+    assert "private" not in str(caught.value)

@@ -12,6 +12,7 @@ both data sets, and reads what the function returns, to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int, fail
 from sfumato.audit._evidence import CONFIDENCE, Audit
+from sfumato.audit._outputs import Read, read_output
 from sfumato.audit._thresholds import Split, audit_runs
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
@@ -46,7 +49,7 @@ def audit_function(
     that finds nothing proves nothing: another pair, or more runs, may.
 
     Args:
-        mechanism: called with a data set; what it returns is released. It has to draw fresh noise each time.
+        mechanism: called with a copy of a data set; what it returns is released. It has to draw fresh noise each time.
         pair: two data sets that differ in one record, as bad as the unit allows.
         budget: that the mechanism claims to keep.
         runs: how often it is run on each of both, at least 30.
@@ -54,7 +57,8 @@ def audit_function(
         told: is told of progress, with runs done and runs in all.
 
     Raises:
-        InputError: there are fewer than 30 runs, or the outputs have no common form.
+        InputError: there are fewer than 30 runs, the mechanism raises an error, or it returns what cannot be read
+            (:func:`~sfumato.audit._outputs.read_output`).
 
     >>> from sfumato.privacy.budget import Budget
     >>> coin = np.random.default_rng(0)
@@ -65,16 +69,16 @@ def audit_function(
     Source: the two-sample form of Ding et al. 2018, section 4, with exact bounds in place of tests.
     """
     check_int(low=30, runs=runs)
-    outputs: list[list[Any]] = []
+    outputs: list[list[Read]] = []
     for side, data in enumerate(pair):
         outputs.append([])
         for run in range(runs):
-            outputs[side].append(mechanism(data))
+            outputs[side].append(_run(mechanism, data, ("first", "second")[side]))
             if told is not None and run % 100 == 0:
                 told(side * runs + run, 2 * runs)
     scores = {"frequencies": _frequencies(*outputs)}
-    rows = [_numbers(side) for side in outputs]
-    if rows[0] is not None and rows[1] is not None:
+    rows = [_rows(side) for side in outputs]
+    if rows[0] is not None and rows[1] is not None and (rows[0].shape[1] or rows[1].shape[1]):
         if rows[0].shape != rows[1].shape:
             raise fail(
                 "mechanism", f"{rows[0].shape[1]} and {rows[1].shape[1]} numbers", "to return as many numbers on both data sets",
@@ -92,9 +96,22 @@ def _taught(count: int) -> NDArray[np.bool_]:
     return np.arange(count) % _TAUGHT == 0
 
 
-def _frequencies(first: list[Any], second: list[Any]) -> tuple[Floats, Floats]:
+def _run(mechanism: Callable[[Any], Any], data: Any, which: str) -> Read:
+    """Call a mechanism on a copy of the data, and read at once what it returns: it may change both later."""
+    given = deepcopy(data)
+    try:
+        output = mechanism(given)
+    except Exception as error:  # whatever code of others raises
+        raise InputError(
+            f"Expected mechanism to return on both data sets, but it raised {type(error).__name__} on the {which} one. Whoever "
+            "sees an error learns from it: catch it, and return what others would see."
+        ) from error
+    return read_output(output)
+
+
+def _frequencies(first: list[Read], second: list[Read]) -> tuple[Floats, Floats]:
     """Score the runs that did not teach by how often those that did returned the same."""
-    kinds = [[_key(output) for output in side] for side in (first, second)]
+    kinds = [[output[0] for output in side] for side in (first, second)]
     taught = _taught(len(first))
     counts: dict[Hashable, list[float]] = {}
     for at, side in enumerate(kinds):
@@ -107,21 +124,12 @@ def _frequencies(first: list[Any], second: list[Any]) -> tuple[Floats, Floats]:
     return one, other
 
 
-def _key(output: Any) -> Hashable:
-    """Return what two equal outputs share."""
-    if isinstance(output, (str, bytes, bool, int, float)):
-        return output
-    found = np.asarray(output)
-    return repr(output) if found.dtype == object else (found.shape, found.dtype.str, found.tobytes())
-
-
-def _numbers(outputs: list[Any]) -> Floats | None:
-    """Return outputs as rows of finite numbers, or None if they are no arrays of one shape."""
-    try:
-        found = np.asarray(outputs, np.float64)
-    except (TypeError, ValueError, OverflowError):
+def _rows(outputs: list[Read]) -> Floats | None:
+    """Return the numbers of outputs as rows of finite numbers, or None if some hold more of them than others."""
+    numbers = [output[1] for output in outputs]
+    if len({len(one) for one in numbers}) > 1:
         return None
-    return np.nan_to_num(found.reshape(len(outputs), -1), nan=-_LARGE, posinf=_LARGE, neginf=-_LARGE)
+    return np.nan_to_num(np.array(numbers), nan=-_LARGE, posinf=_LARGE, neginf=-_LARGE)
 
 
 def _log_odds(first: Floats, second: Floats) -> tuple[Floats, Floats]:
