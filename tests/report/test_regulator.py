@@ -12,6 +12,7 @@ from sfumato.attacks._listing import ATTACKS
 from sfumato.errors import InputError
 from sfumato.record._deployment import ASKED
 from sfumato.report import regulator_page
+from sfumato.report._everyday import ASSUMED
 from sfumato.report._intruder import RISKS
 from sfumato.report._rules import RULES
 
@@ -38,6 +39,10 @@ ATTACK = {
     "target": "whether two nodes are linked",
     "auc": 0.612, "auc_low": 0.6, "auc_high": 0.625, "baseline": 0.55, "baseline_high": 0.56, "baseline_low": 0.54,
     "baseline_name": "similar features", "withheld": False, "tpr_at_1pct_fpr": 0.034, "tpr_at_0.1pct_fpr": None,
+}  # fmt: skip
+COLLECTION = {
+    "name": "c", "sha256": "a" * 64, "schema": "b" * 64, "reports": 3, "opens": "2026-12-01T00:00:00Z",
+    "closes": "2027-01-01T00:00:00Z",
 }  # fmt: skip
 AUDIT = {"flagged": False, "epsilon_lower_bound": 0.25, "claimed": 1.0, "evidence": [], "reach": None, "untested": []}
 
@@ -67,7 +72,8 @@ def test_a_reader_finds_the_answer_to_each_question(unit):
         "The data, in the words of the owner: in words",
         "2. From whom?": "From everyone who sees the release|holds for every attack|Not from the owner",
         "3. What leaves?": "anyone may see it: |the numbers that the model consists of|in the words of the owner: in words",
-        "4. What must be kept secret?": "The owner has to keep|The real data|Sums without random numbers|The key from which",
+        "4. What must be kept secret?": "The owner has to keep|The real data|"
+        "The sums before random numbers were added|The key from which",
         "5. How sure is the protection?": "at most 73.2 of 100|epsilon is at most 1.|"
         f"{'no exception' if pure else 'one in a million'}",
         "6. What is not protected, and what remains possible?": "What the data of other people says about you|"
@@ -184,10 +190,21 @@ def test_only_tests_that_can_be_run_are_asked_for(facts, words, links):
     assert links in found["Linkability"]
 
 
+def test_every_assumption_is_in_everyday_words():
+    trusts = [sf.LocalLevel(), sf.LinkLevel(), EDGE]
+    said = [text for unit in trusts for text in claimed_run(unit).certificate["assumptions"]]
+    collected = claimed_run(sf.LocalLevel(), collection=COLLECTION).certificate["assumptions"]
+    assert {*said, *collected} <= {*ASSUMED}
+
+
+def test_nobody_is_asked_to_test_what_is_public():
+    found = sections(page_of(sf.LocalLevel()))
+    assert "The owner runs: sfumato attack attributes runs/first" in found["9. How was it tested?"]
+    assert "Not tested: in this release it is public who is linked to whom." in found["Linkability"]
+
+
 def test_a_report_of_a_collection_can_be_deleted():
-    facts = {"name": "c", "sha256": "a" * 64, "schema": "b" * 64, "reports": 3, "opens": "2026-12-01T00:00:00Z",
-             "closes": "2027-01-01T00:00:00Z"}  # fmt: skip
-    run = claimed_run(sf.LocalLevel(), collection=facts)
+    run = claimed_run(sf.LocalLevel(), collection=COLLECTION)
     found = sections(regulator_page(run, ""))
     assert "Your own device changes your report at random before it sends anything." in found["2. From whom?"]
     assert "A report of your device can be deleted from the store too" in found["7. What happens if I leave?"]

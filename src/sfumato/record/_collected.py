@@ -23,7 +23,7 @@ RANDOMNESS = (
     "Coins of every report come from AES-256 under a 256-bit key drawn from the operating system of the user's own "
     "device."
 )
-_ASSUMED = (
+SENT = (
     "Every device randomizes its own values, follows the method and keeps its coins to itself. The reports were collected from "
     "devices, and this run read nothing else of their users' values."
 )
@@ -52,7 +52,7 @@ def sentences(simulated: Mapping[str, Any]) -> dict[str, Any]:
     """
     return {
         "randomness": RANDOMNESS,
-        "assumptions": [_ASSUMED, *simulated["assumptions"][1:]],
+        "assumptions": [SENT, *simulated["assumptions"][1:]],
         "side_channels": [*simulated["side_channels"][:-1], EVALUATION],
     }
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from sfumato.privacy._unit import INFERRED, OTHER_END
-from sfumato.record._certificate import FIXED, SAME_BITS, SELECTED
+from sfumato.record._certificate import FIXED, LINK, LOCAL, SAME_BITS, SELECTED
+from sfumato.record._collected import SENT
 
 OTHERS = (
     "What the data of other people says about you. If most people with your habits belong to one group, anyone may guess "
@@ -14,13 +15,13 @@ OTHERS = (
 )
 SEEN: Mapping[str, str] = {
     "weights": "the numbers that the model consists of",
-    "noisy aggregates": "sums over the people that each person is linked to, with random numbers added",
+    "noisy aggregates": "for each person a sum of numbers about the people they are linked to, with random numbers added",
     "predictions": "what the model says about each person",
     "predictions for all nodes": "what the model says about each person",
     "predictions that read the node's own features (joint DP)": "what the model says about you, since it reads your properties",
     "predictions that read neighbors": "what the model says about a person from the properties of those they are linked to",
     "scores of all pairs": "how likely the model takes a link between any two people to be",
-    "sums before noise": "sums without random numbers",
+    "sums before noise": "the sums before random numbers were added",
     "encodings of single nodes (hop 0)": "numbers that are computed from the properties of one person",
     "embeddings of single nodes that read their features": "numbers that are computed from the properties of one person",
     "PageRank rows with noise": "how near other people are to each person, with random numbers added",
@@ -36,7 +37,7 @@ SEEN: Mapping[str, str] = {
     "teachers": "models that read the real data",
     "votes before noise": "answers without random numbers",
     "noisy counts of the whole graph": "numbers about all together, such as how many links there are, with random numbers added",
-    "counts before noise": "the same numbers without random numbers",
+    "counts before noise": "the true numbers, before random numbers were added",
 }
 """What may be seen, or must not be."""
 LIMITS: Mapping[str, str] = {
@@ -65,6 +66,27 @@ ASSUMED: Mapping[str, str] = {
     FIXED["assumptions"][2]: (
         "The owner chose the settings, and how large the limit may be, without looking at protected data. What counts as public "
         "(answer 6) may be known to anyone."
+    ),
+    LOCAL["assumptions"][0]: (
+        "Each device changes what its user tells at random, by the method, and keeps its random numbers to itself. Here the "
+        "owner played the devices and held the true answers: the limit is about everyone who sees only what was sent."
+    ),
+    SENT: (
+        "Each device changes what its user tells at random, by the method, and keeps its random numbers to itself. Nothing else "
+        "of what people told was read."
+    ),
+    LOCAL["assumptions"][1]: (
+        "Who is linked to whom, and who told their group, is public. What you told may still be concluded from what the people "
+        "you are linked to tell."
+    ),
+    LINK["assumptions"][1]: (
+        "Properties and groups are public. A link may still be concluded from them, from the lists of others, and from the list "
+        "of the person at its other end."
+    ),
+    LOCAL["assumptions"][2]: "One collection: a second one, or anything else that is told about a person, adds up.",
+    LOCAL["assumptions"][3]: (
+        "The owner chose the settings, the ranges and how large the limit may be without looking at protected data. What counts "
+        "as public (answer 6) may be known to anyone."
     ),
     SELECTED: (
         "The settings were chosen by trials, which the limit counts. How many trials there were, and all but the best, stay "

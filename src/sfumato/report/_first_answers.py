@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.catalog import METHODS
 from sfumato.privacy.units import unit_from_dict
 from sfumato.record._certificate import promise_words, round_up
 from sfumato.record._deployment import ASKED
@@ -76,8 +77,20 @@ def _words(asked: Asked) -> Facts:
                 "epsilon.",
             ),
             ("Public", "What counts as known to anyone, and is not protected (answer 6)."),
+            *(_GROUPS if _of_groups(asked.values) else ()),
         )
     )
+
+
+_GROUPS = (
+    ("Group", "What the model tries to tell of a person: each person belongs to one."),
+    ("Properties", "What else the data hold of a person, but for links."),
+)
+
+
+def _of_groups(values: Mapping[str, Any]) -> bool:
+    """Whether a run learned classes of people: no numbers, several labels, links or counts."""
+    return values.get("method") in METHODS and values["public_facts"].get("target") is None
 
 
 def _who(asked: Asked) -> Iterator[Part]:
@@ -261,6 +274,8 @@ def _later(asked: Asked) -> Iterator[Part]:
         "Of the data, each further question that is answered, and each further release, reveals a little more: the numbers add "
         "up. Two releases with the same epsilon have twice this epsilon together."
     )
+    if "collection" in values:
+        yield "Further releases from the reports of this collection reveal nothing more; another collection does."
     if "population" in values:
         found = values["population"]
         part = f", for {asked.person.yours} in one {found['windows']['period']}" if "window" in found else ""

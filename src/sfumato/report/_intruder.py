@@ -78,7 +78,8 @@ def tested(run: Run) -> tuple[str, ...]:
     """Return in a sentence or two how a run was tested; a blank if it was not."""
     said = _audited(run.audit) if run.audit else ()
     if not run.attacks:
-        risk = RISKS[0] if _without_links(run) else RISKS[1]
+        private = RISKS[2] if _links_are_public(run) else RISKS[1]
+        risk = RISKS[0] if _without_links(run) else private
         command = f"attack {risk.attacks[0]}" if _readable(run) else "audit"
         return said or (Blank(f"Not tested yet. The owner runs: sfumato {command} {run.folder}"),)
     number, found = len(run.attacks), sum(map(helped, run.attacks))
@@ -129,9 +130,15 @@ def _readable(run: Run) -> bool:
     return run.described is None and run.certificate["public_facts"].get("target") is None
 
 
+def _links_are_public(run: Run) -> bool:
+    return "arcs" in unit_from_dict(dict(run.certificate["unit"])).public
+
+
 def _untested(risk: Risk, run: Run) -> Blank | str:
     if risk.key == "linkability" and _without_links(run):
         return "There are no links in these data."
+    if risk.key == "linkability" and _links_are_public(run):
+        return "Not tested: in this release it is public who is linked to whom."
     if not _readable(run):
         return Blank("Not tested. No attack of Sfumato reads such a release; sfumato audit tests how it is made.")
     return Blank(f"Not tested yet. The owner runs: sfumato attack {risk.attacks[0]} {run.folder}")
