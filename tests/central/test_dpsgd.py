@@ -150,8 +150,9 @@ def test_settings_are_checked(wrong):
 
 def test_a_run_is_loaded_with_its_own_network_alone(graph, tmp_path):
     planned(sf.DPSGD(stack(), epochs=1), graph).fit(graph).save(tmp_path / "run")
-    with pytest.raises(InputError, match=r"sf\.DPSGD"):
+    with pytest.raises(InputError, match=r"sf\.DPSGD") as caught:
         sf.load(tmp_path / "run")
+    assert "malformed" not in str(caught.value)  # nothing is wrong with the folder
     for method in (sf.DPSGD(stack(), epochs=2), sf.DPSGD(other(), epochs=1)):
         with pytest.raises(InputError, match="this network"):
             method.load(tmp_path / "run")
@@ -246,6 +247,46 @@ class Same(nn.Sequential):
 
     def __deepcopy__(self, _):
         return self
+
+
+def test_weights_of_stacks_are_plain_tensors_too(graph):
+    network = stack()
+    network[0].weight = Watching(network[0].weight.detach())
+    with pytest.raises(InputError, match="plain tensors"):
+        planned(sf.DPSGD(network), graph)
+
+
+def test_a_network_that_grew_after_the_plan_is_refused_before_anything_is_spent(graph):
+    """The copy within the method is anyone's to change; more numbers than were charged may not leave."""
+    method = sf.DPSGD(stack(), epochs=1)
+    plan = planned(method, graph)
+    method.module.append(nn.Linear(3, 3))
+    with pytest.raises(InputError, match=r"79 parameters.*Calibrate again"):
+        plan.fit(graph)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("make", [stack, other])
+def test_modes_of_torch_around_a_fit_change_nothing(graph, mode, make):
+    method = sf.DPSGD(make(), epochs=1, batch_size=100)
+    with mode():
+        fitted = planned(method, graph).fit(graph)
+    first = torch.cat([one.reshape(-1) for one in method.module.parameters()])
+    assert not np.allclose(fitted.weights["network.flat"], first.detach().numpy())
+
+
+def test_first_weights_that_are_not_finite_are_refused_before_anything_is_spent(graph):
+    network = stack()
+    network[0].bias.data[0] = torch.nan
+    with pytest.raises(InputError, match="finite first weights"):
+        planned(sf.DPSGD(network), graph)
+
+
+def test_a_name_that_no_certificate_may_hold_is_written_without_its_signs(graph, tmp_path):
+    turned = type("a\u202eb", (nn.Linear,), {})
+    plan = planned(sf.DPSGD(turned(4, 3), epochs=1, batch_size=300), graph)
+    assert plan.method.settings["module"] == "a?b"
+    assert verify(plan.fit(graph).save(tmp_path / "run")).valid
 
 
 def test_nothing_that_hangs_on_a_weight_sees_a_gradient(graph):

@@ -119,7 +119,7 @@ def _plain(layer: nn.Module) -> bool:
     )
     if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) != (1, -1):
         return False
-    return not hung and all(one.requires_grad for one in layer.parameters())
+    return not hung and all(type(one) is nn.Parameter and one.requires_grad for one in layer.parameters())
 
 
 def row_function(network: nn.Module, width: int) -> RowFunction:

@@ -121,7 +121,8 @@ class DPSGD(CuratorMethod):
     def settings(self) -> dict[str, Any]:
         """Return the public settings: of the network its class and the number of parameters that are trained."""
         numbers = {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate", "l2_clip_norm")}
-        return {"module": type(self.module).__name__[:_MOST_NAME], "num_parameters": self.size, **numbers}
+        name = "".join(letter if letter.isprintable() else "?" for letter in type(self.module).__name__[:_MOST_NAME])
+        return {"module": name, "num_parameters": self.size, **numbers}
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -143,7 +144,8 @@ class DPSGD(CuratorMethod):
         ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
         """
         if unit.private:
-            self._check(public)
+            with torch.inference_mode(False), torch.enable_grad():
+                self._check(public)
         return super().calibrate(budget, unit, public)
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
@@ -155,6 +157,13 @@ class DPSGD(CuratorMethod):
         """Train on the rows of training nodes; rows without a label count as empty records."""
         if not plan.unit.private:
             raise InputError("Expected a unit of privacy, got none. Without privacy train the network itself.")
+        with torch.inference_mode(False), torch.enable_grad():
+            return self._run(plan, graph, session)
+
+    def _run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
+        planned = next(release.shape for release in plan.releases if release.name == "network")
+        if planned != (self.size,):
+            raise fail("module", f"{self.size} parameters", f"to have {planned[0]}, as in the plan", "Calibrate again.")
         ids, classes = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
         dense, loss = self._dense, self._loss(plan.public.num_classes)
         network = deepcopy(self.module).double() if dense else row_function(self.module, self.width(plan.public))
@@ -246,6 +255,8 @@ class DPSGD(CuratorMethod):
     def _check(self, public: PublicFacts) -> None:
         """Refuse a network or a loss without a proof, on made-up rows."""
         width = self.width(public)
+        if not all(bool(one.detach().isfinite().all()) for one in self.module.parameters() if not one.is_meta):
+            raise fail("module", "weights that are not finite", "to have finite first weights", "Initialize them.")
         made_up = torch.zeros(2, width)
         if self._dense:
             try:

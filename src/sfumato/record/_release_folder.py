@@ -203,6 +203,8 @@ def read_release(run: Path, *, certified: bool = True, others: Mapping[str, str]
             tuple(contents[IDS].decode().split("\n")) if IDS in contents else None,
             json.loads(beside.read_bytes()) if (beside := release.parent / IDENTITY).is_file() else None,
         )
+    except InputError:
+        raise  # the folder is whole, and says of what
     except (KeyError, ValueError, TypeError, AttributeError, refusal) as error:
         raise DataError(
             f"A file of {str(release)!r} is missing or malformed: {error}. See `sfumato verify`."
