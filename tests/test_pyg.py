@@ -301,6 +301,56 @@ def test_workers_of_loaders_are_refused(data, monkeypatch):
         PrivateHops(epsilon=2.0)(data)
 
 
+def test_processes_that_train_together_are_refused(data, monkeypatch):
+    """Each would draw noise of its own: with ledger or not, whoever sees two results learns more than one certificate says."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="one of several"):
+        PrivateHops(epsilon=2.0)(data)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    for name, value in (("is_initialized", True), ("get_world_size", 3)):
+        monkeypatch.setattr(f"torch.distributed.{name}", lambda value=value: value)
+    with pytest.raises(InputError, match="save it"):
+        PrivateHops(epsilon=2.0)(data)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the package itself
+def test_lightning_trains_on_the_result(private, tmp_path):
+    lightning = pytest.importorskip("lightning", reason="lightning is not installed")
+    modules = pytest.importorskip("torch_geometric.data.lightning")
+
+    class Head(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.network = torch.nn.Sequential(torch.nn.Linear(private.num_features, 6))
+
+        def training_step(self, batch, _):
+            return functional.cross_entropy(self.network(batch[0]), batch[1])
+
+        def validation_step(self, batch, _):
+            self.log("right", (self.network(batch[0]).argmax(1) == batch[1]).double().mean())
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 0.01)
+
+    def rows(mask):
+        return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(private.x[mask], private.y[mask]), 64)
+
+    lightning.seed_everything(0)
+    quiet = {
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+    }
+    trainer = lightning.Trainer(max_epochs=20, accelerator="cpu", default_root_dir=tmp_path, **quiet)
+    trainer.fit(Head(), rows(private.train_mask), rows(private.val_mask))
+    assert trainer.callback_metrics["right"] > 0.3  # of six classes
+    batch = next(iter(modules.LightningDataset([private, private], batch_size=2).train_dataloader()))
+    assert len(batch.certificate) == 2
+    whole = next(iter(modules.LightningNodeData(private, private.train_mask, loader="full").train_dataloader()))
+    assert whole.certificate == private.certificate
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

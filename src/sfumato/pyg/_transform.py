@@ -12,6 +12,7 @@ degrees or random walks, would tell of them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import nullcontext
 from copy import deepcopy
@@ -98,7 +99,8 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
     ``x`` alone.
 
     A transform is called once. A second call would draw and spend again, so it is refused, unless a ledger of the data set adds
-    up what all calls cost; calls in the workers of a loader are refused, too. A second transform of the same edges warns.
+    up what all calls cost; calls in the workers of a loader, or in one of several processes that train together, are refused.
+    A second transform of the same edges warns.
 
     Args:
         epsilon: the most that one call may spend.
@@ -119,7 +121,8 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
     After a call there are ``fitted_`` (:class:`~sfumato.method._plan.Fitted`: GAP's own predictions) and ``certificate_``.
 
     Raises:
-        InputError: a setting is out of range. A call also raises it if it is the second one, or in a worker of a loader.
+        InputError: a setting is out of range. A call also raises it if it is the second one, in a worker of a loader, or in one
+            of several processes.
         UnsupportedUnitError: the unit protects features or labels.
         DataError: a call is given several graphs, several types of nodes or edges, or a sampled part of a graph.
         BudgetExceededError: the ledger has less left than a call costs.
@@ -224,6 +227,11 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
             )
         if torch.utils.data.get_worker_info() is not None:
             raise InputError(f"Expected to be called by the process that owns the data, got a loader's worker. {_ONCE}")
+        if _is_one_of_several():
+            raise InputError(
+                "Expected to be called by one process, got one of several that train together (torchrun, Lightning with ddp): "
+                "each would draw noise of its own, and spend. Transform the Data before, save it, and let each process read it."
+            )
         if self._called and self.ledger is None:
             raise InputError(f"Expected PrivateHops to be called once, got a second call. {_ONCE}")
         if self.ledger is None and "certificate" in data:
@@ -268,6 +276,13 @@ class PrivateHops(BaseTransform):  # type: ignore[misc]
     def __repr__(self) -> str:
         shown = f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}, unit={self.unit!r}"
         return f"{type(self).__name__}({shown}, hops={self.method.num_hops}, messages={self.messages!r})"
+
+
+def _is_one_of_several() -> bool:
+    """Whether other processes run the same lines at the same time, as launchers of distributed training make them do."""
+    distributed = require("torch").distributed
+    joined = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+    return joined or os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1")
 
 
 def _alone(value: Any) -> Any:
