@@ -19,6 +19,8 @@ _FENCE = re.compile(r"(^```.*?^```\n?)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _CELL = re.compile(r"<(t[hd])([^>]*)>(.*?)</\1>", re.DOTALL)
+_CODE = re.compile(r"(<code[^>]*>)(.*?)(</code>)", re.DOTALL)
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 _WORDY, _LONG = 40, 24  # characters of a cell, and of code in it, above which a phone shows one cell below the other
 _BEHIND = ("decisions/", "results/")  # what a reader who searches wants less often than a guide
 
@@ -65,15 +67,24 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Mark the tables of words, whose cells the style sheet shows one below the other on a phone."""
+    """Mark what the style sheet needs to know: options, and the tables of words, whose cells a phone shows in one column."""
+    html = _CODE.sub(lambda match: with_whole_options(*match.groups()), html)
     return _TABLE.sub(lambda match: with_labels(match[0]), html)
+
+
+def with_whole_options(start: str, text: str, end: str) -> str:
+    """Mark the options in code, which no line may break after their hyphens, and long commands, which may break at spaces."""
+    bare = re.sub(r"&\w+;", "&", re.sub(r"<[^>]*>", "", text))
+    if start == "<code>" and len(bare) > _LONG and " " in bare:
+        start = '<code class="long">'
+    return start + _OPTION.sub(r'<span class="option">\g<0></span>', text) + end
 
 
 def with_labels(table: str) -> str:
     """Write the heading of its column into each cell of a table of words; a table of numbers stays as it is."""
     cells = [(kind, re.sub(r"<[^>]*>", "", text).strip()) for kind, _, text in _CELL.findall(table)]
     heads = [text for kind, text in cells if kind == "th"]
-    code = [re.sub(r"&\w+;", "&", one) for one in re.findall(r"<code[^>]*>([^<]*)</code>", table)]
+    code = [re.sub(r"<[^>]*>|&\w+(?=;)", "", one) for _, one, _ in _CODE.findall(table)]
     if max(map(len, code), default=0) <= _LONG and (len(heads) < 3 or max(len(text) for _, text in cells) <= _WORDY):
         return table
     numbers = itertools.count()

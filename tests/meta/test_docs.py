@@ -232,6 +232,15 @@ def test_a_table_of_words_names_its_columns_in_each_cell_and_one_of_numbers_does
     assert '<td data-label="a">1</td><td data-label="b"><code>x</code></td><td data-label="c">so many' in told
 
 
+def test_no_line_breaks_within_an_option():
+    made = HOOKS["on_page_content"]
+    assert made("<p>a --b <code>--no-controls</code></p>") == (
+        '<p>a --b <code><span class="option">--no-controls</span></code></p>'
+    )
+    assert made("<code>python a-b.py --seeds 5 --log x</code>").startswith('<code class="long">python a-b.py <span')
+    assert "--" not in re.sub(r"<span class=.option.>--[a-z]+</span>", "", made("<code>a --b\n  --c 1</code>"))
+
+
 @pytest.mark.site
 @RERUN
 @pytest.mark.parametrize("width", [1280, 390])
