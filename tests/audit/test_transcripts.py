@@ -43,7 +43,8 @@ class TestDistance:
         [
             ("mlp", NODE, 0.99), ("mlp", INCIDENT, 0.99), ("mlp", RECORD, 0.99), ("linear", REPLACED, 0.95),
             ("label-messages", NODE, 0.99), ("label-messages", REPLACED, 0.99), ("promised-messages", INCIDENT, 0.95),
-            ("dpar", INCIDENT, 0.99), ("graph-split", REPLACED, 0.99), ("gap", NODE, 0.95), ("dpgnn", NODE, 0.2),
+            ("class-dp", sf.ClassLevel(), 0.8), ("dpar", INCIDENT, 0.99), ("graph-split", REPLACED, 0.99), ("gap", NODE, 0.95),
+            ("dpgnn", NODE, 0.2),
         ],
         ids=str,
     )  # fmt: skip
@@ -57,9 +58,11 @@ class TestDistance:
         ):
             assert apart("mlp", NODE) > 1.005
 
-    def test_sampled_steps_and_other_units_have_no_such_pair(self):
-        assert next(pairs(method_named("class-dp"), sf.ClassLevel(), BUDGET), None) is None
-        assert next(pairs(method_named("mlp", batch_size=20), NODE, BUDGET), None) is None
+    def test_steps_are_sampled_where_they_should_be(self):
+        plan, _ = next(pairs(method_named("mlp"), NODE, BUDGET, sampled=True))
+        assert plan.releases[0].event.sampling_prob < 0.3
+        assert next(pairs(method_named("linear"), NODE, BUDGET, sampled=True), None) is None
+        assert next(pairs(method_named("gap"), sf.EdgeLevel(directed=True), BUDGET), None) is None
 
 
 class TestScores:

@@ -7,7 +7,8 @@ r"""The auditor fits a method for real and attacks what leaves: an epsilon that 
 4. *Classes* (:mod:`~sfumato.audit._classes`): training again with other images of a class.
 5. *Few records* (:mod:`~sfumato.audit._two_records`): the length of weights that were trained on one record or two.
 6. *Transcripts* (:mod:`~sfumato.audit._transcripts`): the likelihood ratio of all noisy sums of a run, those of every training
-   step included, on two data sets that differ in one record.
+   step included, on two data sets that differ in one record. *Sampled* (:mod:`~sfumato.audit._sampled`): the same where each step
+   draws its records.
 7. *Statistics* (:mod:`~sfumato.audit._statistics`): the likelihood ratio of all counts, on two graphs that differ in a record.
 
 Noise and coins of the fits come from the operating system, as always. The risk 1 - confidence is divided equally among the
@@ -17,7 +18,7 @@ attacks, whose number follows from the plan alone. Bounds on one release refute 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_int, check_real, fail
+from sfumato._validate import check_choice, check_int, check_real, fail
 from sfumato.audit._canaries import Canaries, edge_canaries, flip, node_canaries, record_canaries
 from sfumato.audit._classes import audit_cell
 from sfumato.audit._evidence import Audit
@@ -34,6 +35,7 @@ from sfumato.audit._likelihood import ALL, HopScores
 from sfumato.audit._one_pair import EDGES, audit_pair
 from sfumato.audit._promises import broken_promises, broken_repetition
 from sfumato.audit._records import RecordScores
+from sfumato.audit._sampled import audit_sampled
 from sfumato.audit._statistics import audit_statistics
 from sfumato.audit._transcripts import audit_transcripts
 from sfumato.audit._two_records import audit_two_records, two_records
@@ -56,9 +58,16 @@ if TYPE_CHECKING:
 _CLASSES, _FEATURES, _PIXELS = 3, 8, (1, 16, 16)
 _EDGE_NODES, _NODE_CANARIES, _RECORDS, _FEW, _MOST_ARCS = 20_000, 1_500, 200, 300, 60
 _RUNS = 4000  # of statistics, on each of two graphs
-_TRANSCRIPTS, _PAIRS, _RUNS_OF_A_FIT = 8000, 10_000, 20  # runs on each of two data sets, or a number for each fit
+_TRANSCRIPTS, _PAIRS, _SAMPLED, _RUNS_OF_A_FIT = (
+    8000,
+    10_000,
+    2000,
+    20,
+)  # runs on each of two data sets, or a number for each fit
 _FITS = {"hops": 8, "records": 4, "cells": 20, "few": 60}
 
+ATTACKS = ("hops", "records", "pairs", "cells", "few", "transcripts", "sampled")
+"""The attacks of an audit, by what they read."""
 Told = Callable[[int, int], None]
 
 
@@ -72,6 +81,7 @@ def audit(
     fits: int | None = None,
     size: float = 1.0,
     seed: int = 0,
+    attacks: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Audit:
     """Fit a method several times, attack what leaves, and return what that proves against its claim.
@@ -82,8 +92,12 @@ def audit(
     test of one flags an honest method with probability at most 1e-6 (:mod:`~sfumato.audit._promises`). All other
     promises are checked exactly.
 
-    The result also names planned releases that no attack of this audit read, and the largest bound that it could have given.
+    ``attacks`` are those of :data:`ATTACKS` to try, without any all that there are for the method: of fewer, each has more of the
+    risk. The result also names planned releases that no attack of this audit read, and the largest bound that it could have
+    given.
     """
+    for attack_name in attacks:
+        check_choice(ATTACKS, attacks=attack_name)
     check_real(low=0.5, high=1, open_low=True, open_high=True, confidence=confidence)
     check_real(low=0, open_low=True, size=size)
     check_int(low=0, high=2**32 - 1, seed=seed)
@@ -100,11 +114,11 @@ def audit(
     audited = _Audited(method, unit, budget, graph, size, seed, progress)
     broken = list(dict.fromkeys(audited.promises()))
     plan = audited.plan
-    stages = (audited.hops, audited.records, audited.pairs, audited.cells, audited.few, audited.transcripts)
-    attacks = [attack for stage in stages for attack in stage(fits)]
-    one = 1 - (1 - confidence) / max(len(attacks), 1)
+    stages = [getattr(audited, name) for name in ATTACKS if name in (attacks or ATTACKS)]
+    tried: list[Attack] = [attack for stage in stages for attack in stage(fits)]
+    one = 1 - (1 - confidence) / max(len(tried), 1)
     evidence = []
-    for attack in attacks:
+    for attack in tried:
         found, sentence = attack(one)
         evidence.append(found)
         broken += [sentence] * bool(sentence)
@@ -271,6 +285,14 @@ class _Audited:
             return found, ""
 
         return [attack]
+
+    def sampled(self, fits: int | None) -> list[Attack]:
+        """Attacks on all noisy sums of a run whose steps read a random sample, on two small data sets."""
+        if next(pairs(self.method, self.unit, self.budget, sampled=True), None) is None:
+            return []
+        runs = max(2, int(self.size * (_SAMPLED if fits is None else fits * _RUNS_OF_A_FIT)))
+        how: dict[str, Any] = {"runs": runs, "seed": self.seed, "told": self.told("sampled")}
+        return [lambda one: (audit_sampled(self.method, self.unit, self.budget, confidence=one, **how), "")]
 
     def fitted(
         self, plan: Plan, canaries: Canaries, fits: int, stage: str

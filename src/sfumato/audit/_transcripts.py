@@ -110,6 +110,20 @@ def worst(method: Listed, unit: Unit, budget: Budget, seed: int) -> tuple[Plan, 
     return best
 
 
+def taught_of(plan: Plan, worlds: tuple[Graph, Graph], seed: int) -> tuple[Seen, Seen]:
+    """Return the exact sums on either data set, where they differ and do not depend on noise; elsewhere they are 0."""
+    taught = [[seen(plan, world, seed, exact=True) for _ in range(_TAUGHT)] for world in worlds]
+    moves = differences(*taught)
+
+    def kept(side: list[Seen]) -> Seen:
+        return {
+            place: (np.mean([one[place][0] for one in side if place in one], axis=0) * (move != 0), stddev)
+            for place, (move, stddev) in moves.items()
+        }
+
+    return kept(taught[0]), kept(taught[1])
+
+
 def apart_of(run: Seen, moves: Seen) -> float:
     """Return how far the scores of a run on one data set are from those on the other, in standard deviations."""
     return math.sqrt(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.bounded._classes import check_cells
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._promise import promised_sensitivity
 from sfumato.bounded._routing import can_route
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from sfumato.method._plan import Plan
     from sfumato.method.contract import Listed
     from sfumato.privacy.budget import Budget
+    from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
 
-_STILL = {"epochs": 2, "steps": 2, "learning_rate": 1e-6, "l2_clip_norm": 0.01}
+_STILL = {"epochs": 2, "steps": 2, "learning_rate": 1e-6, "l2_clip_norm": 0.01, "sampling_prob": 1.0}
+_SAMPLED = {"batch_size": 15, "sampling_prob": 0.25, "steps": 8}
 _PIXELS, _SENDERS, _FEW, _MANY = (1, 16, 16), 1500, 60, 1000
 _FREE_ARCS, _BOUND = 4, 20
 _TRAIN, _TEST = 0, 2
@@ -45,41 +48,62 @@ class Record:
     moved: bool = False
 
 
-def still(method: Listed) -> Listed:
-    """Return a method with settings under which weights stay where they start, and gradients are longer than the clip norm."""
+def still(method: Listed, *, sampled: bool = False) -> Listed:
+    """Return a method with settings under which weights stay where they start, and gradients are longer than the clip norm.
+
+    Steps read all records, or a quarter of them if ``sampled``.
+    """
     named: Any = method
     known = {one.name for one in fields(named)}
-    kept: Listed = replace(named, **{name: value for name, value in _STILL.items() if name in known})
+    settings = {**_STILL, **(_SAMPLED if sampled else {})}
+    kept: Listed = replace(named, **{name: value for name, value in settings.items() if name in known})
     return kept
 
 
-def pairs(method: Listed, unit: Unit, budget: Budget) -> Iterator[tuple[Plan, tuple[Graph, Graph]]]:
+def pairs(
+    method: Listed, unit: Unit, budget: Budget, *, sampled: bool = False
+) -> Iterator[tuple[Plan, tuple[Graph, Graph]]]:
     """Yield pairs of neighboring data sets under a unit, the one with the record first, and the plan for them.
 
-    Nothing is yielded if a release is not normal, or a step reads a random sample: scores would not be normal.
+    Nothing is yielded if a release is not normal, or if steps do not read a random sample where they should be ``sampled``, or
+    read one where they should not.
     """
     try:
-        check_examples(unit)
+        (check_cells if unit.partition else check_examples)(unit)
     except UnsupportedUnitError:
         return
     others = [Record(-1)]
-    if unit.relation == "replace":
+    if unit.partition and unit.relation == "replace":
+        others = [Record(0, -1)]  # a cell keeps its label
+    elif unit.relation == "replace":
         others = [Record(1, sign, moved) for sign in (1, -1) for moved in (False, True)]
-    quiet = still(method)
-    for other, empty, beside in product(others, (_MANY, _FEW), (True, False)):
+    quiet = still(method, sampled=sampled)
+    for other, empty, beside in product(others, (_FEW,) if sampled else (_MANY, _FEW), (True, False)):
         for shape in (None, _PIXELS):
             worlds = [_world(unit, one, shape, empty, beside=beside) for one in (Record(0), other)]
             try:
                 plan: Plan = quiet.calibrate(budget, unit, worlds[0].public_facts(unit, assume_public=True))
             except (InputError, DataError):
                 continue
-            if plan.releases and all(_is_normal(release.event) for release in plan.releases):
+            chances = [chance_of(release.event) for release in plan.releases]
+            if chances and min(chances) > 0 and (min(chances) < 1) == sampled:
                 yield plan, (worlds[0], worlds[1])
 
 
-def _is_normal(event: object) -> bool:
-    sampled = isinstance(event, PoissonGaussianEvent | RepeatedGaussianEvent) and event.sampling_prob == 1
-    return sampled or isinstance(event, GaussianEvent)
+def chance_of(event: Event) -> float:
+    """Return with which probability a normal release reads a record; 0 if it is not normal, or reads several by chance.
+
+    >>> chance_of(GaussianEvent(1.0)), chance_of(PoissonGaussianEvent(0.5, 1.0, 10, "replace"))
+    (1.0, 0.5)
+    """
+    match event:
+        case GaussianEvent():
+            return 1.0
+        case PoissonGaussianEvent():
+            return event.sampling_prob
+        case RepeatedGaussianEvent() if event.sampling_prob == 1:
+            return 1.0
+    return 0.0
 
 
 def _world(unit: Unit, record: Record, shape: tuple[int, int, int] | None, empty: int, *, beside: bool) -> Graph:

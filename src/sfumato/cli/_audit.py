@@ -61,6 +61,11 @@ def audit(
     ),
     size: float = typer.Option(1.0, "--size", help="How many canaries there are, as a share of the default."),
     seed: int = typer.Option(0, "--seed", help="The seed of canaries and of public parts of the fits."),
+    attacks: list[str] | None = typer.Option(
+        None,
+        "--attack",
+        help="Which attacks to try: hops, records, pairs, cells, few, transcripts or sampled (default: all; repeatable).",
+    ),
     pair: str = typer.Option(
         "pair",
         "--pair",
@@ -81,7 +86,7 @@ def audit(
     if ".py:" in target:
         _check_alone(
             unit=unit, epsilon_x=epsilon_x, epsilon_y=epsilon_y, mechanism=mechanism, hops=hops, set=settings, arcs=arcs,
-            max_degree=max_degree, dataset=dataset, graph=graph, fits=fits,
+            max_degree=max_degree, dataset=dataset, graph=graph, fits=fits, attack=attacks,
         )  # fmt: skip
         _function(target, pair, _budget(epsilon, delta), confidence, size, out, as_json)
         return
@@ -142,6 +147,7 @@ def audit(
                 fits=fits,
                 size=size,
                 seed=seed,
+                attacks=attacks or (),
                 progress=report,
             )
     told = result.to_dict() | {
