@@ -56,11 +56,14 @@ class Fault:
     size: float = 0.05
     fits: int = 2
     graph: Graph | None = None
+    budget: sf.Budget = BUDGET
+    attacks: tuple[str, ...] = ()
 
     def audit(self, plant=None) -> Audit:
         """Audit the method with the fault in it, or with what ``plant`` puts there instead."""
         with (plant or self.plant)():
-            return audit(self.method, self.unit, BUDGET, graph=self.graph, size=self.size, fits=self.fits)
+            given = {"graph": self.graph, "size": self.size, "fits": self.fits, "attacks": self.attacks}
+            return audit(self.method, self.unit, self.budget, **given)
 
 
 def patched(home, name, fault):
@@ -459,6 +462,11 @@ REPEATED = (
 UNSEEN = {
     "counts of both directions": "It was planted and not flagged: if an undirected edge sends a label both ways, a row moves "
     "that the honest routing never touches, and the auditor computes what the honest routing would send.",
+    "codes of classes longer than 1, or half of the noise of pairs of classes": "Both were planted in promised-messages and not "
+    "flagged: in the small data sets of the auditor the charged test gives the rest of the budget to features, so that no hop is "
+    "released, and no arc joins two training nodes. The audit names pairs and test as not attacked.",
+    "half of the noise of a small share of the budget": "It was planted in the center of linear, which has 2 % of it, and not "
+    "flagged: bounds are on all sums together, and such a release may tell twice as much before the whole run does.",
     "choice among candidates": "It was not planted: a choice that reads private data shows in one of few outcomes, and needs "
     "thousands of fits to be seen.",
     "keys that count": "It was planted and not flagged: keys 0, 1, 2, ... give fresh noise to every fit, and the auditor does "

@@ -280,9 +280,9 @@ class _Audited:
         told, given = self.told("transcripts"), (self.method, self.unit, self.budget)
 
         def attack(one: float) -> tuple[Evidence, str]:
-            found, names = audit_transcripts(*given, runs=runs, confidence=one, seed=self.seed, told=told)
+            found, names, sentence = audit_transcripts(*given, runs=runs, confidence=one, seed=self.seed, told=told)
             self.read |= names
-            return found, ""
+            return found, sentence
 
         return [attack]
 
