@@ -7,9 +7,12 @@ from torch import nn
 from torch.nn import functional
 
 import sfumato as sf
+from sfumato.audit._hops import hops as replayed
 from sfumato.central._dpsgd import OWN_NETWORK
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph import Graph
+from sfumato.method import hops
+from sfumato.method._gaussian import multiplier_of
 from sfumato.verify import verify
 
 UNIT = sf.RecordLevel()
@@ -194,6 +197,23 @@ def test_a_private_trainer_pays_for_hops_and_training_together(tmp_path):
     other = other.changed(x=x)  # all of it is another graph, but for the features of node 7
     rows = [trainer.reading(fitted.released, one)(np.array([7])) for one in (graph, other)]
     assert torch.equal(*rows)
+
+
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+@pytest.mark.parametrize("share", [1.0, 0.5, 2.0])
+def test_the_auditor_reads_the_noise_of_each_hop(relation, share, monkeypatch):
+    """What an attacker subtracts leaves noise of the deviation that the claim needs; half of it shows, and so does twice."""
+    graph = sf.graph.stochastic_block_model(600, 3, mean_degree=4, num_features=4, seed=0).with_split(seed=0)
+    trainer = sf.PrivateTrainer(nn.Linear(12, 3), epochs=1, batch_size=450)
+    plan = planned(trainer, graph, sf.NodeLevel(max_out_degree=40, relation=relation))  # no node owns as many
+    monkeypatch.setattr(hops, "multiplier_of", lambda *of: share * multiplier_of(*of))
+    fitted = plan.fit(graph)
+    monkeypatch.undo()
+    found = replayed(fitted, graph, 0)
+    assert [one.name for one in found] == ["aggregate/1", "aggregate/2"]
+    for one in found:
+        noise = (fitted.released[one.name] - one.sums) / 32767
+        assert noise.std() / one.noise == pytest.approx(share, rel=0.15)  # 10 standard errors
 
 
 @pytest.mark.parametrize("unit", [sf.NodeLevel(arcs="incident"), UNIT, sf.EdgeLevel(directed=False)])

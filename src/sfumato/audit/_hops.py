@@ -85,8 +85,19 @@ def hops(run: Run, graph: Graph, seed: int) -> list[Hop]:
 def _gap(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
     method: Any = run.plan.method
     assert isinstance(method, GAP)
-    rows = encode(method.trained(run.weights, run.plan.public)[0], Features(graph))
-    for hop in range(1, method.hops(run.plan.unit) + 1):
+    encoder = method.trained(run.weights, run.plan.public)[0]
+    yield from _chained(run, graph, encode(encoder, Features(graph)), method.hops(run.plan.unit))
+
+
+def _own_network(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
+    """Sums of features, beside which a network of the user's own was trained."""
+    method: Any = run.plan.method
+    yield from _chained(run, graph, encode(None, Features(graph)), method.num_hops)
+
+
+def _chained(run: Run, graph: Graph, rows: NDArray[np.float32], num_hops: int) -> Iterator[Hop]:
+    """Hops that each send the released rows of the one before."""
+    for hop in range(1, num_hops + 1):
         yield _plain(run, graph, hop, rows)
         rows = normalize_rows(run.released[f"aggregate/{hop}"])
 
@@ -160,6 +171,7 @@ def _lpgnet(run: Run, graph: Graph, _: int) -> Iterator[Hop]:
 
 REPLAYS: Mapping[str, Callable[[Any, Any, int], Iterator[Hop]]] = {
     "gap": _gap,
+    "dpsgd-hops": _own_network,
     "progap": _progap,
     "label-messages": _labels,
     "piloted-messages": _labels,
