@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 Rows = Callable[[NDArray[np.integer]], Tensor]
 """What the network reads of some nodes, [len(ids), width]."""
-_FLAT, _MOST_NAME = "network.flat", 200
+_FLAT, _MOST_NAME = "network.flat", 180
 OWN_NETWORK = (
     "Network, first weights and loss are of the user's own making. The claim takes for granted that they were made without "
     "looking at protected data."
@@ -119,10 +120,10 @@ class DPSGD(CuratorMethod):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the public settings: of the network its class and the number of parameters that are trained."""
+        """Return the public settings: of the network its class, a digest of what is not trained, and how many parameters are."""
         numbers = {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate", "l2_clip_norm")}
         name = "".join(letter if letter.isprintable() else "?" for letter in type(self.module).__name__[:_MOST_NAME])
-        return {"module": name, "num_parameters": self.size, **numbers}
+        return {"module": f"{name} {_digest(self.module)}", "num_parameters": self.size, **numbers}
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -165,8 +166,9 @@ class DPSGD(CuratorMethod):
         if planned != (self.size,):
             raise fail("module", f"{self.size} parameters", f"to have {planned[0]}, as in the plan", "Calibrate again.")
         ids, classes = np.flatnonzero(graph.train_mask), torch.from_numpy(graph.y)
-        dense, loss = self._dense, self._loss(plan.public.num_classes)
+        dense = self._dense
         network = deepcopy(self.module).double() if dense else row_function(self.module, self.width(plan.public))
+        loss = nn.functional.cross_entropy if dense else self._loss(plan.public.num_classes)
         rows, released = self.inputs(plan, graph, session)
         told = session.watch.stage("network")
         event, key = plan.event_of(SampledEvent, "network"), session.charge("network")
@@ -269,6 +271,16 @@ class DPSGD(CuratorMethod):
         if found[1:] != (public.num_classes,):
             wanted = f"to give {public.num_classes} scores a row, one for each class"
             raise fail("module", found[1:], wanted, "Change its last layer.")
+
+
+def _digest(module: nn.Module) -> str:
+    """Eight signs of what a network is beside its trained weights: classes of layers, names and shapes, and what stays frozen."""
+    found = hashlib.sha256(repr([(name, type(one).__name__) for name, one in module.named_modules()]).encode())
+    for name, one in (*module.named_parameters(), *module.named_buffers()):
+        found.update(repr((name, tuple(one.shape), one.requires_grad)).encode())
+        if not one.requires_grad and not one.is_meta:
+            found.update(repr(one.detach().cpu().double().numpy().tobytes()).encode())
+    return found.hexdigest()[:8]
 
 
 def _rows(features: Features, ids: NDArray[np.integer]) -> Tensor:
