@@ -118,7 +118,7 @@ def test_what_a_link_run_cannot_do_is_refused(refused, run, tables, tmp_path):
     refused("Expected task to be link", "predict", run, "--out", tmp_path / "classes.csv")
     refused("Expected task to be link", "evaluate", run)
     several = ("--pairs", "a.csv", "--embeddings", tmp_path / "b.csv")
-    refused("--pairs, --top and --embeddings, got several", "predict", run, *several)
+    refused("--pairs, --top, --embeddings and --explain, got several", "predict", run, *several)
     refused("for the graph of the run alone", "predict", run, "--pairs", "a.csv", "--epsilon", "1")
     out = ("--out", tmp_path / "run")
     edge = ("--unit", "edge", "--epsilon", "1", "--delta", "0")

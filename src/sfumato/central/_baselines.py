@@ -63,6 +63,7 @@ class MLP(NetworkMethod):
         candidates=({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
         audience=Audience(("weights",), predictions="predictions"),
         reads_links=False,
+        explains=True,
     )
 
     def __post_init__(self) -> None:

@@ -100,6 +100,7 @@ class GAP(NetworkMethod):
         units=("edge", "node"),
         targets=("multilabel", "number"),
         reads_weights=True,
+        explains=True,
         candidates=({"num_hops": 1}, {"num_hops": 2}, {"num_hops": 3}),
         citations=("sajadmanesh2023gap",),
         audience=Audience(

@@ -82,6 +82,7 @@ class GraphFree(CuratorMethod):
         units=("edge",),
         audience=Audience(("weights",), predictions="predictions"),
         reads_links=False,
+        explains=True,
     )
 
     def __post_init__(self) -> None:
@@ -110,6 +111,12 @@ class GraphFree(CuratorMethod):
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Apply the model that was kept to the nodes' own features."""
         return self.apply(plan.public, weights, graph)
+
+    def linear_head(self, weights: Arrays, graph: Graph) -> tuple[Any, NDArray[Any], NDArray[Any]] | None:
+        """Return the features of a ``graph`` and the linear model among ``weights``, or None if another was kept."""
+        if "linear.weight" not in weights:
+            return None
+        return features_of(graph), weights["linear.weight"], weights["linear.bias"]
 
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
         """Say where features say nothing."""

@@ -166,6 +166,7 @@ class LabelMessages(CuratorMethod):
         candidates=({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
         returns_known=True,
+        explains=True,
         reads_weights=True,
         notes=(
             "Constants of the method were chosen on Rutgers89, Cornell5, BU10, UCSC68, Duke14, Cora-ML, Citeseer, co-author "
@@ -301,6 +302,10 @@ class LabelMessages(CuratorMethod):
             *unused_features(plan.public, stored_prior(weights)),
         )
 
+    def linear_head(self, weights: Arrays, graph: Graph) -> tuple[Any, NDArray[Any], NDArray[Any]] | None:
+        """Return the linear model among ``weights`` of a run that dropped messages; arguments are those of the graph-free one."""
+        return PRIOR.linear_head(stored_prior(weights), graph)
+
     def inductive(self, origin: Origin) -> LabelInference:
         """Return the hops of another graph, with its own labels, for a trained head; ``origin`` is the trained model."""
         return LabelInference(self, origin, self)
@@ -346,10 +351,8 @@ class LabelMessages(CuratorMethod):
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`scores`.
         """
-        own, shares = (
-            posterior(plan.public, stored_prior(weights), graph),
-            class_shares(*one_hot(graph, graph.num_classes)),
-        )
+        own = posterior(plan.public, stored_prior(weights), graph)
+        shares = class_shares(*one_hot(graph, graph.num_classes))
         return count_inputs(plan, released["aggregate/1"], own, stored_weight(weights), shares)
 
 

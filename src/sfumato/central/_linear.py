@@ -14,7 +14,7 @@ With few features a full batch is the cheap regime: noise on a mean gradient fal
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class Linear(CuratorMethod):
         candidates=({"learning_rate": 0.02}, {"learning_rate": 0.05}, {"learning_rate": 0.1}),
         audience=Audience(("weights",), predictions="predictions"),
         reads_links=False,
+        explains=True,
     )
 
     def __post_init__(self) -> None:
@@ -113,6 +114,11 @@ class Linear(CuratorMethod):
         load_weights(head, weights, "head")
         scores = apply(head, centered_rows(graph, weights))
         return scores * weights["scale"] if "scale" in weights else scores  # runs that were saved without one
+
+    def linear_head(self, weights: Arrays, graph: Graph) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+        """Return the rows of a ``graph`` that the head reads, and its map and offset, with the scale among ``weights``."""
+        scale = weights.get("scale", np.ones(1, np.float32))
+        return centered_rows(graph, weights), weights["head.weight"] * scale, weights["head.bias"] * scale
 
 
 def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) -> PoissonGaussianEvent:

@@ -103,6 +103,7 @@ class ProGAP(NetworkMethod):
         reads_weights=True,
         candidates=({"depth": 1}, {"depth": 2}, {"depth": 4}),
         citations=("sajadmanesh2024progap",),
+        explains=True,
         audience=Audience(
             ("noisy aggregates", "weights"),
             never=("sums before noise",),

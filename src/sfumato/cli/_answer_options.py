@@ -20,6 +20,9 @@ class AnswerOptions:
         "Score links: write for each node so many others with the best scores, linked already or not."
     )
     embeddings: Path | None = _answers("Write the released row of each node to this new CSV file, for other tools.")
+    explain: str | None = _answers(
+        "Say which cells and released rows moved the prediction of the node with this id. --out also writes them to a CSV file."
+    )
     force: bool = _answers("Replace the file, if this command wrote it.", default=False)
     new_run: Path | None = _answers(
         "A new run folder, for that other graph. Its ledger is written there before the first release."

@@ -114,7 +114,7 @@ def _written_here(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         header = file.readline().rstrip()
-        if header.startswith(b"node,predicted,"):
+        if header.startswith((b"node,predicted,", b"node,part,value,")):
             return True
         if header == b",".join([b"node", *(b"e%d" % column for column in range(header.count(b",")))]):
             return b"," in header

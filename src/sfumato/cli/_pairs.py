@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows are asked for instead of classes, at most one kind: scored pairs, the best of each node, or released rows."""
+    """Other answers are asked for instead of classes, at most one: pairs, the best of each node, released rows, a reason."""
 
     pairs: Path | None
     top: int | None
     embeddings: Path | None
+    explain: str | None = None
 
     @property
     def asked(self) -> int:
         """How many of them are asked for."""
-        return sum(value is not None for value in (self.pairs, self.top, self.embeddings))
+        return sum(value is not None for value in (self.pairs, self.top, self.embeddings, self.explain))
 
 
 def answer_rows(
@@ -44,7 +45,9 @@ def answer_rows(
 ) -> None:
     """Write scores of pairs or embeddings, and say who may see them."""
     if rows.asked > 1:
-        raise InputError("Expected one of --pairs, --top and --embeddings, got several. Run the command for each.")
+        raise InputError(
+            "Expected one of --pairs, --top, --embeddings and --explain, got several. Run the command for each."
+        )
     if rows.embeddings is not None:
         told = write_embeddings(fitted, graph, free_file(rows.embeddings, force))
         wrote = f"rows of {told['nodes']:,} nodes"
@@ -70,7 +73,7 @@ def write_best(fitted: Fitted, graph: Graph, top: int | None, out: Path) -> dict
     lines = (
         (ids[node], ids[other], f"{score:.6f}") for (node, other), score in zip(pairs.T.tolist(), scores, strict=True)
     )
-    _write(out, ("node", "other", "score"), lines)
+    write_lines(out, ("node", "other", "score"), lines)
     return {"out": str(out), "pairs": len(scores), "epsilon_spent": 0.0}
 
 
@@ -78,7 +81,7 @@ def write_scores(fitted: Fitted, graph: Graph, pairs: Path, out: Path) -> dict[s
     """Write the score of each pair of a table, in its order, and return what was written."""
     header, lines = _read(pairs)
     scores = fitted.score_pairs(graph, _rows(graph, pairs, header, lines))
-    _write(out, (*header, "score"), ((*ids, f"{score:.6f}") for ids, score in zip(lines, scores, strict=True)))
+    write_lines(out, (*header, "score"), ((*ids, f"{score:.6f}") for ids, score in zip(lines, scores, strict=True)))
     return {"out": str(out), "pairs": len(lines), "epsilon_spent": 0.0}
 
 
@@ -86,7 +89,7 @@ def write_embeddings(fitted: Fitted, graph: Graph, out: Path) -> dict[str, Any]:
     """Write a line for each node, its id and its released row, and return what was written."""
     rows = fitted.embeddings(graph)
     lines = ((node, *(f"{value:.6g}" for value in row)) for node, row in zip(_ids(graph), rows, strict=True))
-    _write(out, ("node", *(f"e{column}" for column in range(rows.shape[1]))), lines)
+    write_lines(out, ("node", *(f"e{column}" for column in range(rows.shape[1]))), lines)
     return {"out": str(out), "nodes": len(rows), "columns": rows.shape[1], "epsilon_spent": 0.0}
 
 
@@ -130,7 +133,8 @@ def _rows(graph: Graph, path: Path, header: tuple[str, ...], lines: Sequence[tup
     return np.array([[places[node] for node in ids] for ids in lines], np.int64).reshape(-1, 2).T
 
 
-def _write(out: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+def write_lines(out: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV file with these columns."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8", newline="")

@@ -12,6 +12,7 @@ from sfumato.cli import _data as data
 from sfumato.cli._arrivals import Arriving, check_trained, predict_newcomers, source_of
 from sfumato.cli._calibrating import charged_counts, stored_counts
 from sfumato.cli._collected import graph_of_run
+from sfumato.cli._explained import explain_node
 from sfumato.cli._inferred import infer
 from sfumato.cli._newest import learned, run_of
 from sfumato.cli._options import Options, named_source
@@ -57,6 +58,8 @@ def predict(context: typer.Context, values: dict[str, Any]) -> None:
     --class-weight changes what is predicted. None of it spends. Sets assume that new nodes are exchangeable with the validation
     nodes: drawn at random with them.
 
+    --explain says for one node which of its cells and which released rows moved its prediction.
+
     The command says who may see the file, as the certificate does. At edge level anyone may: features and labels, which stand in
     it, are public there. At node level each line is for its own node alone, and the file must not be published.
     """
@@ -69,7 +72,7 @@ def predict(context: typer.Context, values: dict[str, Any]) -> None:
     check_trained(asked.run)
     writer, pays = _writer(asked, fitted)
     shared = shared_ledger(asked, private=fitted.plan.epsilon is not None)
-    rows = Rows(asked.pairs, asked.top, asked.embeddings)
+    rows = Rows(asked.pairs, asked.top, asked.embeddings, asked.explain)
     _check_rows(asked, rows, writer)
     if asked.new_nodes is not None or asked.new_edges is not None:
         _arrived(context, asked, fitted, writer, shared)
@@ -83,6 +86,10 @@ def predict(context: typer.Context, values: dict[str, Any]) -> None:
         kept = data.kept_of_run(asked) if named else None
         source = Source.of_run(asked.run) if kept is None else Source(**kept).check(labeled=False)
         found = source.with_roles_of(source.load(), fitted)
+    if asked.explain is not None and rows.asked == 1:
+        file = None if asked.out is None else free_file(asked.out, asked.force)
+        explain_node(fitted, found, asked.explain, file, as_json=asked.as_json)
+        return
     if rows.asked:
         answer_rows(asked.run, fitted, found, rows, asked.out, force=asked.force, as_json=asked.as_json)
         return
@@ -121,12 +128,12 @@ def _check_rows(asked: Options, rows: Rows, writer: Writer) -> None:
     )
     if rows.asked and any(value is not None for value in elsewhere):
         raise InputError(
-            "Expected --pairs, --top or --embeddings for the graph of the run alone, which is free. Drop the options of "
-            "other graphs."
+            "Expected --pairs, --top, --embeddings or --explain for the graph of the run alone, which is free. Drop the "
+            "options of other graphs."
         )
     if rows.asked and writer.decision.asked:
         raise InputError(
-            "Expected --pairs, --top or --embeddings without a decision about classes of nodes. Ask twice."
+            "Expected --pairs, --top, --embeddings or --explain without a decision about classes of nodes. Ask twice."
         )
 
 

@@ -23,6 +23,7 @@ from sfumato.scoring._groups import Groups
 
 if TYPE_CHECKING:
     from sfumato.method._choosing import NoisyCounts
+    from sfumato.method._explaining import Explanation
 
 _NO_DECISION = Decision()
 
@@ -88,6 +89,19 @@ class Answers(ReleasedRows):
                 "Where labels are public, leave it out: sets cost nothing."
             )
         return counting.noisy(calibration.released, calibration.certificate.epsilon)
+
+    def explain(self, graph: Graph, node: Any) -> Explanation:
+        """Return which own features and released rows moved what is predicted for a ``node``, by its id; this spends nothing.
+
+        It is for whoever may see the prediction of this node. :mod:`~sfumato.method._explaining` has the formula. The model is
+        explained, also where a training node is told its known label.
+
+        Raises:
+            InputError: the ``graph`` is not the fitted one, it has no such node, or the method mixes nodes when it predicts.
+        """
+        from sfumato.method._explaining import explained, row_of
+
+        return explained(self, graph, row_of(graph, node))
 
     def evaluate(
         self,

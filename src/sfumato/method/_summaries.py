@@ -27,6 +27,7 @@ _OF_A_FIT = {
     "predict_proba",
     "predictions",
     "evaluate",
+    "explain",
     "classes_",
     "score_pairs",
     "best_pairs",

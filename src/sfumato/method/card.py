@@ -127,6 +127,8 @@ class Card(CardHead):
         reads_weights: whether the weights of links count, if a graph has any; a proof has to cover them.
         returns_known: whether training nodes are answered by their known labels where these are public, because the
             method's own predictions for them lean on features.
+        explains: whether scores of a node follow from its own features and its released rows alone, so that parts of them can
+            be left out to tell what moved a prediction.
         notes: what certificates say outside the claim, such as which data chose the method's constants.
 
     >>> Card("gap", "noisy aggregates").controls[-1].method
@@ -139,4 +141,5 @@ class Card(CardHead):
     learns: bool = True
     reads_weights: bool = False
     returns_known: bool = False
+    explains: bool = False
     notes: tuple[str, ...] = ()
