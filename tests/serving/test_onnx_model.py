@@ -26,7 +26,8 @@ def runtime():
         session = runtime.InferenceSession(onnx_model(stored), providers=["CPUExecutionProvider"])
         given = {name.replace("/", "_"): rows for name, rows in stored.released.items()} | {"features": graph.x}
         named = {one.name for one in session.get_inputs()}
-        (found,) = session.run(["probabilities"], {name: given[name] for name in named})
+        found, predicted = session.run(["probabilities", "predicted"], {name: given[name] for name in named})
+        assert (predicted == (found.argmax(axis=1) if predicted.ndim == 1 else found > 0.5)).all()
         return found, session
 
     return predict
@@ -69,7 +70,8 @@ def test_gap_without_encoder_and_models_without_a_graph(graph, fit, runtime, tmp
 def test_the_linear_model_around_its_center(graph, fit, runtime, tmp_path, unit):
     run = fit(Linear(epochs=5), unit)
     assert ("scale" in run.weights) == (unit != EDGE)
-    agrees(run, graph, runtime, tmp_path / "run")
+    said = agrees(run, graph, runtime, tmp_path / "run").get_modelmeta().custom_metadata_map
+    assert ("calibration" in said) == (unit != EDGE)
     agrees(
         replace(run, weights={name: part for name, part in run.weights.items() if name != "center"}),
         graph,
@@ -78,18 +80,24 @@ def test_the_linear_model_around_its_center(graph, fit, runtime, tmp_path, unit)
     )
 
 
+@pytest.mark.parametrize("unit", [EDGE, NODE], ids=["edge", "node"])
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_the_network_without_a_graph(graph, fit, runtime, tmp_path, unit, num_layers):
+    agrees(fit(sf.MLP(epochs=5, num_layers=num_layers), unit), graph, runtime, tmp_path / "run")
+
+
 def test_some_rows_predict_as_among_all(graph, fit, runtime, tmp_path):
     run = fit(sf.GAP(epochs=2)).save(tmp_path / "run")
     whole, session = runtime(run, graph)
     rows = {name.replace("/", "_"): part[:3] for name, part in read_release(run).released.items()}
-    (found,) = session.run(None, {"features": graph.x[:3], **rows})
+    found, _ = session.run(None, {"features": graph.x[:3], **rows})
     assert np.abs(found - whole[:3]).max() < 1e-6
 
 
 @pytest.mark.parametrize(
     ("method", "unit", "words"),
     [
-        (sf.MLP(epochs=1), EDGE, "to be one of label-messages, graph-free, linear, gap"),
+        (sf.ProGAP(epochs=1), EDGE, "to be one of label-messages, graph-free, linear, mlp, gap"),
         (sf.LabelMessages(epochs=1), NODE, "to be edge for label-messages"),
     ],
 )

@@ -11,8 +11,10 @@ from sfumato._files import whole_file
 from sfumato._optional import check_installed
 from sfumato._validate import fail
 from sfumato.cli._completing import complete_run
+from sfumato.cli._options import of
 from sfumato.cli._table import JSON
 from sfumato.errors import InputError
+from sfumato.method._decisions import Decision
 
 RUN = typer.Argument(..., help="The folder of a run, or a copy of its release/.", autocompletion=complete_run)
 
@@ -25,11 +27,14 @@ def onnx(
         "--table",
         help="Take cells of the node table in place of features: an input for each column, texts or numbers.",
     ),
+    positive: str | None = of("positive", "predict"),
+    threshold: str | None = of("threshold", "predict"),
     as_json: bool = JSON,
 ) -> None:
     """Write the model of a run as ONNX: features and released rows in, class probabilities out.
 
-    For label-messages and graph-free at edge level, linear, and gap. This spends nothing.
+    For label-messages and graph-free at edge level, linear, mlp, and gap. The file also gives the number of the predicted class,
+    and with --threshold (a number or cost=FP:FN) which nodes are chosen. This spends nothing.
     """
     check_installed("onnx", "safetensors")
     from sfumato.record._release_folder import read_release
@@ -39,7 +44,8 @@ def onnx(
         raise InputError(f"Expected out to be a new file, got {str(out)!r}, which exists. Name another.")
     if table:
         _check_table(run)
-    content = onnx_model(read_release(run), table=table)
+    decision = Decision(positive=positive, threshold=threshold)
+    content = onnx_model(read_release(run), table=table, decision=decision if decision.asked else None)
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as file:
         file.write(content)

@@ -15,7 +15,7 @@ from sfumato._optional import require
 MODEL = "model.onnx"
 _PYTHON = "3.11"
 _NEEDS = ("mlflow", "numpy", "onnx", "onnxruntime")
-_TYPES = {1: "float32", 7: "int64"}  # of TensorProto
+_TYPES = {1: "float32", 7: "int64", 9: "bool"}  # of TensorProto
 
 
 def mlflow_files(model: bytes, metadata: Mapping[str, Any]) -> dict[str, bytes]:

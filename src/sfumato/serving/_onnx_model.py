@@ -1,7 +1,7 @@
-"""A released model in the ONNX format: features and released rows in, class probabilities out.
+"""A released model in the ONNX format: features and released rows in, probabilities and the predicted class out.
 
 It computes what ``docs/handover.md`` computes with NumPy: label messages and graph-free models at edge level, and the
-linear model and GAP under every unit.
+linear model, the network without a graph and GAP under every unit.
 """
 
 from __future__ import annotations
@@ -19,25 +19,32 @@ from sfumato.bounded._counting import count_sensitivity
 from sfumato.central._counts import smoothing, stored_shares
 from sfumato.graph._targets import MULTILABEL, NUMBER
 from sfumato.loops.kernels import INT16_ONE
+from sfumato.method._choosing import least_probability
 from sfumato.privacy.units import unit_from_dict
 from sfumato.serving._onnx_encoder import encode_table
 
 if TYPE_CHECKING:
+    from sfumato.method._decisions import Decision
     from sfumato.record._release_folder import Arrays, StoredRun
 
-METHODS = ("label-messages", "graph-free", "linear", "gap")
+METHODS = ("label-messages", "graph-free", "linear", "mlp", "gap")
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 _IR_VERSION = 8  # the oldest that has these sets of operators
 _LEAST = 1e-12
 
 
-def onnx_model(stored: StoredRun, *, table: bool = False) -> bytes:
+def onnx_model(stored: StoredRun, *, table: bool = False, decision: Decision | None = None) -> bytes:
     """Return the ONNX file of a run. It spends nothing: all of it was released.
 
     Inputs are ``features``, float32 [nodes, columns], and ``aggregate_1``, ``aggregate_2`` and so on, int64, the rows of these
-    nodes in ``releases.safetensors``. The output is ``probabilities``, float32 [nodes, classes], of several labels one each.
-    With ``table``, cells of the node table are inputs in place of features, texts and numbers, one input for each column.
-    Nodes are not mixed, so any rows may be given. Classes and the sentence of the certificate stand in the metadata.
+    nodes in ``releases.safetensors``. Outputs are ``probabilities``, float32 [nodes, classes], of several labels one each, with
+    the scale that a linear model released for them; and ``predicted``, int64 [nodes], the number of the most probable class, or
+    of several labels 0 and 1. With ``table``, cells of the node table are inputs in place of features, texts and numbers, one
+    input for each column. With a ``decision``, ``chosen`` says whether its threshold chooses a node, bool [nodes].
+    Nodes are not mixed, so any rows may be given. The metadata names classes, features, what was decided, and the claim.
+
+    Raises:
+        InputError: the run has no such form, or the decision is more than a threshold that reads no label.
     """
     method, unit = stored.spec["method"], unit_from_dict(stored.spec["unit"])
     if method not in METHODS:
@@ -50,14 +57,24 @@ def onnx_model(stored: StoredRun, *, table: bool = False) -> bytes:
     if target == NUMBER:
         raise fail("target", target, "to be classes or labels", "A number has no probabilities: use `sfumato predict`.")
     graph = _Graph(stored)
+    if decision is not None:
+        graph.decided = _decided(stored, decision, target)
     if table:
         encode_table(graph, stored)
-    made = {"label-messages": _label_messages, "graph-free": _features_alone, "linear": _linear, "gap": _gap}
+    made = {
+        "label-messages": _label_messages, "graph-free": _features_alone, "linear": _linear, "mlp": _mlp, "gap": _gap,
+    }  # fmt: skip
     scores = made[method](graph, stored)
     if target == MULTILABEL:
         graph.add("Sigmoid", scores, output="probabilities")
+        half = graph.add("Greater", "probabilities", 0.5)
+        graph.add("Cast", half, output="predicted", to=graph.onnx.TensorProto.INT64)
     else:
         graph.add("Softmax", scores, output="probabilities", axis=1)
+        graph.add("ArgMax", "probabilities", output="predicted", axis=1, keepdims=0)
+    if graph.decided:
+        column = graph.add("Gather", "probabilities", np.array(graph.decided["number"]), axis=1)
+        graph.add("GreaterOrEqual", column, graph.decided["least"], output="chosen")
     return graph.file(stored)
 
 
@@ -66,6 +83,7 @@ class _Graph:
         self.onnx, self.weights = require("onnx"), stored.weights
         self.nodes: list[Any] = []
         self.constants: dict[str, NDArray[Any]] = {}
+        self.decided: dict[str, Any] = {}
         self.inputs = {"features": ("FLOAT", stored.spec["public"]["num_features"])}
 
     def add(
@@ -121,20 +139,49 @@ class _Graph:
             onnx.helper.make_tensor_value_info(name, getattr(types, kind), ["nodes", columns])
             for name, (kind, columns) in self.inputs.items()
         ]
-        classes = stored.spec["graph"]["classes"]
-        output = onnx.helper.make_tensor_value_info("probabilities", types.FLOAT, ["nodes", len(classes)])
+        described = stored.spec["graph"]
+        classes = described["classes"]
+        ends = {"probabilities": (types.FLOAT, len(classes)), "predicted": (types.INT64,)}
+        if stored.spec["public"].get("target") == MULTILABEL:
+            ends["predicted"] = (types.INT64, len(classes))
+        if self.decided:
+            ends["chosen"] = (types.BOOL,)
+        outputs = [
+            onnx.helper.make_tensor_value_info(name, kind, ["nodes", *size]) for name, (kind, *size) in ends.items()
+        ]
         constants = [onnx.numpy_helper.from_array(array, name) for name, array in self.constants.items()]
         model = onnx.helper.make_model(
-            onnx.helper.make_graph(self.nodes, "sfumato", inputs, [output], constants),
+            onnx.helper.make_graph(self.nodes, "sfumato", inputs, outputs, constants),
             opset_imports=[onnx.helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()],
             producer_name="sfumato",
         )
         model.ir_version = _IR_VERSION
         said = {"method": stored.spec["method"], "classes": json.dumps(classes), "guarantee": _sentence(stored)}
+        said["features"] = json.dumps(described["feature_names"])
+        if "scale" in self.weights:
+            said["calibration"] = json.dumps({"scale": float(self.weights["scale"][0])})
+        if self.decided:
+            said["decision"] = json.dumps(self.decided)
         onnx.helper.set_model_props(model, said)
         onnx.checker.check_model(model, full_check=True)
         content: bytes = model.SerializeToString()
         return content
+
+
+def _decided(stored: StoredRun, decision: Decision, target: str | None) -> dict[str, Any]:
+    """What a threshold decides: the class, its number and its least probability."""
+    classes = stored.spec["graph"]["classes"]
+    if decision.threshold is None or decision.reads_labels or decision.ranks:
+        raise fail(
+            "threshold",
+            decision.threshold,
+            "to be a number or cost=FP:FN for a file, which knows no other node",
+            "`sfumato predict` says which number a recall gives.",
+        )
+    decision.check(unit_from_dict(stored.spec["unit"]), target, classes)
+    assert decision.positive is not None
+    least = least_probability(decision.threshold, np.zeros(0), np.zeros(0, bool))
+    return {"positive": decision.positive, "number": classes.index(decision.positive), "least": least}
 
 
 def _sentence(stored: StoredRun) -> str:
@@ -218,6 +265,15 @@ def _linear(graph: _Graph, stored: StoredRun) -> str:
         rows = graph.unit(graph.add("Sub", rows, stored.weights["center"]))
     scores = graph.linear(rows, "head")
     return graph.add("Mul", scores, stored.weights["scale"]) if "scale" in stored.weights else scores
+
+
+def _mlp(graph: _Graph, stored: StoredRun) -> str:
+    """A network of the features alone: linear layers, with SELU between them."""
+    rows, layer = graph.linear("features", "network.layers.0"), 1
+    while f"network.layers.{layer}.weight" in stored.weights:
+        rows = graph.add("Selu", graph.batch_norm(rows, f"network.norms.{layer - 1}"))
+        rows, layer = graph.linear(rows, f"network.layers.{layer}"), layer + 1
+    return rows
 
 
 def _gap(graph: _Graph, stored: StoredRun) -> str:
