@@ -160,6 +160,17 @@ def test_counts_with_gaussian_noise_are_one_event_that_touches_one_row(unit, hop
     assert verify(tmp_path / "run").problems == ()
 
 
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "auto"])
+def test_where_there_are_no_counts_their_noise_is_no_setting(noise, tmp_path):
+    """A certificate that names it is refused, after the budget is spent."""
+    graph = sf.graph.campus(120, seed=0).with_split()
+    plan = LabelMessages(noise=noise, epochs=1).calibrate(
+        BUDGET, CAPPED, graph.public_facts(CAPPED, assume_public=True)
+    )
+    assert plan.method.settings["noise"] is None
+    assert verify(plan.fit(graph).save(tmp_path / "run")).valid
+
+
 def test_the_noise_is_chosen_by_unit_rule_and_budget_alone():
     facts, method = small().public_facts, LabelMessages().charged_to("gdp")
     assert LabelMessages().charged_to("basic") == LabelMessages()

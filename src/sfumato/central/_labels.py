@@ -188,9 +188,9 @@ class LabelMessages(CuratorMethod):
 
         ``budget``, ``unit`` and ``public`` are those of :meth:`~sfumato.method.curator.CuratorMethod.calibrate`.
         """
-        if self.noise != "auto":
+        if self.noise != "auto" and (self.noise is None or "labels" in unit.public):
             return super().calibrate(budget, unit, public)
-        law = None
+        law = None  # where labels are protected there are no counts, whose noise a certificate would name
         if budget is not None and unit.private and "labels" in unit.public:
             law, budget = least_noise(budget)
         return replace(self, noise=law).calibrate(budget, unit, public)
