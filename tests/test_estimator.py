@@ -54,6 +54,15 @@ def test_ids_go_in_and_classes_come_out(graph, fitted):
     assert fitted.certificate_.values["public_facts"]["num_train"] == 135  # a tenth chooses and calibrates
 
 
+def test_an_answer_is_explained_by_its_parts(graph, fitted):
+    found = fitted.explain("p7")
+    chance = fitted.predict_proba(["p7"])[0]
+    assert found.told == graph.classes[int(chance.argmax())]
+    assert np.abs(found.probabilities - chance).max() < 1e-5
+    with pytest.raises(NotFittedError):
+        sf.PrivateGraphClassifier(graph).explain("p7")
+
+
 def test_labels_that_are_given_replace_those_of_the_graph(graph):
     swapped = 2004 + (graph.y[:150] + 1) % 3
     classifier = sf.PrivateGraphClassifier(graph, epsilon=8.0).fit(graph.node_ids[:150], swapped)

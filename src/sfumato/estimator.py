@@ -27,6 +27,7 @@ from sfumato.record._dataset_ledger import DatasetLedger
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
+    from sfumato.method._explaining import Explanation
     from sfumato.method._plan import Fitted
     from sfumato.method.contract import Method
     from sfumato.record._certificate import Certificate
@@ -163,6 +164,19 @@ class PrivateGraphClassifier:
         best = self._best(nodes)
         classes: NDArray[Any] = self.classes_[best]
         return classes
+
+    def explain(self, node: Any) -> Explanation:
+        """Return which own features and released rows moved what is predicted for one ``node``, by its id; this spends nothing.
+
+        It is for whoever may see the prediction of this node, and speaks of the most probable class.
+
+        Raises:
+            NotFittedError: nothing was fitted.
+            InputError: the id is not in the graph, or the method mixes nodes when it predicts.
+        """
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("Expected a fitted classifier, got one that was never fitted. Call fit(nodes) first.")
+        return self.fitted_.explain(self._graph, node)
 
     def _best(self, nodes: Any) -> NDArray[np.int64]:
         """The number of the class that each node is told."""

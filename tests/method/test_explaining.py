@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.catalog import METHODS as CATALOG
 from sfumato.central._linear import Linear
 from sfumato.central._lpgnet import LPGNet
 from sfumato.errors import InputError, NotFittedError
@@ -35,6 +36,10 @@ def fit(method, unit, graph):
 def log_odds(fitted, graph, rows):
     table = np.log(fitted.predict_proba(graph)[rows].astype(np.float64))
     return table - table.mean(axis=-1, keepdims=True)
+
+
+def test_every_method_that_explains_is_tested_here():
+    assert {name for name, method in CATALOG.items() if method.card.explains} == set(METHODS)
 
 
 RUNS = [(name, unit) for name in METHODS for unit in (EDGE, NODE) if (name, unit) != ("graph-free", NODE)]

@@ -36,6 +36,8 @@ def fitted_runs(fit, message_runs):
         "graph-free": fit(sf.GraphFree(epochs=5)),
         "linear": fit(Linear(epochs=5)),
         "linear-record": fit(Linear(epochs=5), sf.RecordLevel()),
+        "mlp": fit(sf.MLP(epochs=5, num_layers=3)),
+        "mlp-record": fit(sf.MLP(epochs=5), sf.RecordLevel()),
         "gap": fit(sf.GAP(epochs=2)),
         "gap-encoder": fit(sf.GAP(epochs=2, encoder=False, num_hops=3)),
     }
