@@ -34,7 +34,7 @@ def steps_with(change):
 
 
 def test_an_honest_run_is_not_refuted():
-    assert bound(150) < 8
+    assert bound(100) < 8
 
 
 @pytest.mark.audit
@@ -52,7 +52,7 @@ def test_much_of_an_honest_claim_is_certified():
 )
 def test_too_little_noise_and_coins_that_always_fall_heads_are_found(change):
     with steps_with(change):
-        assert bound(250) > 8
+        assert bound(200) > 8
 
 
 def test_counts_say_how_much_noise_there_can_be():

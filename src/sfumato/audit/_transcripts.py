@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def audit_transcripts(
     name = "one record, all noisy sums"
     if best is None:
         return Evidence(name, _KNOWS, 0.0, confidence, 0, "no scores", reach=0.0), frozenset(), ""
-    plan, worlds, moves = best
+    plan, worlds, moves, apart = best
     if len(seen(plan, worlds[0], seed)) > _SEVERAL:
         runs = max(2, 3 * runs // 8)  # they take longer
     found: list[list[float]] = [[], []]
@@ -99,6 +100,8 @@ def audit_transcripts(
     bound = (audit_means if spread > _SPREAD else audit_runs)(
         *found, name=name, knowledge=_KNOWS, delta=plan.delta or 0.0, confidence=confidence
     )
+    exact = epsilon_of_mu(apart, plan.delta or 0.0)
+    bound = replace(bound, estimator=f"{bound.estimator}; exact sums are epsilon {exact:.3g} apart")
     return bound, frozenset(place[0] for place in moves), " ".join(broken_noise(plan, worlds[0], seed))
 
 
@@ -122,15 +125,17 @@ def broken_noise(plan: Plan, graph: Graph, seed: int) -> Iterator[str]:
         yield f"Noise of {name} comes more than once: the difference of such sums is exact."
 
 
-def worst(method: Listed, unit: Unit, budget: Budget, seed: int) -> tuple[Plan, tuple[Graph, Graph], Seen] | None:
-    """Return the pair of data sets whose exact sums are the farthest apart, and by how much each moves; None without any."""
+def worst(
+    method: Listed, unit: Unit, budget: Budget, seed: int
+) -> tuple[Plan, tuple[Graph, Graph], Seen, float] | None:
+    """Return the pair of data sets whose exact sums are the farthest apart, by how much each moves, and how far that is."""
     best, farthest = None, 0.0
     for plan, worlds in pairs(method, unit, budget):
         taught = [[seen(plan, world, seed, what="exact") for _ in range(_TAUGHT)] for world in worlds]
         moves = differences(*taught)
         apart = float(np.mean([apart_of(one, moves) for one in taught[0]]))
         if apart > farthest:
-            best, farthest = (plan, worlds, moves), apart
+            best, farthest = (plan, worlds, moves, apart), apart
         if epsilon_of_mu(farthest, plan.delta or 0.0) > _ENOUGH * (plan.epsilon or 0.0):
             break
     return best

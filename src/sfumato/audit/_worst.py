@@ -68,6 +68,9 @@ def pairs(
     Nothing is yielded if a release is not normal, or if steps do not read a random sample where they should be ``sampled``, or
     read one where they should not.
     """
+    named: Any = method
+    if sampled and {"batch_size", "sampling_prob"}.isdisjoint(one.name for one in fields(named)):
+        return
     try:
         (check_cells if unit.partition else check_examples)(unit)
     except UnsupportedUnitError:
