@@ -115,6 +115,24 @@ def test_many_columns_of_a_network_are_one_part():
     assert len(fit(Linear(epochs=5), EDGE, wide).explain(wide, 3).parts) == 14
 
 
+def test_without_features_the_released_row_is_all(graph):
+    bare = replace(graph, x=None, feature_names=())
+    fitted = fit(sf.LabelMessages(epochs=5), EDGE, bare)
+    assert not fitted.predicts_alone  # neighbors share classes here, so messages are kept
+    found = fitted.explain(bare, 7)
+    assert found.parts == ("released row",)
+    assert np.abs(found.log_odds - log_odds(fitted, bare, 7)).max() < 1e-5
+
+
+def test_another_graph_is_explained_by_the_rows_that_were_paid_for(graph):
+    other = stochastic_block_model(80, 3, mean_degree=12, num_features=4, seed=3).with_split()
+    fitted = fit(sf.GAP(epochs=2), EDGE, graph)
+    with pytest.raises(InputError, match="Expected the fitted graph"):
+        fitted.explain(other, 7)
+    late = fitted.calibrate_inference(sf.Budget(4.0, 1e-6), EDGE, other.public_facts(EDGE)).fit(other)
+    assert np.abs(late.explain(other, 7).log_odds - log_odds(late, other, 7)).max() < 1e-5
+
+
 def test_several_labels_have_log_odds_of_their_own(graph):
     values = np.stack([graph.y == 0, graph.y < 2], axis=1)
     both = replace(graph, y=None, classes=(), targets=Targets("multilabel", values), assumed_public=())

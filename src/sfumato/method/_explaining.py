@@ -224,7 +224,8 @@ def _of_subsets(
     rows = {name: array[row] for name, array in fitted.released.items() if name.startswith(_HOP)}
     hops = () if fitted.predicts_alone else tuple(rows)
     blocks = columns if len(columns) + len(hops) <= MOST_PARTS else {FEATURES: list(range(len(own)))}
-    names = (*blocks, *(f"hop {name.removeprefix(_HOP)}, released row" for name in hops))
+    named = [f"hop {name.removeprefix(_HOP)}, released row" for name in hops] if len(hops) > 1 else ["released row"]
+    names = (*blocks, *named[: len(hops)])
     count = len(names)
     there = (np.arange(1 << count)[:, None] >> np.arange(count)) & 1 == 1
     x = np.tile(own, (len(there), 1))
