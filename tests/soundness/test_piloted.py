@@ -11,6 +11,7 @@ from test_routing import OWNED, REPLACED, build, graph_of, neighbor
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded._routing import routed_sensitivity
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
+from sfumato.central import _heads as heads
 from sfumato.central import _learning as learning
 from sfumato.central import _linear as linear
 from sfumato.central import _piloted as piloted
@@ -59,7 +60,7 @@ def handed_over(monkeypatch, plan, graph, fixed, pays):
     monkeypatch.setattr(shares, "noisy_neighborhood_sum", seen.hop)
     for home in (linear, piloted, weighing):
         monkeypatch.setattr(home, "noisy_group_sums", seen.group)
-    for home in (learning, piloted):
+    for home in (learning, heads):
         monkeypatch.setattr(home, "train_charged", seen.train_charged)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: seen.pays)
     monkeypatch.setattr("sfumato.method._opening.new_key", lambda: KEY)
@@ -212,7 +213,7 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
     monkeypatch.setattr(weighing, "noisy_group_sums", last)
     monkeypatch.setattr(piloted, "sum_hop", hop)
     monkeypatch.setattr(shares, "sum_hop", hop)
-    for home in (learning, piloted):
+    for home in (learning, heads):
         monkeypatch.setattr(home, "train_charged", steps)
     monkeypatch.setattr(piloted, "messages_pay", lambda *told: pays)
     plan.fit(graph, seed=5)

@@ -300,24 +300,6 @@ def _whole(network: nn.Module, rows: Rows, ids: NDArray[np.integer]) -> WholeRow
     return WholeRows.joined([WholeRows.of(part, bias=True) for part in found if isinstance(part, Tensor)])
 
 
-def train_head(
-    settings: TrainSettings, plan: Planned, session: Session, head: nn.Module, graph: Graph, rows: Rows
-) -> nn.Module:
-    """Charge a head and train it in place; return a copy of it as it was after a third of the steps."""
-    told, early = session.watch.stage("head"), []
-
-    def keep(step: int, steps: int) -> None:
-        if step == max(steps // 3, 1):
-            early.append(deepcopy(head).float())
-        if told is not None:
-            told(step, steps)
-
-    event, key = plan.event_of(SampledEvent, "head"), session.charge("head")
-    read = train_charged(settings, event, key, head, graph, rows, keep)
-    session.bind("head", np.frombuffer(read, np.uint8))
-    return early[0]
-
-
 def _inputs(rows: Input | tuple[Input, ...]) -> tuple[Input, ...]:
     return rows if isinstance(rows, tuple) else (rows,)
 

@@ -4,7 +4,7 @@ r"""The graph-free linear model: logistic regression on centered features, by fu
    to norm 1, shrunk by the part of its square that noise explains. Then node v has the row :math:`\hat x_v - m`, scaled to
    norm 1. Columns that all nodes share would else take most of each clipped gradient. Matrices that would be too large if
    dense (a public count) keep their zeros and are not centered.
-2. *Head.* Multinomial logistic regression on these rows, all training nodes at every step.
+2. *Head.* Multinomial logistic regression on these rows, all training nodes at every step (:mod:`~sfumato.central._heads`).
 3. *Scale*, where labels are private: one number that scores are multiplied by, by the labels of validation nodes
    (:mod:`~sfumato.central._weighing`). Clipped gradients make a head too sure or not sure enough; no answer changes.
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, setting
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
-from sfumato.central._heads import apply, chosen, head_size, plain, zero_head
+from sfumato.central._heads import LENGTH, OnLongRows, apply, chosen, for_long_rows, head_size, plain, zero_head
 from sfumato.central._learning import train
 from sfumato.central._rows import centered_rows, normalized
 from sfumato.central._weighing import STEPS, learn_scale
@@ -96,11 +96,12 @@ class Linear(CuratorMethod):
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         center = find_center(plan, graph, session)
         inputs = centered_rows(graph, center)
-        rows = plain(inputs) if "labels" in plan.unit.public else chosen(inputs)
-        train(self, plan, session, "head", head, graph, rows)
-        weights = {**center, **network_arrays("head", head)}
         if "labels" in plan.unit.public:
-            return Outcome(weights, {})
+            train(self, plan, session, "head", head, graph, plain(inputs))
+            return Outcome({**center, **network_arrays("head", head)}, {})
+        with for_long_rows(head):
+            train(OnLongRows(self), plan, session, "head", head, graph, chosen(inputs, LENGTH))
+        weights = {**center, **network_arrays("head", head)}
         key = session.charge("scale")
         assert graph.y is not None
         read = np.flatnonzero(graph.val_mask)

@@ -48,9 +48,8 @@ from sfumato.bounded._routing import routed_arc_change, routed_coordinates, rout
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
-from sfumato.central._heads import apply, chosen, head_size, zero_head
+from sfumato.central._heads import apply, head_size, train_head, train_on, zero_head
 from sfumato.central._labels import LabelMessages
-from sfumato.central._learning import train_charged, train_head
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._rows import beside, centered_rows, head_scores
 from sfumato.central._shares import release_hop, simplex, sum_hop
@@ -155,7 +154,7 @@ class PilotedMessages(LabelMessages):
         center = find_center(plan, graph, session)
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         own = centered_rows(graph, center)
-        early = train_head(self, plan, session, head, graph, chosen(own))
+        early = train_head(self, plan, session, head, graph, own)
         told = apply(early, own), apply(head, own)
         routed = self.routed(plan, graph, session)
         pilot = release_hop(plan, session, routed)
@@ -170,9 +169,7 @@ class PilotedMessages(LabelMessages):
             noise = multiplier_of(plan, "aggregate/2") * routed_sensitivity(plan.unit)
             released["aggregate/2"] = sum_hop(routed, noise, key)
         else:
-            event = self._more_steps(plan)
-            read_rows = train_charged(self, event, key, head, graph, chosen(own), session.watch.stage("head"))
-            session.bind("aggregate/2", np.frombuffer(read_rows, np.uint8))
+            session.bind("aggregate/2", train_on(self, self._more_steps(plan), key, session, head, graph, own))
         weights = {**center, **network_arrays("head", head)}
         ids = np.flatnonzero(read)
         assert graph.y is not None

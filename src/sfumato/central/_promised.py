@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, fail, setting
 from sfumato.bounded._promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._compatibility import Expected, log_likelihood
-from sfumato.central._heads import apply, chosen, head_size, plain, zero_head
-from sfumato.central._learning import train, train_charged, train_head
+from sfumato.central._heads import apply, head_size, plain, train_head, train_on, zero_head
+from sfumato.central._learning import train
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._piloted import FEATURES_CHOSEN
 from sfumato.central._promised_releases import (
@@ -165,7 +165,7 @@ class PromisedMessages(CuratorMethod):
             pairs = release_pairs(plan, graph, session, classes, bounds)
             hop = release_hop(plan, graph, session, classes, bounds)
             return Outcome({**center, **network_arrays("head", head), **_kept(bounds)}, {"pairs": pairs, HOP: hop})
-        early = train_head(self, plan, session, head, graph, chosen(inputs))
+        early = train_head(self, plan, session, head, graph, inputs)
         answers = [apply(one, inputs).argmax(axis=1) for one in (early, head)]
         pairs = release_pairs(plan, graph, session, classes, bounds)
         test = release_test(plan, graph, session, answers)
@@ -173,9 +173,8 @@ class PromisedMessages(CuratorMethod):
             hop = release_hop(plan, graph, session, classes, bounds)
         else:
             hop = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
-            key, event, told = session.charge(HOP), self._last_steps(plan), session.watch.stage("head")
-            read = train_charged(self, event, key, head, graph, chosen(inputs), told)
-            session.bind(HOP, np.frombuffer(read, np.uint8))
+            key = session.charge(HOP)
+            session.bind(HOP, train_on(self, self._last_steps(plan), key, session, head, graph, inputs))
         weights = {**center, **network_arrays("head", head), **_kept(bounds)}
         return Outcome(weights, {"pairs": pairs, "test": test, HOP: hop})
 
