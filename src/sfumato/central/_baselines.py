@@ -10,7 +10,19 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, fail, flag, integer, one_of
+from sfumato._validate import (
+    ABOVE_0,
+    AT_LEAST_1,
+    PRIVATE_LABELS,
+    STEP_SIZE,
+    check_fields,
+    fail,
+    flag,
+    integer,
+    one_of,
+    optional,
+    setting,
+)
 from sfumato.central._learning import Features, NetworkMethod, labeled, of_all, sgd_event, train, train_on
 from sfumato.errors import UnsupportedUnitError
 from sfumato.method.card import Audience, Card
@@ -25,6 +37,8 @@ if TYPE_CHECKING:
     from sfumato.graph._graph import Graph, PublicFacts
     from sfumato.privacy.units import Unit
 
+_LEAST_BATCH, _BATCHES, _PASSES = 256, 8, 25
+
 
 @dataclass(frozen=True)
 class MLP(NetworkMethod):
@@ -38,6 +52,8 @@ class MLP(NetworkMethod):
 
     Args:
         num_layers: linear layers, at most 8; GAP and ProGAP compare with 3.
+        batch_size: expected number of nodes in a Poisson sample (private labels only); None takes an eighth of the training
+            nodes, at least 256, and 25 passes where ``epochs`` gives none. Steps are then few, so each has little noise.
 
     Raises:
         InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under units local and link.
@@ -54,6 +70,7 @@ class MLP(NetworkMethod):
     Source of DP-SGD: Abadi et al. (2016), Deep Learning with Differential Privacy, algorithm 1.
     """
 
+    batch_size: int | None = setting(None, PRIVATE_LABELS)  # type: ignore[assignment]
     num_layers: int = 2
     card: ClassVar[Card] = Card(
         name="mlp",
@@ -67,8 +84,8 @@ class MLP(NetworkMethod):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, num_layers=integer(1, 8))
+        check_fields(self, width=AT_LEAST_1, learning_rate=STEP_SIZE, l2_clip_norm=ABOVE_0, num_layers=integer(1, 8))
+        check_fields(self, batch_size=optional(AT_LEAST_1), epochs=optional(AT_LEAST_1))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -81,7 +98,10 @@ class MLP(NetworkMethod):
             return ()
         with torch.device("meta"):
             size = num_parameters(self._network(public, unit))
-        event = sgd_event(unit, public, noise_multiplier, epochs=self.epochs, batch_size=self.batch_size)
+        batch, epochs = self.batch_size, self.epochs
+        if batch is None:
+            batch, epochs = max(_LEAST_BATCH, public.num_train // _BATCHES), epochs or _PASSES
+        event = sgd_event(unit, public, noise_multiplier, epochs=epochs, batch_size=batch)
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:

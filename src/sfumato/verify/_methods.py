@@ -24,7 +24,7 @@ from ._layers import (
     scattering_tensors,
 )
 from ._reports import QUESTIONS, SENT
-from ._rules import OF_HOPS, OWN, TRAINING, Known, Rules
+from ._rules import OF_HOPS, OWN, TRAINING, Known, Rules, few_steps
 from ._units import no_arc_change
 
 _BOTH = ("multilabel", "number")
@@ -128,7 +128,8 @@ METHODS: dict[str, str | Rules] = {
                   "unit.directed: expected false, links of method link-messages have no direction"),),
     ),
     "mlp": Rules(
-        settings=TRAINING,
+        settings={**TRAINING, "batch_size": "count or null"},
+        sgd=few_steps,
         optional={"num_layers": "count up to 8"},
         audience={"edge": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS},
         reads_links=False, targets=_BOTH,

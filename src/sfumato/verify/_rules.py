@@ -44,6 +44,14 @@ class Known:
         return settings[name] if name in settings else self.certificate["public_facts"].get(name)
 
 
+def few_steps(known: Known) -> tuple[float, int]:
+    """Return the sampling probability and the steps of DP-SGD where the settings may leave the batch to a public rule."""
+    rows = max(known.num_train, 1)
+    batch = min(known.batch_size or max(256, rows // 8), rows)
+    epochs = known.epochs or (Rules.epochs if known.batch_size else 25)
+    return batch / rows, max(1, epochs * rows // batch)
+
+
 class Rules:
     """The rules of a method: what must hold of its runs. All of it follows from the certificate; nothing is read off the run.
 
