@@ -45,7 +45,7 @@ class Seen:
         self.stddevs.append(stddev)
         return self.fixed[len(self.groups) % 4, :1, :1] * np.ones_like(self.groups[-1])
 
-    def train_charged(self, settings, event, key, head, graph, rows, progress):
+    def train_charged(self, settings, event, key, head, graph, rows, progress, **how):
         self.events.append(event)
         self.rows.append(rows(np.arange(NODES)))
         if progress is not None:
@@ -145,7 +145,7 @@ def check_linear(monkeypatch, unit, draws=60):
     rng, worst = np.random.default_rng(0), 0.0
     fixed = rng.integers(-INT16_ONE, INT16_ONE, (4, NODES, 3))
 
-    def trained(settings, plan, session, stage, head, graph, rows):
+    def trained(settings, plan, session, stage, head, graph, rows, **how):
         session.charge(stage)
         with torch.no_grad():
             head.weight.copy_(torch.from_numpy(fixed[0, : head.weight.shape[0], :1] / INT16_ONE))
@@ -197,7 +197,7 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
         drawn.append((routed_sensitivity(unit) / stddev) ** 2)
         return real(routed, stddev, key)
 
-    def steps(settings, event, key, head, graph, rows, progress):
+    def steps(settings, event, key, head, graph, rows, progress, **how):
         assert event.sampling_prob == 1
         drawn.append(event.steps * (apart / event.noise_multiplier) ** 2)
         if progress is not None:

@@ -222,6 +222,7 @@ def private_steps(
     slope: Slope = class_slope,
     *,
     alone: bool = False,
+    bias_pace: float = 1.0,
 ) -> bytes:
     """Train ``model`` in place with DP-Adam. The result is the last iterate. Return a secret MAC of all sums that were read.
 
@@ -229,7 +230,7 @@ def private_steps(
     time, which changes no bit of the sums, but few wide rows stay in fast memory. Where a step is large, the workers of an
     engine share it, which changes no bit either (:mod:`~sfumato.bounded._shards`). With ``alone`` each example is computed by
     itself (:func:`~sfumato.bounded._example_gradients.clipped_example_sum`), so layers may be convolutions. Its sums are on the
-    grid as they are, and eta is 0; targets are classes.
+    grid as they are, and eta is 0; targets are classes. Biases learn at ``bias_pace`` times the learning rate.
 
     >>> model, x, y = nn.Linear(2, 2).double(), torch.eye(2).double(), torch.tensor([0, 1])
     >>> settings = PrivateSGD(0.5, steps=3, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.1)
@@ -243,7 +244,8 @@ def private_steps(
         raise fail("ids", "no id", "to hold the ids of the training role", "Give at least one node the train role.")
 
     size, kept = sum(p.numel() for p in parameters), None if alone else Plan(model, linear_layers(model))
-    optimizer = Adam(parameters, settings.learning_rate)
+    paces = [bias_pace if name.endswith("bias") else 1.0 for name, _ in model.named_parameters()]
+    optimizer = Adam(parameters, settings.learning_rate, paces=paces if bias_pace != 1 else ())
     cuts = ranges(len(ids), 3.0 * size * settings.sampling_prob * len(ids))  # forward, backward and the sums
     shards = None
     if kept is not None and kept.known and len(cuts) > 1:

@@ -1,8 +1,9 @@
 r"""Linear heads on rows of features, and the rows as they read them.
 
 DP-SGD clips the gradient of a row and of the bias's input together. Beside rows of norm 1 an input of 1 takes half of the square
-of each clipped gradient, to learn C numbers. So heads learn on rows of norm :data:`LENGTH`, with a clip as much larger and a rate
-as much smaller: the same steps as with rows of norm 1 and a bias's input of 1 / 4. Kept weights are for rows of norm 1.
+of each clipped gradient, to learn C numbers. So heads learn on rows of norm :data:`LENGTH`, with a clip as much larger: of the
+square of a gradient, a seventeenth is the bias's. Weights learn at a rate as much smaller, so that they move as they do on rows
+of norm 1, and biases at the full one, which a rare class needs. Kept weights are for rows of norm 1.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def train_head(
 
     event, key = plan.event_of(SampledEvent, "head"), session.charge("head")
     with for_long_rows(head):
-        read = train_charged(OnLongRows(settings), event, key, head, graph, chosen(inputs, LENGTH), keep)
+        rows = chosen(inputs, LENGTH)
+        read = train_charged(OnLongRows(settings), event, key, head, graph, rows, keep, bias_pace=LENGTH)
     session.bind("head", np.frombuffer(read, np.uint8))
     with torch.no_grad():
         early[0].weight.mul_(LENGTH)
@@ -99,8 +101,8 @@ def train_on(
 ) -> NDArray[np.uint8]:
     """Train a head further, by steps that were charged before as this ``event``; return a secret MAC of what was read."""
     with for_long_rows(head):
-        rows = chosen(inputs, LENGTH)
-        read = train_charged(OnLongRows(settings), event, key, head, graph, rows, session.watch.stage("head"))
+        rows, told = chosen(inputs, LENGTH), session.watch.stage("head")
+        read = train_charged(OnLongRows(settings), event, key, head, graph, rows, told, bias_pace=LENGTH)
     return np.frombuffer(read, np.uint8)
 
 

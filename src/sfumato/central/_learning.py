@@ -123,10 +123,12 @@ def train(
     *,
     block: int = MOST_ROWS,
     alone: bool = False,
+    bias_pace: float = 1.0,
 ) -> None:
     """Train a network in place: full-batch where labels are public, by DP-SGD (charged as ``stage``) where they are not.
 
-    With ``alone`` DP-SGD computes each example by itself, and layers may be convolutions.
+    With ``alone`` DP-SGD computes each example by itself, and layers may be convolutions. Biases learn at ``bias_pace`` times
+    the learning rate there.
     """
     told = session.watch.stage(stage)
     if session.watch.accuracies is not None:
@@ -142,7 +144,8 @@ def train(
         )  # fmt: skip
     else:
         event, key = plan.event_of(SampledEvent, stage), session.charge(stage)
-        operands = train_charged(settings, event, key, network, graph, rows, told, block, alone=alone)
+        how: Any = {"alone": alone, "bias_pace": bias_pace}
+        operands = train_charged(settings, event, key, network, graph, rows, told, block, **how)
         session.bind(stage, np.frombuffer(operands, np.uint8))
 
 
@@ -260,6 +263,7 @@ def train_charged(
     block: int = MOST_ROWS,
     *,
     alone: bool = False,
+    bias_pace: float = 1.0,
 ) -> bytes:
     """Train a network in place by DP-SGD that was charged before, as this ``event``. Return a secret MAC of what was read."""
     ids, y, loss = np.flatnonzero(graph.train_mask), torch.from_numpy(_learned(graph)), loss_of(graph)
@@ -279,7 +283,7 @@ def train_charged(
         return *map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]
 
     slope = class_slope if loss is None else loss.slope
-    operands = private_steps(network, batch, ids, sgd, key, progress, block, slope, alone=alone)
+    operands = private_steps(network, batch, ids, sgd, key, progress, block, slope, alone=alone, bias_pace=bias_pace)
     network.float().eval()
     return operands
 

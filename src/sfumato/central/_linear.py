@@ -100,7 +100,7 @@ class Linear(CuratorMethod):
             train(self, plan, session, "head", head, graph, plain(inputs))
             return Outcome({**center, **network_arrays("head", head)}, {})
         with for_long_rows(head):
-            train(OnLongRows(self), plan, session, "head", head, graph, chosen(inputs, LENGTH))
+            train(OnLongRows(self), plan, session, "head", head, graph, chosen(inputs, LENGTH), bias_pace=LENGTH)
         weights = {**center, **network_arrays("head", head)}
         key = session.charge("scale")
         assert graph.y is not None

@@ -29,7 +29,7 @@ class Adam:
     :math:`-\eta \hat m / (\sqrt{\hat v} + 10^{-8})` with both means corrected for their start at zero. (`torch.optim`
     would load the compiler stack, which takes longer than a whole edge-level run.) Weight decay adds its multiple of the
     parameters to the gradient; the momentum beta is 0.9, which GANs lower. A step is one pass over memory
-    (:func:`~sfumato.loops._optimizers.adam_step`).
+    (:func:`~sfumato.loops._optimizers.adam_step`). ``paces`` are multiples of the learning rate, one for each parameter.
 
     Source: Kingma and Ba (2015), algorithm 1.
     """
@@ -40,6 +40,7 @@ class Adam:
         learning_rate: float,
         weight_decay: float = 0.0,
         momentum: float = 0.9,
+        paces: Sequence[float] = (),
     ) -> None:
         parameters = list(parameters)
         self.learning_rate, self.weight_decay, self.momentum, self.steps = learning_rate, weight_decay, momentum, 0
@@ -48,13 +49,16 @@ class Adam:
         sizes = [parameter.numel() for parameter in parameters]
         for parameter, value, grad in zip(parameters, self.flat.split(sizes), self.grad.split(sizes), strict=True):
             parameter.data, parameter.grad = value.view_as(parameter), grad.view_as(parameter)
+        self.parts = [*zip(sizes, paces, strict=True)] if paces else [(sum(sizes), 1.0)]
 
     def step(self) -> None:
         """Update the parameters from ``grad``, and set ``grad`` to zero."""
         self.steps += 1
-        arrays = (one.numpy() for one in (self.flat, self.grad, self.mean, self.square))
-        momentum, rate = self.momentum, self.learning_rate
-        adam_step(*arrays, decay=self.weight_decay, momentum=momentum, rate=rate, steps=self.steps)
+        arrays, start = [one.numpy() for one in (self.flat, self.grad, self.mean, self.square)], 0
+        for size, pace in self.parts:
+            part, rate = [one[start : start + size] for one in arrays], self.learning_rate * pace
+            adam_step(*part, decay=self.weight_decay, momentum=self.momentum, rate=rate, steps=self.steps)
+            start += size
 
 
 class SGD(Adam):
