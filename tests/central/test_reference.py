@@ -1,12 +1,13 @@
 """The ceiling: rows that never hold a node's own label, and networks that are better than what they replace."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.central._reference import Reference, directions, label_histograms, neighborhoods, symmetric
+from sfumato.central._reference import Reference, directions, grown, label_histograms, neighborhoods, symmetric
 from sfumato.graph._graph import Graph
 from sfumato.graph._synthetic import stochastic_block_model
 
@@ -76,3 +77,17 @@ def test_graphs_without_features_and_directed_ones_are_learned():
     arcs = np.repeat(np.arange(300), np.diff(graph.indptr)), graph.indices
     directed = Graph.from_edges(*arcs, 300, directed=True, y=graph.y, roles=graph.roles)
     assert accuracy(Reference(epochs=60), directed) > 0.6
+
+
+def test_trees_tell_pages_that_copy_whom_they_link_to():
+    """A page links to the eight pages that one of 40 originals links to, all of any class: no mean over neighbors tells it."""
+    rng = np.random.default_rng(0)
+    originals, kind = rng.integers(0, 200, (40, 8)), rng.integers(0, 40, 400)
+    source, target = np.repeat(np.arange(200, 600), 8), originals[kind].ravel()
+    classes = np.concatenate([rng.integers(0, 3, 200), rng.integers(0, 3, 40)[kind]])
+    graph = Graph.from_edges(source, target, 600, directed=True, y=classes, classes=("a", "b", "c")).with_split()
+    plan = Reference().calibrate(None, NONE, graph.public_facts(NONE))
+    opened = SimpleNamespace(seed=0, watch=SimpleNamespace(stage=lambda name: None))
+    right = grown(graph, directions(graph), opened).numpy().argmax(1) == graph.y
+    assert right[graph.test_mask & (np.arange(600) >= 200)].mean() > 0.95
+    assert (plan.fit(graph).predict(graph) == graph.y)[graph.test_mask].mean() > 0.6
