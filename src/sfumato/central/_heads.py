@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 LENGTH = 4.0
 """The norm of rows that heads learn on, a power of two, so that weights are scaled without rounding."""
 
+CLIP = 0.7
+"""The clip of an example's gradient for rows of norm 1: about its norm where two classes are equally likely."""
+
 
 @dataclass(frozen=True)
 class OnLongRows:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, setting
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
-from sfumato.central._heads import LENGTH, OnLongRows, apply, chosen, for_long_rows, head_size, plain, zero_head
+from sfumato.central._heads import CLIP, LENGTH, OnLongRows, apply, chosen, for_long_rows, head_size, plain, zero_head
 from sfumato.central._learning import train
 from sfumato.central._rows import centered_rows, normalized
 from sfumato.central._weighing import STEPS, learn_scale
@@ -63,7 +63,7 @@ class Linear(CuratorMethod):
 
     epochs: int = 100
     learning_rate: float = 0.05
-    l2_clip_norm: float = setting(1.0, PRIVATE_LABELS)
+    l2_clip_norm: float = setting(CLIP, PRIVATE_LABELS)
     card: ClassVar[Card] = Card(
         name="linear",
         summary="graph-free linear model",

@@ -42,13 +42,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import fail
+from sfumato._validate import PRIVATE_LABELS, fail, setting
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded._routing import routed_arc_change, routed_coordinates, routed_sensitivity
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
-from sfumato.central._heads import apply, head_size, train_head, train_on, zero_head
+from sfumato.central._heads import CLIP, apply, head_size, train_head, train_on, zero_head
 from sfumato.central._labels import LabelMessages
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._rows import beside, centered_rows, head_scores
@@ -104,6 +104,7 @@ class PilotedMessages(LabelMessages):
     (['center', 'head', 'aggregate/1', 'test', 'aggregate/2', 'last'], 2.0)
     """
 
+    l2_clip_norm: float = setting(CLIP, PRIVATE_LABELS)
     card: ClassVar[Card] = Card(
         name="piloted-messages",
         summary="label messages or features, as a charged pilot says (node level)",

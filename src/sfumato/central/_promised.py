@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, fail, setting
 from sfumato.bounded._promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._compatibility import Expected, log_likelihood
-from sfumato.central._heads import apply, head_size, plain, train_head, train_on, zero_head
+from sfumato.central._heads import CLIP, apply, head_size, plain, train_head, train_on, zero_head
 from sfumato.central._learning import train
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._piloted import FEATURES_CHOSEN
@@ -109,7 +109,7 @@ class PromisedMessages(CuratorMethod):
 
     epochs: int = _EPOCHS
     learning_rate: float = 0.05
-    l2_clip_norm: float = setting(1.0, PRIVATE_LABELS)
+    l2_clip_norm: float = setting(CLIP, PRIVATE_LABELS)
     card: ClassVar[Card] = Card(
         name="promised-messages",
         summary="label messages under promised degrees (node level, incident arcs)",
