@@ -116,7 +116,7 @@ def test_the_verifier_refuses_what_the_method_cannot_say(saved, tmp_path, forge,
 
 
 def test_a_run_of_counts_predicts_nothing_and_is_loaded_by_nobody(fitted, saved):
-    with pytest.raises(DataError, match="It calibrates prediction sets of the run above it"):
+    with pytest.raises(InputError, match="It calibrates prediction sets of the run above it"):
         sf.load(saved / "sets")
     counts = sf.calibrate_sets(fitted, sf.Budget(1.0, 0.0)).fit(GRAPH)
     with pytest.raises(InputError, match="Predict with the trained run"):
