@@ -118,7 +118,7 @@ def test_what_nobody_wrote_is_a_marked_blank_and_is_listed():
     page = page_of(EDGE, None)
     found = sections(page)
     assert 'class="blank">The owner writes here who decides why and how the data are used' in page
-    assert "19 of 19 fields are blank." in found["What is still open"]
+    assert "20 of 20 fields are blank." in found["What is still open"]
     for name in ("controller", "legal_basis", "deletion", "review"):
         assert f"{name} {ASKED[name]}" in found["What is still open"]
         assert f"(field {name})" in page
@@ -173,6 +173,73 @@ def test_many_links_links_of_others_and_links_listed_twice_have_their_price():
     found = sections(regulator_page(run, ""))["6. What is not protected, and what remains possible?"]
     assert "1 2.5 92.5 25 no limit known 100" in found
     assert "for ten links" not in sections(page_of(sf.NodeLevel(max_out_degree=3)))["7. What happens if I leave?"]
+
+
+def test_a_blank_for_health_data_is_open_as_well():
+    page = page_of(EDGE, {name: text for name, text in RECORD.items() if name != "expert"})
+    found = sections(page)["What is still open"]
+    assert "1 of 20 fields is blank." in found
+    assert "elsewhere it may stay blank" in found
+    assert "Nothing is open" not in page
+    assert "The owner writes here" not in page_of(EDGE)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_a_number_of_guesses_comes_with_its_condition(unit):
+    found = sections(page_of(unit))
+    told = [text for text in found.values() if re.search(r"At most [0-9.]+ of 100 guesses", text)]
+    assert len(told) >= 3
+    for text in told:
+        guesses = re.findall(r"At most [0-9.]+ of 100 guesses[^(]*", text)
+        assert all("both answers were equally likely before" in one for one in guesses)
+    assert (
+        "both answers were equally likely before (answer 5)"
+        in found["6. What is not protected, and what remains possible?"]
+    )
+
+
+def test_links_that_others_list_are_told_wherever_they_count():
+    hidden = "belongs to the entry of that person, and is not hidden with your entry"
+    told = ("1. Who is protected, and what about them?", "5. How sure is the protection?",
+            "6. What is not protected, and what remains possible?", "7. What happens if I leave?")  # fmt: skip
+    run = claimed_run(sf.NodeLevel(max_out_degree=3))
+    bare = sections(regulator_page(run, ""))
+    prices = {"prices": [{"arcs": 1, "epsilon": 2.5}]}
+    priced = sections(regulator_page(replace(run, certificate={**run.certificate, **prices}), ""))
+    for question in told:
+        assert hidden in bare[question]
+        assert "each link of yours is such a link too" in bare[question]
+        assert "states no limit for your entry and such links together." in bare[question]
+        assert "its first row applies to nearly everyone" in priced[question]
+    assert "ask the owner to delete them there too" in bare[told[3]]
+    assert "all alike" not in bare[told[0]]
+    for unit in (sf.NodeLevel(arcs="incident"), EDGE):
+        assert hidden not in page_of(unit)
+        assert "Everybody in the data, all alike." in sections(page_of(unit))[told[0]]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "said"),
+    [
+        (1.0, ""),
+        (1.2, "This limit is moderate: "),
+        (4.0, "This limit is weak: it allows"),
+        (9.0, "promises almost nothing"),
+    ],
+)
+def test_a_weak_limit_is_called_weak(epsilon, said):
+    run = claimed_run(EDGE)
+    run = replace(run, certificate={**run.certificate, "claim": {"epsilon": epsilon, "delta": 1e-6}})
+    found = sections(regulator_page(run, ""))
+    for name in ("5. How sure is the protection?", "(c) Risks for people"):
+        assert said in found[name]
+        assert ("This limit is" in found[name]) == bool(said)
+
+
+def test_a_conclusion_has_an_example():
+    """At epsilon 1, what happens in 1 of 100 cases happens in at most e of 100 with the protected part."""
+    found = sections(page_of(EDGE))["7. What happens if I leave?"]
+    assert "in 1 of 100 cases if a link of yours had been left out, they conclude in at most 2.8 of 100 cases" in found
 
 
 @pytest.mark.parametrize(

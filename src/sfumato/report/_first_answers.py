@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.catalog import METHODS
+from sfumato.privacy._unit import INFERRED, OTHER_END
 from sfumato.privacy.units import unit_from_dict
 from sfumato.record._certificate import promise_words, round_up
 from sfumato.record._deployment import ASKED
 from sfumato.record._population import group_price
-from sfumato.report._everyday import ASSUMED, OTHERS, READ, SEEN, everyday
+from sfumato.report._everyday import ASSUMED, LIMITS, OTHERS, READ, SEEN, everyday
 from sfumato.report._intruder import tested
 from sfumato.report._page import Blank, Facts, Items, Origin, Part, Section, reworded
 from sfumato.report._person import COLLECTORS, NOT_PROTECTED, Person, person_of, public_parts
 from sfumato.report._public import prices_table
-from sfumato.report._scale import factor, one_in, right_guesses, scale_figure
+from sfumato.report._scale import drawn, factor, one_in, right_guesses, scale_figure, strength
 from sfumato.report._words import capital
 
 if TYPE_CHECKING:
@@ -96,14 +97,16 @@ def _of_groups(values: Mapping[str, Any]) -> bool:
 def _who(asked: Asked) -> Iterator[Part]:
     person = asked.person
     yield (
-        f"Everybody in the data, all alike. Protected is {person.what}. What is hidden is {person.question}: answer 5 "
-        f"says how well. The limit holds for each {person.noun}, not on average."
+        f"Everybody in the data{', all alike' * (not person.listed)}. Protected is {person.what}. What is hidden is "
+        f"{person.question}: answer 5 says how well. The limit holds for each {person.noun}, not on average."
     )
     if person.parts_of_link:
         yield (
             "All else that the data hold of you is not protected: answer 6 lists it. Of many links together less is hidden than "
             "of one: answer 7 says what ten cost."
         )
+    if person.listed:
+        yield person.listed
     domain = asked.owner("data_domain")
     yield domain if isinstance(domain, Blank) else f"The data, in the words of the owner: {domain}"
 
@@ -166,8 +169,11 @@ def _sure(asked: Asked) -> Iterator[Part]:
     yield scale_figure(claim, "this release")
     if asked.person.twice:
         yield f"A link that both of you list counts twice: then epsilon is {round_up(2 * claim['epsilon'])}."
-    if float(right) > 99.9:
-        yield "At this size, the number by itself promises almost nothing."
+    weak = strength(right)
+    if weak:
+        yield f"{weak} What counts as weak or moderate is a rule of this page (from 90, and from 75 of 100), and not of the law."
+    if asked.person.listed:
+        yield f"The limit is for your entry alone. {asked.person.listed}"
     yield (
         f"The limit may fail with a probability of at most {one_in(claim['delta'])} (delta). This is counted in the number above."
         if claim["delta"]
@@ -178,7 +184,7 @@ def _sure(asked: Asked) -> Iterator[Part]:
 
 def _uncovered(asked: Asked) -> Iterator[Part]:
     values, person = asked.values, asked.person
-    public = public_parts(values)
+    public, said = public_parts(values), (INFERRED, OTHER_END)  # told by OTHERS and by the links that others list
     yield "Not protected, so it remains possible that somebody learns it from the release:"
     yield Items(
         (
@@ -189,14 +195,18 @@ def _uncovered(asked: Asked) -> Iterator[Part]:
             ),
             *promise_words(values),
             *(person.own(one) for one in person.limits),
+            *(LIMITS[one] for one in values["caveats"] if one not in said and one in LIMITS),
             OTHERS,
         )
     )
     if values.get("prices"):
         yield reworded(prices_table(values), person.own)
+    if person.listed:
+        yield person.listed
     yield (
         f"About {person.yours} itself it remains possible to guess, and to be right more often than a coin, but not more often "
-        "than the limit (answer 5) allows."
+        "than the limit allows. The limit counts guesses where both answers were equally likely before (answer 5): whoever knows "
+        "more before may be right more often."
     )
 
 
@@ -210,8 +220,14 @@ def _leave(asked: Asked) -> Iterator[Part]:
     yield (
         f"If the owner deletes {person.yours} from the data, later releases are made without it. This release stays published, "
         f"and cannot be called back. But no conclusion from it is more than {factor(claim['epsilon'])} times as likely as if "
-        f"{person.yours} had been {without}{beside}."
+        f"{person.yours} had been {without}{beside}. For example, what somebody would conclude in 1 of 100 cases if "
+        f"{person.yours} had been {without}, they conclude in at most {drawn(claim['epsilon'])} of 100 cases{beside}."
     )
+    if person.listed:
+        yield (
+            f"{person.listed} When only your entry is deleted, these links stay in the entries of the others, and later releases "
+            "may still read them: ask the owner to delete them there too."
+        )
     each = person.parts_of_link
     if each:
         double = f"A whole link can be two {person.plural}, and counts twice. " * (each > 1)

@@ -54,8 +54,9 @@ class Person:
 
     ``question`` is what somebody may want to know, after "wants to know", and ``belief`` the same, after "believes that".
     ``how`` says how it is protected, and whom one has to trust; ``twice`` whether two people may report the same thing.
-    ``parts_of_link`` is how many protected parts one link is at most, or 0 if the part is more than a link. ``noun``,
-    ``plural`` and ``yours`` name the protected part.
+    ``parts_of_link`` is how many protected parts one link is at most, or 0 if the part is more than a link. ``listed``
+    says what is not hidden with the part because it stands in the entries of others. ``noun``, ``plural`` and ``yours`` name
+    the protected part.
     """
 
     what: str
@@ -65,6 +66,7 @@ class Person:
     limits: tuple[str, ...] = ()
     twice: bool = False
     parts_of_link: int = 0
+    listed: str = ""
     noun: str = "entry"
     plural: str = "entries"
     yours: str = "your entry"
@@ -145,7 +147,21 @@ def _node(certificate: Mapping[str, Any]) -> Person:
         "Links that start at other people and lead to you. They belong to the entries of those people. "
         + ("The table below says what your part and such links reveal together." if certificate.get("prices") else "")
     ).rstrip()
-    return Person(what, *asked, limits=(others, _TWO_ENTRIES))
+    return Person(what, *asked, limits=(others, _TWO_ENTRIES), listed=_listed(certificate))
+
+
+def _listed(certificate: Mapping[str, Any]) -> str:
+    """Say what a protected entry without the links of others leaves open, and for whom that counts."""
+    both = not certificate["public_facts"]["directed"]
+    priced = bool(certificate.get("prices"))
+    return (
+        "A link that another person lists to you belongs to the entry of that person, and is not hidden with your entry. "
+        + "Links here always go both ways, so each link of yours is such a link too. " * both
+        + ("The table in answer 6 says what your entry and such links reveal together" if priced
+           else "The certificate states no limit for your entry and such links together")
+        + (f": its first row applies to {'nearly everyone' if both else 'whoever is listed by one person'}, and its later "
+           f"rows to those with more {'links' if both else 'people who list them'}." if priced else ".")
+    )  # fmt: skip
 
 
 def _record(certificate: Mapping[str, Any]) -> Person:

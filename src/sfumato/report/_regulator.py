@@ -19,7 +19,7 @@ from sfumato.report._intruder import intruder_section, tested
 from sfumato.report._page import Blank, Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report._person import NOT_PROTECTED, person_of
 from sfumato.report._rules import LOOKED_UP, NO_ADVICE, RULES
-from sfumato.report._scale import right_guesses
+from sfumato.report._scale import right_guesses, strength
 from sfumato.report._words import ACCOUNTING, capital, claim_words, event_words
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ _LEAD = (
 _BLANKS = (
     "product", "curator", "contact", "description", "intended_use", "data_domain", "epsilon_rationale", "delta_rationale",
     "controller", "processor", "officer", "legal_basis", "necessity", "risks", "measures", "recipients", "retention", "deletion",
-    "review",
+    "review", "expert",
 )  # fmt: skip
-"""What the page asks of the owner. ``expert`` is for health data in the United States alone."""
+"""What the page asks of the owner; ``expert`` is for health data in the United States alone."""
 
 
 def regulator_page(run: Run, verdict: str, later: Mapping[str, str] | None = None) -> str:
@@ -113,9 +113,11 @@ def _open(written: Mapping[str, str], told: Mapping[str, str]) -> Section:
         )
         return Section("open", "What is still open", tuple(parts))
     parts += [
-        f"{len(missing)} of {len(_BLANKS)} fields are blank. The owner writes them into the deployment record, a TOML file, "
-        "under these names:",
+        f"{len(missing)} of {len(_BLANKS)} fields {'is' if len(missing) == 1 else 'are'} blank. The owner writes into the "
+        "deployment record, a TOML file, under these names:",
         Facts(tuple((name, ASKED[name]) for name in missing)),
+        *["The field expert is for health data in the United States alone: elsewhere it may stay blank."]
+        * ("expert" in missing),
         "Name the file in the run (train --deployment FILE), so that the certificate holds it, or here (report --deployment "
         "FILE). The program needs the fields from product to delta_rationale, and flavor, which names the kind of privacy.",
     ]
@@ -128,7 +130,8 @@ def _limit(run: Run, parts: int = 1) -> str:
     right = right_guesses(*claim)
     told = claim_words(dict(zip(("epsilon", "delta"), claim, strict=True)))
     what = f"one {person.noun}" if parts == 1 else f"{parts} {person.plural} together"
-    return f"At most {right} of 100 guesses about {what} are right, of a coin 50 ({told})."
+    condition = "where both answers were equally likely before (answer 5)"
+    return f"At most {right} of 100 guesses about {what} are right, {condition}; of a coin 50 ({told}). {strength(right)}".strip()
 
 
 def _noise(run: Run) -> str:

@@ -55,6 +55,30 @@ def one_in(delta: float) -> str:
     return f"one in {_TENS.get(number, f'{number:,}')}"
 
 
+def drawn(epsilon: float) -> str:
+    """Return in how many of 100 cases a conclusion is drawn at most that is drawn in one of 100 without the protected part.
+
+    >>> drawn(1.0), drawn(9.0)
+    ('2.8', '100')
+    """
+    return tenths(min(odds(epsilon), Decimal(100)))
+
+
+def strength(right: str) -> str:
+    """Say in plain words how weak a limit is that allows so many right guesses of 100; nothing below 75.
+
+    >>> strength("98.2")[:20], strength("73.2")
+    ('This limit is weak: ', '')
+    """
+    if float(right) > 99.9:
+        return "This limit is weak: at this size, the number by itself promises almost nothing."
+    if float(right) >= 90:
+        return f"This limit is weak: it allows that {right} of 100 guesses are right, and a guess that is always right has 100."
+    if float(right) >= 75:
+        return f"This limit is moderate: it allows that {right} of 100 guesses are right, and a coin has 50."
+    return ""
+
+
 def scale_rows(claim: Mapping[str, Any], name: str = "this model") -> list[tuple[str, str, bool]]:
     """Return how often a guess is right at most, at some epsilons and a claim's: words, right of 100, whether it is its."""
     mine = (claim["epsilon"], f"{name}, epsilon {round_up(claim['epsilon'])}", right_guesses(**claim), True)
