@@ -135,7 +135,7 @@ def test_the_page_of_a_data_protection_officer_tells_attacks_and_takes_a_later_r
     assert (result.code, result.err) == (0, "")
     assert "do not publish it" in result.out
     page = (run / "reports" / "regulator.html").read_text()
-    assert "degree: the attacker knows" in page
+    assert "(sfumato attack degree)" in page
     assert "controller in words" in page
     refused(
         "to be 'Approximate DP', since delta",
