@@ -236,6 +236,47 @@ def test_a_weak_limit_is_called_weak(epsilon, said):
         assert ("This limit is" in found[name]) == bool(said)
 
 
+def test_the_answer_about_tests_names_what_was_aimed_at_and_what_was_not_tried():
+    public = {**ATTACK, "attack": "attributes", "target": "whether a node has a hidden property"}
+    text = sections(page_of(EDGE, attacks=(ATTACK, public)))["9. How was it tested?"]
+    assert "wanted to know, and what is protected: whether two people are linked." in text
+    assert "counts as public already (answer 6): whether a person has a hidden property." in text
+    assert "Not tried: attackers who know a person and want to know whether this person's data were used." in text
+    assert (
+        "counts as public already (answer 6): nothing."
+        in sections(page_of(EDGE, attacks=({**ATTACK, "attack": "degree"},)))["9. How was it tested?"]
+    )  # how many links a person has follows from links, which are protected
+    entries = sections(page_of(sf.NodeLevel(arcs="incident"), attacks=(public,)))["9. How was it tested?"]
+    assert "counts as public already (answer 6): nothing." in entries
+    assert "Not tried: any attack on the release" in sections(page_of(EDGE, audit=AUDIT))["9. How was it tested?"]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_words_are_explained_and_numbers_have_one_form(unit):
+    found = sections(page_of(unit, attacks=(ATTACK,)))
+    opening = found["What people ask first"].split("1. Who is protected")[0]
+    for word in ("Certificate", "Model", "Run", "Attack", "Ledger", "label or class"):
+        assert word in opening, word
+    assert "95 % interval says" in found["The motivated intruder: what was tested"]
+    for name in ("How to check", "Map to NIST SP 800-226", "Map to ISO/IEC 27559"):
+        assert "a node is a person" in found[name]
+    for name, text in found.items():
+        assert "1e-0" not in text, name
+        assert name.startswith("Map to") or not re.search("Gaussian|SGD", text), name
+
+
+def test_what_is_outside_of_every_limit_is_told():
+    found = sections(page_of(EDGE))
+    outside = found["6. What is not protected, and what remains possible?"]
+    assert "How long the program ran" in outside
+    assert "an error of the owner, a secret that gets out, or a broken encryption" in outside
+    assert "every attack on the release" in found["2. From whom?"]
+    assert "anyone knows, with or without names" in found["3. What leaves?"]
+    assert "The certificate is published too." in found["3. What leaves?"]
+    assert "had from the owner: privacy@university.example." in found["3. What leaves?"]
+    assert "withdrawing it does the same as being deleted" in found["7. What happens if I leave?"]
+
+
 def test_a_conclusion_has_an_example():
     """At epsilon 1, what happens in 1 of 100 cases happens in at most e of 100 with the protected part."""
     found = sections(page_of(EDGE))["7. What happens if I leave?"]

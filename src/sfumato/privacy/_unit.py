@@ -13,6 +13,11 @@ EDGE_PUBLIC = ("node_ids", "roles", "features", "labels")
 """What may be read freely where arcs alone are protected."""
 INFERRED = "A node's label may still be inferred from what other nodes' records say about it."
 OTHER_END = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+HALF = (
+    "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is larger (Gaussian "
+    "noise: sensitivity sqrt 2; Laplace noise and randomized response: epsilon doubles). This is the published convention, not "
+    "the honest default."
+)
 _OWN_PREDICTIONS = "predictions that read the node's own features (joint DP)"
 
 

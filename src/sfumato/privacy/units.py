@@ -18,7 +18,7 @@ from sfumato._validate import check_choice, check_int, fail, nearest
 from sfumato.errors import InputError
 from sfumato.privacy._class_units import ClassLevel as ClassLevel
 from sfumato.privacy._class_units import SubclassLevel as SubclassLevel
-from sfumato.privacy._unit import EDGE_PUBLIC, INFERRED, OTHER_END
+from sfumato.privacy._unit import EDGE_PUBLIC, HALF, INFERRED, OTHER_END
 from sfumato.privacy._unit import Declared as Declared
 from sfumato.privacy._unit import Unit as Unit
 from sfumato.privacy._user_units import LinkLevel as LinkLevel
@@ -107,11 +107,7 @@ class EdgeLevel(Unit):
         """Say that the claim is about half of an undirected edge, if the graph is undirected and the unit is one arc."""
         if directed or not self.directed:
             return []
-        return [
-            "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
-            "larger (Gaussian noise: sensitivity sqrt 2; Laplace noise and randomized response: epsilon doubles). This is the "
-            "published convention, not the honest default."
-        ]
+        return [HALF]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sfumato.privacy._unit import INFERRED, OTHER_END
+from sfumato.privacy._unit import HALF, INFERRED, OTHER_END
 from sfumato.record._certificate import FIXED, LINK, LOCAL, SAME_BITS, SELECTED
 from sfumato.record._collected import SENT
 
@@ -45,6 +45,10 @@ LIMITS: Mapping[str, str] = {
     OTHER_END: (
         "What the entries of others say about links with you. A link that goes both ways stands in your entry and in that of "
         "the other person. Only the one in your entry is protected."
+    ),
+    HALF: (
+        "The other half of a link. Links here always go both ways, and for a whole link epsilon is larger. "
+        "That one half counts alone is a custom of publications."
     ),
     SAME_BITS: (
         "Errors of the computer in the last digits of a number. The limits take for granted that it computes what you add to "

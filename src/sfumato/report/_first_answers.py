@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.catalog import METHODS
 from sfumato.privacy._unit import INFERRED, OTHER_END
 from sfumato.privacy.units import unit_from_dict
 from sfumato.record._certificate import promise_words, round_up
 from sfumato.record._deployment import ASKED
 from sfumato.record._population import group_price
 from sfumato.report._everyday import ASSUMED, LIMITS, OTHERS, READ, SEEN, everyday
+from sfumato.report._glossary import glossary
 from sfumato.report._intruder import tested
-from sfumato.report._page import Blank, Facts, Items, Origin, Part, Section, reworded
+from sfumato.report._page import Blank, Items, Origin, Part, Section, reworded
 from sfumato.report._person import COLLECTORS, NOT_PROTECTED, Person, person_of, public_parts
 from sfumato.report._public import prices_table
 from sfumato.report._scale import drawn, factor, one_in, right_guesses, scale_figure, strength
@@ -60,38 +60,11 @@ def first_answers(run: Run, told: Mapping[str, str]) -> Section:
         "Sentences come from the certificate of the run, which a program can check, from tests, or from the owner; a small line "
         "below each answer says from where. What nobody has written yet is marked as blank. On this page these words mean:"
     )
-    return Section("first", "What people ask first", (opening, _words(asked), *sections))
-
-
-def _words(asked: Asked) -> Facts:
-    """The words that the page uses, one for each thing."""
-    person, owner = asked.person, asked.told.get("curator")
-    return Facts(
-        (
-            ("You", "Any one person in the data."),
-            ("The owner", f"Who made the release and answers for it{f': {owner}' if owner else ''}."),
-            ("The release", "All that was published. Answer 3 lists it."),
-            (capital(person.noun), f"What is protected: {person.what}."),
-            (
-                "The limit",
-                f"How much the release can tell about one {person.noun} (answer 5). Experts call it a guarantee, and its size "
-                "epsilon.",
-            ),
-            ("Public", "What counts as known to anyone, and is not protected (answer 6)."),
-            *(_GROUPS if _of_groups(asked.values) else ()),
-        )
+    return Section(
+        "first",
+        "What people ask first",
+        (opening, glossary(asked.values, asked.person, asked.told.get("curator")), *sections),
     )
-
-
-_GROUPS = (
-    ("Group", "What the model tries to tell of a person: each person belongs to one."),
-    ("Properties", "What else the data hold of a person, but for links."),
-)
-
-
-def _of_groups(values: Mapping[str, Any]) -> bool:
-    """Whether a run learned classes of people: no numbers, several labels, links or counts."""
-    return values.get("method") in METHODS and values["public_facts"].get("target") is None
 
 
 def _who(asked: Asked) -> Iterator[Part]:
@@ -114,7 +87,8 @@ def _who(asked: Asked) -> Iterator[Part]:
 def _whom(asked: Asked) -> Iterator[Part]:
     yield (
         "From everyone who sees the release, even from somebody who knows all other data, the program and its settings. The way "
-        "in which somebody tries does not matter: the limit holds for every attack, also for one that nobody has thought of yet."
+        "in which somebody tries does not matter: the limit holds for every attack on the release, also for one that "
+        "nobody has thought of yet."
     )
     if not asked.values["releases"]:
         yield asked.person.own("Your part was not read to make the release, so nobody has to be trusted.")
@@ -139,6 +113,16 @@ def _leaves(asked: Asked) -> Iterator[Part]:
     yield f"This leaves the owner, and anyone may see it: {anyone}." if anyone else "Nothing is shown to everyone."
     if own:
         yield f"You alone may see, about yourself: {own}."
+    if "node_ids" in unit_from_dict(dict(asked.values["unit"])).public and " person" in anyone:
+        yield (
+            "What is told for each person stands in rows, one for each. The limit does not depend on hiding whose row is whose: "
+            "take it that anyone knows, with or without names."
+        )
+    yield (
+        "The certificate is published too. It says what was done and with which settings, and tells nothing of any one person "
+        "but for what counts as public (answer 6). The files can be had from the owner"
+        f"{': ' + asked.told['contact'] if 'contact' in asked.told else ''}."
+    )
     yield "The tables do not leave." if asked.curated else "The true answers of people do not leave."
     if "recipients" in asked.told:
         yield f"Who is given the release, in the words of the owner: {asked.told['recipients']}"
@@ -179,7 +163,10 @@ def _sure(asked: Asked) -> Iterator[Part]:
         if claim["delta"]
         else "There is no exception: delta is 0."
     )
-    yield "The numbers are proved, not measured."
+    yield (
+        "The numbers are proved, not measured. They hold as long as the assumptions of answer 13 do, and answer 6 says what is "
+        "outside of them."
+    )
 
 
 def _uncovered(asked: Asked) -> Iterator[Part]:
@@ -197,6 +184,7 @@ def _uncovered(asked: Asked) -> Iterator[Part]:
             *(person.own(one) for one in person.limits),
             *(LIMITS[one] for one in values["caveats"] if one not in said and one in LIMITS),
             OTHERS,
+            *_ASIDE,
         )
     )
     if values.get("prices"):
@@ -208,6 +196,15 @@ def _uncovered(asked: Asked) -> Iterator[Part]:
         "than the limit allows. The limit counts guesses where both answers were equally likely before (answer 5): whoever knows "
         "more before may be right more often."
     )
+
+
+_ASIDE = (
+    "How long the program ran, how much memory and power it used, how large its files are, whether it stopped, its error "
+    "messages and its logs. The limit is about what the release says, and not about these.",
+    "What comes out if an assumption of answer 13 fails: by an error of the owner, a secret that gets out, or a broken "
+    "encryption.",
+)
+"""What is outside of every limit; the side channels of a certificate say the first in the words of experts."""
 
 
 def _leave(asked: Asked) -> Iterator[Part]:
@@ -237,6 +234,7 @@ def _leave(asked: Asked) -> Iterator[Part]:
             f"epsilon is at most {round_up(10 * each * claim['epsilon'])}. In the words of answer 5, up to "
             f"{right_guesses(*of_many(claim, 10 * each))} of 100 guesses about all ten together can be right."
         )
+    yield "Where the data are used by consent: for this release, withdrawing it does the same as being deleted."
     if unit_from_dict(dict(values["unit"])).public:
         yield "What counts as public (answer 6) is outside the limit: the release may show it as it was."
     if "collection" in values:

@@ -60,7 +60,8 @@ RISKS = (
 _WHO = (
     "A motivated intruder is somebody without special rights who wants to learn something about a person. The attackers in this "
     "record are stronger: each line says what they know. They are scored against the real data, so this record is not covered by "
-    "the limit: it is for those who supervise, and not for publication."
+    "the limit: it is for those who supervise, and not for publication. A 95 % interval says how far chance may have moved a "
+    "number: about 95 of 100 such intervals hold the true one."
 )
 _WEAK = (
     "An attack that fails proves little: a better one may come. What holds against every attack is the limit (answer 5), and it "
@@ -81,6 +82,8 @@ def tested(run: Run) -> tuple[str, ...]:
         private = RISKS[2] if _links_are_public(run) else RISKS[1]
         risk = RISKS[0] if _without_links(run) else private
         command = f"attack {risk.attacks[0]}" if _readable(run) else "audit"
+        if said and _readable(run):
+            return (*said, "Not tried: any attack on the release itself.")
         return said or (Blank(f"Not tested yet. The owner runs: sfumato {command} {run.folder}"),)
     number, found = len(run.attacks), sum(map(helped, run.attacks))
     if number == 1:
@@ -93,7 +96,29 @@ def tested(run: Run) -> tuple[str, ...]:
     allowed = (
         f" That can happen within the limit, which is about one {noun} at a time; what counts as public tells a lot."
     )
-    return (f"{told}{allowed * bool(found)} The record of the motivated intruder tells each.", *said)
+    return (f"{told}{allowed * bool(found)} The record of the motivated intruder tells each.", *_aimed(run), *said)
+
+
+_AIMS = {"degree": ("arcs",)}
+"""The parts of the data that single attacks want to know; others want those of their question."""
+
+
+def _aimed(run: Run) -> tuple[str, ...]:
+    """Say which attackers wanted to know something protected, which did not, and which questions no attack tried."""
+    public = unit_from_dict(dict(run.certificate["unit"])).public
+    known = {one.key: one for one in RISKS}
+    wanted: dict[bool, list[str]] = {True: [], False: []}
+    for one in run.attacks:
+        aims = _AIMS.get(one["attack"], known[risk_of(one["attack"])].secret)
+        wanted[set(aims) <= {*public}].append(everyday(one["target"]))
+    tried = {risk_of(one["attack"]) for one in run.attacks}
+    untried = [f"attackers {one.attackers}" for one in RISKS if one.key not in tried and _can_test(one, run)]
+    told = (
+        ("What the attackers wanted to know, and what is protected", wanted[False]),
+        ("What they wanted to know, and what counts as public already (answer 6)", wanted[True]),
+        ("Not tried", untried),
+    )
+    return tuple(f"{title}: {'; '.join(dict.fromkeys(found)) or 'nothing'}." for title, found in told)
 
 
 def intruder_section(run: Run) -> Section:
@@ -132,6 +157,10 @@ def _readable(run: Run) -> bool:
 
 def _links_are_public(run: Run) -> bool:
     return "arcs" in unit_from_dict(dict(run.certificate["unit"])).public
+
+
+def _can_test(risk: Risk, run: Run) -> bool:
+    return isinstance(_untested(risk, run), Blank)
 
 
 def _untested(risk: Risk, run: Run) -> Blank | str:

@@ -14,13 +14,14 @@ from sfumato.privacy.units import unit_from_dict
 from sfumato.record._deployment import ASKED
 from sfumato.report._everyday import LIMITS, SEEN, everyday
 from sfumato.report._first_answers import first_answers, of_many
+from sfumato.report._glossary import EXPERTS
 from sfumato.report._html import to_html
 from sfumato.report._intruder import intruder_section, tested
 from sfumato.report._page import Blank, Code, Facts, Items, Page, Part, Section, Table
 from sfumato.report._person import NOT_PROTECTED, person_of
 from sfumato.report._rules import LOOKED_UP, NO_ADVICE, RULES
-from sfumato.report._scale import right_guesses, strength
-from sfumato.report._words import ACCOUNTING, capital, claim_words, event_words
+from sfumato.report._scale import right_guesses, size_words, strength
+from sfumato.report._words import ACCOUNTING, capital, event_words
 
 if TYPE_CHECKING:
     from sfumato.report._run import Run
@@ -128,17 +129,22 @@ def _limit(run: Run, parts: int = 1) -> str:
     """Say what the release can tell about so many protected parts together."""
     claim, person = of_many(run.certificate["claim"], parts), person_of(run.certificate)
     right = right_guesses(*claim)
-    told = claim_words(dict(zip(("epsilon", "delta"), claim, strict=True)))
+    told = size_words(dict(zip(("epsilon", "delta"), claim, strict=True)))
     what = f"one {person.noun}" if parts == 1 else f"{parts} {person.plural} together"
     condition = "where both answers were equally likely before (answer 5)"
     return f"At most {right} of 100 guesses about {what} are right, {condition}; of a coin 50 ({told}). {strength(right)}".strip()
 
 
 def _noise(run: Run) -> str:
+    """Say for experts which random numbers were added."""
     events = dict.fromkeys(event_words(one["event"]) for one in run.certificate["releases"])
-    if not events:
+    return f"{_added(run)} {'; '.join(events)}{'.' * bool(events)}".strip()
+
+
+def _added(run: Run) -> str:
+    if not run.certificate["releases"]:
         return "What is protected was not read, so no random numbers are needed."
-    return f"Random numbers were added on purpose before anything was released. For experts: {'; '.join(events)}."
+    return "Random numbers were added on purpose before anything was released."
 
 
 def _visible(run: Run) -> str:
@@ -173,7 +179,7 @@ def _assessment(run: Run, told: Mapping[str, str]) -> Section:
                 (_facts(told, ("Risks", "risks"), ("Protected", f"{capital(person.what)}."), ("The limit", _limit(run)),
                         ("Outside the limit", _outside(run))),)),
         Section("dpia-d", "(d) Measures",
-                (_facts(told, ("Random numbers", _noise(run)), ("Other measures", "measures"), ("Next review", "review"),
+                (_facts(told, ("Random numbers", _added(run)), ("Other measures", "measures"), ("Next review", "review"),
                         ("Assumptions", "Answer 13 lists them, answer 4 what must be kept secret.")),)),
     )  # fmt: skip
     return Section("assessment", "Data protection impact assessment (GDPR, Article 35(7))", parts)
@@ -230,7 +236,7 @@ def _nist(run: Run, told: Mapping[str, str]) -> Section:
     accounting = f"{ACCOUNTING[values['accounting']['method']]}; {_noise(run)}"
     bias = "Scores by class and by number of links are on the page of the owner; they read protected data, and are not told here."
     rows = (
-        ("Privacy parameters", claim_words(values["claim"]), "claim"),
+        ("Privacy parameters", size_words(values["claim"]), "claim"),
         (
             "Unit of privacy",
             f"{capital(values['protects'])} (unit {values['unit']['name']}, {values['unit']['relation']})",
@@ -247,7 +253,8 @@ def _nist(run: Run, told: Mapping[str, str]) -> Section:
     )
     caption = "Topics of NIST SP 800-226, and where the certificate answers them"
     opening = (
-        "For experts, in the words of the certificate. Field names the part of the certificate that holds the answer."
+        f"For experts, in the words of the certificate. {EXPERTS} Field names the part of the certificate that "
+        "holds the answer."
     )
     table = Table("nist-map", caption, ("Topic", "Answer here", "Field"), rows, ("Answer here", "Field"))
     return Section("nist", "Map to NIST SP 800-226", (opening, table))
@@ -261,7 +268,7 @@ def _iso(run: Run, told: Mapping[str, str]) -> Section:
         ("6.3 Transparency and impact", _owner(told, "risks")),
         ("7.2 Data features", f"{told['data_domain']} Counts as public: {public}." if "data_domain" in told
          else _owner(told, "data_domain")),
-        ("7.3 Attack modelling", f"Every attack: differential privacy for each {noun}, {claim_words(values['claim'])}."),
+        ("7.3 Attack modelling", f"Every attack: differential privacy for each {noun}, {size_words(values['claim'])}."),
         ("8.2 Assessing identifiability", _of_tests(run) if run.attacks or run.audit else Blank("No attack was run.")),
         ("8.3 Mitigation", _noise(run)),
         ("9 Roles and responsibilities", _owner(told, "controller")),
@@ -269,14 +276,14 @@ def _iso(run: Run, told: Mapping[str, str]) -> Section:
     )  # fmt: skip
     caption = "Clauses of ISO/IEC 27559:2022, and what is known here"
     table = Table("iso-map", caption, ("Clause", "Answer here"), rows, ("Answer here",))
-    return Section("iso", "Map to ISO/IEC 27559", ("For experts.", table))
+    return Section("iso", "Map to ISO/IEC 27559", (f"For experts. {EXPERTS}", table))
 
 
 def _check(run: Run, verdict: str) -> Section:
     texts = (
         "Anyone who has the files of the release can check them (answer 12), with this command:",
         Code(f"sfumato verify {run.folder}"),
-        "When this page was written, it said:",
+        f"When this page was written, it said what follows, in the words of experts. {EXPERTS}",
         Items(tuple(verdict.splitlines())),
         "VALID means that the files agree with one another, and that the program's own calculation confirms the limit. It finds "
         "epsilon between two numbers, since it allows for rounding errors on both sides. The claim has to be at least the "

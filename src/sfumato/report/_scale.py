@@ -79,6 +79,16 @@ def strength(right: str) -> str:
     return ""
 
 
+def size_words(claim: Mapping[str, float]) -> str:
+    """Return epsilon and delta in the form of the page for data protection officers, neither rounded down.
+
+    >>> size_words({"epsilon": 1.0, "delta": 1e-6}), size_words({"epsilon": 0.5, "delta": 0.0})
+    ('epsilon = 1, delta = one in a million', 'epsilon = 0.5, delta = 0')
+    """
+    delta = claim["delta"]
+    return f"epsilon = {round_up(claim['epsilon'])}, delta = {one_in(delta) if 0 < delta < 1 else f'{delta:g}'}"
+
+
 def scale_rows(claim: Mapping[str, Any], name: str = "this model") -> list[tuple[str, str, bool]]:
     """Return how often a guess is right at most, at some epsilons and a claim's: words, right of 100, whether it is its."""
     mine = (claim["epsilon"], f"{name}, epsilon {round_up(claim['epsilon'])}", right_guesses(**claim), True)
