@@ -90,7 +90,7 @@ class Still:
 
     last: "Still"
 
-    def __init__(self, parameters, learning_rate):
+    def __init__(self, parameters, learning_rate, paces=()):
         size = sum(p.numel() for p in parameters)
         self.flat, self.grad = torch.zeros(size, dtype=torch.float64), torch.zeros(size, dtype=torch.float64)
         self.released: list[np.ndarray] = []
