@@ -243,11 +243,14 @@ def test_the_answer_about_tests_names_what_was_aimed_at_and_what_was_not_tried()
     assert "counts as public already (answer 6): whether a person has a hidden property." in text
     assert "Not tried: attackers who know a person and want to know whether this person's data were used." in text
     assert (
-        "counts as public already (answer 6): nothing."
+        "No attack aimed at what counts as public already (answer 6)."
         in sections(page_of(EDGE, attacks=({**ATTACK, "attack": "degree"},)))["9. How was it tested?"]
     )  # how many links a person has follows from links, which are protected
+    alone = sections(page_of(EDGE, attacks=(public,)))["9. How was it tested?"]
+    assert "No attack aimed at what is protected." in alone
+    assert "nothing." not in alone
     entries = sections(page_of(sf.NodeLevel(arcs="incident"), attacks=(public,)))["9. How was it tested?"]
-    assert "counts as public already (answer 6): nothing." in entries
+    assert "No attack aimed at what counts as public already (answer 6)." in entries
     assert "Not tried: any attack on the release" in sections(page_of(EDGE, audit=AUDIT))["9. How was it tested?"]
 
 

@@ -305,9 +305,9 @@ def _later(asked: Asked) -> Iterator[Part]:
 
 def _check(asked: Asked) -> Iterator[Part]:
     yield (
-        f"Anyone who has the files of the release, with one command: sfumato verify {asked.run.folder}. It is a program apart "
-        "from the one that made the release: it computes the limit again, and compares the files with one another. It was run "
-        "before this page was written, and found the files valid."
+        f"Anyone who has the files of the release, with one command: sfumato verify {asked.run.folder}. It is part of "
+        "Sfumato, which is free and open, and shares no code with the part that made the release: it computes the limit again, "
+        "and compares the files with one another. It was run before this page was written, and found the files valid."
     )
     yield (
         "Nobody can see from the files that the random numbers were added, that the assumptions of answer 13 hold, or that "

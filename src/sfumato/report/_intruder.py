@@ -114,11 +114,23 @@ def _aimed(run: Run) -> tuple[str, ...]:
     tried = {risk_of(one["attack"]) for one in run.attacks}
     untried = [f"attackers {one.attackers}" for one in RISKS if one.key not in tried and _can_test(one, run)]
     told = (
-        ("What the attackers wanted to know, and what is protected", wanted[False]),
-        ("What they wanted to know, and what counts as public already (answer 6)", wanted[True]),
-        ("Not tried", untried),
+        (
+            wanted[False],
+            "What the attackers wanted to know, and what is protected",
+            "No attack aimed at what is protected.",
+        ),
+        (
+            wanted[True],
+            "What they wanted to know, and what counts as public already (answer 6)",
+            "No attack aimed at what counts as public already (answer 6).",
+        ),
+        (
+            untried,
+            "Not tried",
+            "All tests that the program has for such a release were made. To join it with other tables is not among them.",
+        ),
     )
-    return tuple(f"{title}: {'; '.join(dict.fromkeys(found)) or 'nothing'}." for title, found in told)
+    return tuple(f"{title}: {'; '.join(dict.fromkeys(found))}." if found else none for found, title, none in told)
 
 
 def intruder_section(run: Run) -> Section:
