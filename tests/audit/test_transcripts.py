@@ -7,7 +7,9 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import kstest
+from torch import nn
 
 import sfumato as sf
 from sfumato.audit import _transcripts as transcripts
@@ -17,7 +19,7 @@ from sfumato.audit._transcripts import audit_transcripts, differences, score, se
 from sfumato.audit._worst import pairs
 from sfumato.bounded import _grouping as grouping
 from sfumato.catalog import method_named
-from sfumato.central import _learning
+from sfumato.central import _dpsgd, _learning
 
 BUDGET, LARGE = sf.Budget(1.0, 1e-6), sf.Budget(8.0, 1e-6)
 NODE, INCIDENT = sf.NodeLevel(max_out_degree=5), sf.NodeLevel(arcs="incident")
@@ -32,7 +34,8 @@ def fixed_keys(monkeypatch):
 
 
 def apart(method, unit):
-    plan, worlds, moves, _ = worst(method_named(method), unit, BUDGET, 0)
+    method = method_named(method) if isinstance(method, str) else method
+    plan, worlds, moves, _ = worst(method, unit, BUDGET, 0)
     taught = [transcripts.apart_of(seen(plan, worlds[0], 0), moves) for _ in range(2)]
     return epsilon_of_mu(max(taught), plan.delta)
 
@@ -57,6 +60,18 @@ class TestDistance:
             _learning, "PrivateSGD", lambda q, steps, clip, noise, rate: real(q, steps, clip, noise / 1.01, rate)
         ):
             assert apart("mlp", NODE) > 1.005
+
+    @pytest.mark.parametrize(("unit", "between"), [(NODE, nn.Tanh), (REPLACED, nn.ReLU)], ids=str)
+    def test_networks_of_the_users_own_are_read_in_both_forms(self, unit, between):
+        """A stack is trained in batches, and any other network row by row; half of the noise is twice as far."""
+        torch.manual_seed(0)
+        method = sf.DPSGD(nn.Sequential(nn.Linear(2, 4), between(), nn.Linear(4, 2)))
+        assert 0.99 < apart(method, unit) <= 1.0
+        real = _dpsgd.PrivateSGD
+        with patch.object(
+            _dpsgd, "PrivateSGD", lambda q, steps, clip, noise, rate: real(q, steps, clip, noise / 2, rate)
+        ):
+            assert apart(method, unit) > 1.9
 
     def test_steps_are_sampled_where_they_should_be(self):
         plan, _ = next(pairs(method_named("mlp"), NODE, BUDGET, sampled=True))
