@@ -93,7 +93,7 @@ def train_head(
     return early[0]
 
 
-def train_on(
+def train_further(
     settings: TrainSettings,
     event: SampledEvent,
     key: Key,

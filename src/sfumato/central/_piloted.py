@@ -48,7 +48,7 @@ from sfumato.bounded._routing import routed_arc_change, routed_coordinates, rout
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
-from sfumato.central._heads import CLIP, apply, head_size, train_head, train_on, zero_head
+from sfumato.central._heads import CLIP, apply, head_size, train_further, train_head, zero_head
 from sfumato.central._labels import LabelMessages
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._rows import beside, centered_rows, head_scores
@@ -170,7 +170,7 @@ class PilotedMessages(LabelMessages):
             noise = multiplier_of(plan, "aggregate/2") * routed_sensitivity(plan.unit)
             released["aggregate/2"] = sum_hop(routed, noise, key)
         else:
-            session.bind("aggregate/2", train_on(self, self._more_steps(plan), key, session, head, graph, own))
+            session.bind("aggregate/2", train_further(self, self._more_steps(plan), key, session, head, graph, own))
         weights = {**center, **network_arrays("head", head)}
         ids = np.flatnonzero(read)
         assert graph.y is not None

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, fail, setting
 from sfumato.bounded._promise import GRID, promised_sensitivity, rounding_slack
 from sfumato.central._compatibility import Expected, log_likelihood
-from sfumato.central._heads import CLIP, apply, head_size, plain, train_head, train_on, zero_head
+from sfumato.central._heads import CLIP, apply, head_size, plain, train_further, train_head, zero_head
 from sfumato.central._learning import train
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._piloted import FEATURES_CHOSEN
@@ -174,7 +174,7 @@ class PromisedMessages(CuratorMethod):
         else:
             hop = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
             key = session.charge(HOP)
-            session.bind(HOP, train_on(self, self._last_steps(plan), key, session, head, graph, inputs))
+            session.bind(HOP, train_further(self, self._last_steps(plan), key, session, head, graph, inputs))
         weights = {**center, **network_arrays("head", head), **_kept(bounds)}
         return Outcome(weights, {"pairs": pairs, "test": test, HOP: hop})
 
