@@ -47,7 +47,7 @@ class TestDistance:
             ("mlp", NODE, 0.99), ("mlp", INCIDENT, 0.99), ("mlp", RECORD, 0.99), ("linear", REPLACED, 0.95),
             ("label-messages", NODE, 0.99), ("label-messages", REPLACED, 0.99), ("promised-messages", INCIDENT, 0.95),
             ("class-dp", sf.ClassLevel(), 0.8), ("dpar", INCIDENT, 0.99), ("graph-split", REPLACED, 0.99), ("gap", NODE, 0.95),
-            ("dpgnn", NODE, 0.2),
+            ("dpgnn", NODE, 0.99), ("dpgnn", REPLACED, 0.99),
         ],
         ids=str,
     )  # fmt: skip

@@ -69,7 +69,8 @@ def test_the_run_is_charged_for_all_terms_that_a_record_reaches(relation, layers
     (release,) = plan.releases
     rows = GRAPH.public_facts(NODE).num_train
     steps = 30 * rows // 100
-    assert release.event == RepeatedGaussianEvent(100 / rows, terms, release.event.noise_multiplier, steps, "replace")
+    charged = "replace" if relation == "replace" else "leave"
+    assert release.event == RepeatedGaussianEvent(100 / rows, terms, release.event.noise_multiplier, steps, charged)
     assert release.shape == (6 * (layers + 1) * 8 + 8 + 8 * 3 + 3,)
     assert release.arc_change is None
 

@@ -167,13 +167,18 @@ def test_repeated_terms_that_vanish_against_rounded_sums(q, terms, z, steps, gri
 
 
 @pytest.mark.parametrize(("q", "terms", "z", "steps", "grid"), [(0.01, 11, 8.0, 50, 1e-5), (0.2, 3, 2.0, 10, 2e-4)])
-def test_repeated_terms_that_are_replaced_against_rounded_sums(q, terms, z, steps, grid):
+@pytest.mark.parametrize("relation", ["replace", "leave"])
+def test_repeated_terms_that_are_exchanged_against_rounded_sums(q, terms, z, steps, grid, relation):
     x = np.linspace(-9, 9, 200_001)
-    parts = [(binom.pmf(k, terms, q), 2 * k / z) for k in range(terms + 1)]
+    if relation == "replace":
+        parts = [(binom.pmf(k, terms, q), 2 * k / z) for k in range(terms + 1)]
+    else:
+        coins = {0: 1 - q, 1: q}
+        parts = [(binom.pmf(k, terms - 1, q) * coins[b], (2 * k + b) / z) for k in range(terms) for b in coins]
     masses = np.concatenate([p * np.diff(ndtr(x)) for p, _ in parts])
     below, above = (np.concatenate([m * m / 2 + m * edge for _, m in parts]) for edge in (x[:-1], x[1:]))
     low, high = bracket(masses, below, above, steps, 1e-6, grid)
-    value = epsilon([RepeatedGaussianEvent(q, terms, z, steps, "replace")], 1e-6)
+    value = epsilon([RepeatedGaussianEvent(q, terms, z, steps, relation)], 1e-6)
     assert 0.995 * value < low <= value <= 1.0003 * high
 
 
@@ -191,9 +196,27 @@ def test_one_occurrence_is_the_subsampled_release(relation):
 
 
 def test_terms_that_are_all_drawn():
-    for relation, factor in (("add-remove", 5), ("replace", 10)):
+    for relation, most in (("add-remove", 5), ("replace", 10), ("leave", 9)):
         event = RepeatedGaussianEvent(1.0, 5, 20.0, 3, relation)
-        assert epsilon([event], 1e-6) == pytest.approx(epsilon([GaussianEvent(20 / factor, 3)], 1e-6), rel=1e-12)
+        assert event.apart == most
+        assert epsilon([event], 1e-6) == pytest.approx(epsilon([GaussianEvent(20 / most, 3)], 1e-6), rel=1e-12)
+
+
+@pytest.mark.parametrize("q", [1e-4, 0.03, 0.9])
+@pytest.mark.parametrize("terms", [2, 7, 2000])
+def test_a_record_that_leaves_costs_more_than_vanishing_terms_and_less_than_replaced_ones(q, terms):
+    vanish, leave, exchanged = (
+        epsilon([RepeatedGaussianEvent(q, terms, 20.0 * terms * q + 2, 50, one)], 1e-6)
+        for one in ("add-remove", "leave", "replace")
+    )
+    assert vanish < leave < exchanged
+
+
+def test_a_single_term_that_leaves_vanishes_and_one_example_has_no_others():
+    left = RepeatedGaussianEvent(0.01, 1, 2.0, 500, "leave")
+    assert epsilon([left], 1e-6) == epsilon([PoissonGaussianEvent(0.01, 2.0, 500)], 1e-6)
+    with pytest.raises(InputError, match="relation"):
+        PoissonGaussianEvent(0.01, 2.0, 500, "leave")
 
 
 def test_zero_concentrated_releases():

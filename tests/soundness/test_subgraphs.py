@@ -1,11 +1,15 @@
 """Sub-graphs of training nodes: brute force over neighboring tiny graphs, and planted faults that the same check must catch."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 from soundness_records import graph_of, neighbor
 
+from sfumato.audit._worst_subgraphs import WorstStart, worst_subgraphs
 from sfumato.bounded import _gradients as gradients
 from sfumato.bounded import _subgraphs as subgraphs
 from sfumato.bounded._degree import cap_out_degree
@@ -13,8 +17,10 @@ from sfumato.bounded._gradients import PrivateSGD, private_steps
 from sfumato.bounded._splits import unit_rows
 from sfumato.bounded._subgraphs import occurrences, read_arcs, subgraph_rows
 from sfumato.errors import InputError
+from sfumato.graph._graph import Graph
 from sfumato.nn._models import MLP
 from sfumato.noise.keys import derive_key
+from sfumato.privacy.events import RepeatedGaussianEvent
 from sfumato.privacy.units import NodeLevel
 
 NODES, FEATURES, CLIP = 9, 3, 1e-3
@@ -81,14 +87,14 @@ def grid_sum(monkeypatch):
 
     monkeypatch.setattr(gradients, "operand_mac", kept)
 
-    def call(data, case, sampling_prob=1.0):
-        graph = graph_of(*data)
+    def call(data, case, sampling_prob=1.0, model=None):
+        graph = data if isinstance(data, Graph) else graph_of(*data)
         rows = subgraph_rows(unit_rows(graph), read_arcs(graph, case[0], case[2], KEY), case[1]).toarray()
-        y = torch.from_numpy(graph.y if graph.y is not None else np.full(NODES, -1))
+        y = torch.from_numpy(graph.y if graph.y is not None else np.full(graph.num_nodes, -1))
         torch.manual_seed(0)
-        model = MLP((rows.shape[1], 4, 2)).double()
+        model = (model or MLP((rows.shape[1], 4, 2))).double()
         settings = PrivateSGD(sampling_prob, 1, CLIP, 1.0, 0.01)
-        private_steps(model, lambda ids: (torch.from_numpy(rows[ids]), y[ids]), np.arange(NODES), settings, KEY)
+        private_steps(model, lambda ids: (torch.from_numpy(rows[ids]), y[ids]), np.arange(len(y)), settings, KEY)
         return held.pop().astype(np.float64) / 2**24
 
     return call
@@ -103,7 +109,46 @@ def test_a_record_moves_a_step_by_at_most_two_clips_a_term(grid_sum, case):
             worst = max(
                 worst, float(np.linalg.norm(left - grid_sum(neighbor("remove", "owned", record, data, rng), case)))
             )
-    assert 1.05 < worst <= 2 * claim(case, "remove")  # one clip, as if only the own term vanished, would not do
+    assert 1.05 < worst <= moved(case, "remove")  # one clip, as if only the own term vanished, would not do
+
+
+def moved(case, relation):
+    """How far the proof lets a record move a step, in clips."""
+    return RepeatedGaussianEvent(
+        1.0, claim(case, relation), 1.0, 1, "leave" if relation == "remove" else relation
+    ).apart
+
+
+def farthest(grid_sum, case, relation, empty=None):
+    """How far a record moves the first step, for the data sets and first weights that the auditor finds worst."""
+    unit = NodeLevel(max_out_degree=case[0], relation=relation)
+    method = WorstStart(max_arcs=case[0], num_layers=case[1])
+    full, other = worst_subgraphs(method, unit)
+    assert np.flatnonzero(full.y != other.y).tolist() == [0] * (relation == "remove")
+    assert np.flatnonzero((full.x != other.x).any(axis=1)).tolist() == [0]
+    facts = full.public_facts(unit, assume_public=True)
+    sums = [
+        grid_sum(graph, case, model=method._network(facts, unit))
+        for graph in (full, other if empty is None else empty(other))
+    ]
+    return float(np.linalg.norm(sums[0] - sums[1]))
+
+
+@pytest.mark.parametrize("case", [(1, 1, 9), (3, 1, 9), (1, 2, 9), (2, 2, 9), (2, 3, 9)])
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+def test_the_worst_weights_reach_all_of_the_claim_and_no_more(grid_sum, case, relation):
+    assert 0.99 < farthest(grid_sum, case, relation) / moved(case, relation) <= 1
+
+
+def test_how_far_a_record_moves_a_step():
+    assert [moved(case, "remove") for case in CASES[:5]] == [3, 5, 7, 5, 5]
+    assert [moved(case, "replace") for case in CASES[:5]] == [6, 10, 14, 10, 10]
+
+
+def test_a_record_that_leaves_its_label_behind_is_caught(grid_sum):
+    """A term without label must vanish: of a record that keeps its label, the own term turns."""
+    labeled = partial(replace, y=np.zeros(4, np.int64))
+    assert farthest(grid_sum, CASES[0], "remove", labeled) > 1.2 * moved(CASES[0], "remove")
 
 
 def test_a_step_without_a_changed_root_does_not_move(grid_sum):

@@ -1,6 +1,8 @@
 """Brackets of repeated Gaussians and of the exponential mechanism: closed forms, integrals, the library, planted faults."""
 
+import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from sfumato.privacy import accounting
 from sfumato.privacy.events import event_from_dict
 from sfumato.verify._claim import TOLERANCE, claim_faults
 from sfumato.verify._epsilon import epsilon_bracket
+from sfumato.verify._kinds import Replaced
+from sfumato.verify._releases import release_faults
 from sfumato.verify.events._repeated_gaussian import Repeated
 
 PLANS = [
@@ -18,6 +22,11 @@ PLANS = [
     ([repeated(0.8, 8, 30.0, 200)], 2e-3),
     ([repeated(0.86, 8, 60.0, 200, "replace")], 2e-3),
     ([repeated(0.02, 111, 40.0, 500)], 1e-5),
+    ([repeated(0.01, 11, 8.0, 1000, "leave")], 1e-5),
+    ([repeated(0.86, 8, 60.0, 200, "leave")], 2e-3),
+    ([repeated(0.3, 2, 9.0, 50, "leave"), poisson(0.02, 2.0, 300)], 1e-5),
+    ([repeated(0.3, 1, 9.0, 50, "leave")], 1e-5),
+    ([repeated(1.0, 3, 60.0, 50, "leave")], 1e-5),
     ([repeated(0.1, 5, 2.0, 1)], 1e-5),
     ([repeated(0.01, 11, 4.0, 1000), gaussian(3.0), poisson(0.02, 2.0, 300)], 1e-5),
     ([repeated(0.05, 4, 4.0, 100, "replace"), poisson(0.02, 2.0, 300, "replace")], 1e-5),
@@ -60,12 +69,17 @@ def normal_delta(mu, epsilon):
 
 
 @pytest.mark.parametrize(("q", "terms", "noise"), [(0.1, 5, 4.0), (0.7, 3, 3.0)])
-def test_one_step_with_exchanged_terms_by_its_mixture(q, terms, noise):
+@pytest.mark.parametrize("leaves", [0, 1])
+def test_one_step_with_exchanged_terms_by_its_mixture(q, terms, noise, leaves):
     def delta(epsilon):
-        weights = [math.comb(terms, k) * q**k * (1 - q) ** (terms - k) for k in range(terms + 1)]
-        return sum(w * normal_delta(2 * k / noise, epsilon) for k, w in enumerate(weights) if k)
+        found = 0.0
+        for drawn in itertools.product([0, 1], repeat=terms):  # every coin by itself
+            weight = math.prod(q if coin else 1 - q for coin in drawn)
+            moved = 2 * sum(drawn) - leaves * drawn[0]
+            found += weight * normal_delta(moved / noise, epsilon) if moved else 0.0
+        return found
 
-    low, high = epsilon_bracket([repeated(q, terms, noise, 1, "replace")], 1e-4)
+    low, high = epsilon_bracket([repeated(q, terms, noise, 1, "leave" if leaves else "replace")], 1e-4)
     assert delta(low * 0.9995) > 1e-4 > delta(high * 1.0005)
 
 
@@ -91,17 +105,19 @@ def test_no_mechanism_of_bounded_range_costs_more(shift):
 
 
 def test_a_single_term_and_certain_terms_are_simpler_events():
-    for relation, factor in (("add-remove", 1), ("replace", 2)):
+    for relation, most in (("add-remove", 5), ("replace", 10), ("leave", 9)):
         one = epsilon_bracket([repeated(0.02, 1, 2.0, 300, relation)], 1e-5)
-        assert one == epsilon_bracket([poisson(0.02, 2.0, 300, relation)], 1e-5)
+        assert one == epsilon_bracket(
+            [poisson(0.02, 2.0, 300, "replace" if relation == "replace" else "add-remove")], 1e-5
+        )
         drawn = epsilon_bracket([repeated(1.0, 5, 20.0, 4, relation)], 1e-5)
-        assert drawn == pytest.approx(epsilon_bracket([gaussian(20 / (5 * factor), 4)], 1e-5), rel=1e-12)
+        assert drawn == pytest.approx(epsilon_bracket([gaussian(20 / most, 4)], 1e-5), rel=1e-12)
 
 
 @pytest.mark.parametrize(("q", "terms"), [(0.01, 3), (0.3, 40), (1e-6, 10**6), (0.999, 100), (1e-9, 10**9)])
 def test_counts_are_rounded_the_way_that_is_said(q, terms):
     """Tails of the rounded laws lie on their side of the exact mean; both have all their mass."""
-    below, above = (Repeated(q, terms, 1.0, False, 1).counts(upper=upper) for upper in (False, True))
+    below, above = (Repeated(q, terms, 1.0, False, False, 1).counts(upper=upper) for upper in (False, True))
     for k, weight in (below, above):
         assert weight.sum() == pytest.approx(1, abs=1e-12)
         assert np.all(np.diff(k) > 0)
@@ -134,8 +150,8 @@ def claim():
 @pytest.mark.parametrize(
     ("index", "field", "value"),
     [
-        (0, "epsilon", 0.021), (0, "count", 300), (1, "sampling_prob", 0.052), (1, "occurrences", 11), (1, "relation", "replace"),
-        (1, "steps", 220), (1, "noise_multiplier", 9.7),
+        (0, "epsilon", 0.021), (0, "count", 300), (1, "sampling_prob", 0.052), (1, "occurrences", 11),
+        (1, "relation", "replace"), (1, "relation", "leave"), (1, "steps", 220), (1, "noise_multiplier", 9.7),
     ],
 )  # fmt: skip
 def test_a_plan_that_costs_more_than_it_claims_is_refused(claim, index, field, value):
@@ -145,7 +161,8 @@ def test_a_plan_that_costs_more_than_it_claims_is_refused(claim, index, field, v
     assert problem.startswith("certificate.json: claim.epsilon: ")
 
 
-@pytest.mark.parametrize("events", [HONEST, HONEST[:1], HONEST[1:], [repeated(0.05, 10, 20.0, 200, "replace")]])
+@pytest.mark.parametrize("events", [HONEST, HONEST[:1], HONEST[1:], [repeated(0.05, 10, 20.0, 200, "replace")],
+                                    [repeated(0.05, 10, 20.0, 200, "leave")]])  # fmt: skip
 def test_a_claim_that_is_too_small_is_refused(events):
     claim = accounting.epsilon([event_from_dict(event) for event in events], 1e-5)
     (problem,) = claim_faults(claiming(events, 0.98 * claim, 1e-5, 0))[0]
@@ -165,3 +182,20 @@ def test_selections_among_repeated_trials_have_an_upper_bound():
     low, high = epsilon_bracket([event], 1e-5)
     assert low == 0
     assert 0.999 * claim <= high <= TOLERANCE * claim
+
+
+@pytest.mark.parametrize(
+    ("of_unit", "relation", "fragment"),
+    [
+        ("remove", "leave", ""), ("remove", "replace", ""), ("replace", "replace", ""),
+        ("remove", "add-remove", "expected leave or replace"), ("replace", "leave", "expected replace, the unit's, got leave"),
+    ],
+)  # fmt: skip
+def test_terms_of_others_are_never_charged_as_vanishing_and_a_replaced_record_never_as_leaving(
+    of_unit, relation, fragment
+):
+    rules, release = SimpleNamespace(releases=lambda _: [Replaced("network", [9], 9, 0.5, 4, 3)]), {"name": "network"}
+    release |= {"event": repeated(0.5, 3, 2.0, 4, relation), "shape": [9], "num_draws": 9}
+    found = list(release_faults({"unit": {"relation": of_unit}, "releases": [release]}, rules))
+    assert len(found) == bool(fragment)
+    assert all(fragment in text for text in found)

@@ -3,7 +3,8 @@
 All other training records are empty, so no other gradient is there. Settings keep the weights where they start: a
 learning rate of nearly nothing, and a clip norm below every gradient. The record's gradient then has the clip norm and one
 direction at every step, and what is sent along its arcs has the largest norm. What the record itself receives is so much that
-noise does not turn it: 1,500 nodes send it the same. A claim holds for all data and settings, so it holds for these.
+noise does not turn it: 1,500 nodes send it the same. A claim holds for all data and settings, so it holds for these. For DP-GNN
+first weights are the worst ones too (:mod:`~sfumato.audit._worst_subgraphs`).
 
 Which of several pairs is the worst is found from exact sums before any noise is scored.
 """
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.audit._worst_subgraphs import WorstStart, worst_subgraphs
 from sfumato.bounded._classes import check_cells
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._promise import promised_sensitivity
 from sfumato.bounded._routing import can_route
+from sfumato.central._dpgnn import DPGNN
 from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph._graph import Graph
 from sfumato.privacy.events import GaussianEvent, PoissonGaussianEvent, RepeatedGaussianEvent
@@ -74,6 +77,12 @@ def pairs(
     try:
         (check_cells if unit.partition else check_examples)(unit)
     except UnsupportedUnitError:
+        return
+    if isinstance(method, DPGNN):
+        if not sampled:
+            start = WorstStart.of(still(method))
+            both = worst_subgraphs(start, unit)
+            yield start.calibrate(budget, unit, both[0].public_facts(unit, assume_public=True)), both
         return
     others = [Record(-1)]
     if unit.partition and unit.relation == "replace":

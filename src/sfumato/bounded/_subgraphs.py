@@ -20,9 +20,15 @@ of layer l - 1. Without v among its senders in either graph, its list of arcs is
 although that sample may depend on all of the list; and no sender is in :math:`B_{l - 1}`, or the node would be in :math:`B_l`.
 A term reads in addition the root's own label, and v is in :math:`B_L`.
 
-The terms of :math:`B_L` do not vanish: their roots stay, without a neighbor. So they are *replaced*, each by another of norm
-at most C. The event is a :class:`~sfumato.privacy.events.RepeatedGaussianEvent` of R occurrences with relation ``replace``, under
-both relations of the unit. (The second cap bounds the size of sub-graphs. It is not needed for the claim.)
+**How far a step moves.** The term of v itself *vanishes* if its record becomes empty: v stays a root, but without a label its
+loss is zero (:func:`~sfumato.bounded._gradients.clipped_gradient_sum`), so a vector of norm at most C is taken away. The other
+terms of :math:`B_L` do not vanish: their roots and labels stay, with a neighbor less. Each is *replaced* by another vector of
+norm at most C, which is 2 C away at most. Each root is drawn by a coin of its own, which reads nothing of the record. So if b of
+one and k of at most R - 1 roots are drawn, the clipped sum moves by at most (2 k + b) C: a
+:class:`~sfumato.privacy.events.RepeatedGaussianEvent` of R occurrences with relation ``leave``. If v becomes another record, its
+own term is replaced as well, and the relation is ``replace``. Neither number can be smaller: with the worst first weights a
+network of two layers moves a step by all of (2 R - 1) C, and of 2 R C (``tests/soundness/test_subgraphs.py``). (The second cap
+bounds the size of sub-graphs. It is not needed for the claim.)
 
 **Incident arcs** have no proof: if v leaves, all u with an arc to v may keep another arc in its place.
 

@@ -126,7 +126,8 @@ class DPGNN(NetworkMethod):
         steps = max(1, (self.epochs or _EPOCHS) * rows // batch)
         with torch.device("meta"):
             size = num_parameters(self._network(public, unit))
-        event = RepeatedGaussianEvent(batch / rows, terms, noise_multiplier, steps, "replace")
+        relation = "replace" if unit.relation == "replace" else "leave"
+        event = RepeatedGaussianEvent(batch / rows, terms, noise_multiplier, steps, relation)
         network = Release("network", event, (size,), size)
         if self.inference == "own":
             return (network,)
@@ -213,12 +214,13 @@ class DPGNN(NetworkMethod):
 def hop_noise(event: RepeatedGaussianEvent, share: float) -> float:
     r"""Return the noise multiplier of a Gaussian release that takes about this share of :math:`\mu^2` beside a DP-SGD run.
 
-    By the central limit T steps with k ~ Bin(R, q) replaced terms have :math:`\mu^2 = 4 T E[k^2] / z^2`. This only chooses the
-    noise: what it costs is accounted exactly.
+    By the central limit T steps with k ~ Bin(R, q) replaced terms have :math:`\mu^2 = 4 T E[k^2] / z^2`; a term that vanishes
+    counts half. This only chooses the noise: what it costs is accounted exactly.
     """
-    q, terms = event.sampling_prob, event.occurrences
-    square = terms * q * (1 - q) + (terms * q) ** 2
-    return event.noise_multiplier / math.sqrt(4 * event.steps * square * share / (1 - share))
+    q, most = event.sampling_prob, event.apart
+    squares = most * 2 - (event.relation == "leave")  # sum of the squares of what each term moves
+    square = squares * q * (1 - q) + (most * q) ** 2
+    return event.noise_multiplier / math.sqrt(event.steps * square * share / (1 - share))
 
 
 def rows_of(graph: Graph, arcs: Arcs, num_layers: int) -> Matrix:

@@ -231,18 +231,28 @@ class Swapped:
 class Revealed:
     """(k, N(k mu, 1)) against (k, N(0, 1)), k ~ Binomial(occurrences, q): how many terms moved is seen.
 
-    With ``sampling_prob=1`` and one occurrence, a Gaussian release.
+    If one term ``leaves``, it counts half: k is then half a coin of probability q, and Binomial(occurrences - 1, q). With
+    ``sampling_prob=1`` and one occurrence, a Gaussian release.
     """
 
     mu: float
     sampling_prob: float = 1.0
     occurrences: int = 1
+    leaves: bool = False
     symmetric: ClassVar[bool] = True
 
+    @property
+    def _most(self) -> float:
+        return self.occurrences - self.leaves / 2
+
     def _weights(self, log_tail: float) -> Weights:
-        if self.sampling_prob == 1:
-            return Weights(np.array([float(self.occurrences)]), np.ones(1), 0.0)
-        return binomial(self.occurrences, self.sampling_prob, log_tail)
+        q = self.sampling_prob
+        if q == 1:
+            return Weights(np.array([self._most]), np.ones(1), 0.0)
+        values, probs, dropped = binomial(self.occurrences - self.leaves, q, log_tail)
+        if self.leaves:
+            values, probs = np.add.outer(values, [0, 0.5]).ravel(), np.multiply.outer(probs, [1 - q, q]).ravel()
+        return Weights(values, probs, dropped)
 
     def span(self, log_tail: float) -> tuple[float, float]:
         weights = self._weights(log_tail)
@@ -270,11 +280,11 @@ class Revealed:
     def renyi(self, orders: Array) -> Array:
         values, probs, _ = self._weights(_REACHED)
         result = _renyi.revealed(values * self.mu, probs, orders)
-        return result if values[-1] == self.occurrences else _renyi.add_rest(result, self.occurrences * self.mu, orders)
+        return result if values[-1] == self._most else _renyi.add_rest(result, self._most * self.mu, orders)
 
     def spread(self) -> float:
-        mean = self.occurrences * self.sampling_prob
+        mean = self._most * self.sampling_prob
         return self.mu * math.sqrt(mean * (1 - self.sampling_prob) + mean**2)
 
     def all_drawn(self) -> tuple[float, float]:
-        return self.occurrences * self.mu, 0.0
+        return self._most * self.mu, 0.0

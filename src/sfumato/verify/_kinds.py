@@ -140,12 +140,15 @@ class Network(Planned):
 
 @dataclass(frozen=True)
 class Replaced(Network):
-    """Weights of a network whose terms a record does not take away but replaces, under both relations of the unit."""
+    """Weights of a network where a record that leaves takes its own term away and replaces those of others.
+
+    Earlier runs charged all terms as replaced, which is never less.
+    """
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
         yield from super().faults(where, release)
-        if release["event"].get("relation") != "replace":
-            yield f"{where}event.relation: expected replace, since terms of other nodes change"
+        if release["event"].get("relation") not in ("replace", "leave"):
+            yield f"{where}event.relation: expected leave or replace, since terms of other nodes change"
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ def release_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
         yield f"certificate.json: releases: expected {[*planned] or 'none'}, got {plain(repr(names))}"
     for index, release in enumerate(certificate["releases"]):
         where = f"certificate.json: releases[{index}]."
-        if certificate["unit"]["relation"] == "replace" and release["event"].get("relation") == "add-remove":
-            yield f"{where}event.relation: expected replace, the unit's, got add-remove"
+        if certificate["unit"]["relation"] == "replace" and release["event"].get("relation", "replace") != "replace":
+            yield f"{where}event.relation: expected replace, the unit's, got {release['event']['relation']}"
         if release["name"] in planned:
             yield from planned[release["name"]].faults(where, release)
 

@@ -101,8 +101,10 @@ def _of_terms(part: Sampled | Repeated, orders: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(hidden, seen) / (orders - 1))
 
 
-def _law(part: Sampled | Repeated) -> tuple[np.ndarray, np.ndarray, int]:
+def _law(part: Sampled | Repeated) -> tuple[np.ndarray, np.ndarray, float]:
     """Return how many terms are drawn, ascending, the logarithms of their probabilities, and the most terms.
+
+    A term that vanishes while others are exchanged counts half.
 
     By Bernstein's inequality, counts further from the mean have mass exp(-690) at most. Among very many counts, some are
     rounded up: more terms cost more.
@@ -120,7 +122,10 @@ def _law(part: Sampled | Repeated) -> tuple[np.ndarray, np.ndarray, int]:
     group = -(-k.size // _MOST_CENTERS)
     starts = np.arange(0, k.size, group)
     last = np.minimum(starts + group, k.size) - 1
-    return k[last].astype(float), np.logaddexp.reduceat(logs, starts), part.terms
+    k, logs = k[last].astype(float), np.logaddexp.reduceat(logs, starts)
+    if part.leaves:
+        k, logs = np.add.outer(k, [0, 0.5]).ravel(), np.add.outer(logs, np.log([1 - part.q, part.q])).ravel()
+    return k, logs, part.terms + part.leaves / 2
 
 
 def _log_moments(upper: Law, lower: Law, spacing: float, orders: np.ndarray) -> np.ndarray:
@@ -190,8 +195,8 @@ def _deltas(candidate: list[Event], curve: np.ndarray, orders: np.ndarray) -> np
     pure = math.fsum(part.steps * part.bound for part in parts if isinstance(part, Symmetric)) * (1 + _DELTA_SLACK)
     for part in parts:
         if not isinstance(part, Symmetric):
-            terms = part.terms if isinstance(part, Repeated) else 1
-            mu = math.hypot(mu, math.sqrt(part.steps) * (1 + part.replace) * terms / part.s)
+            most = part.most if isinstance(part, Repeated) else 1 + part.replace
+            mu = math.hypot(mu, math.sqrt(part.steps) * most / part.s)
     for i in np.flatnonzero(epsilons >= pure):
         closed = math.exp(gaussian_log_delta(mu, epsilons[i] - pure)) * (1 + _DELTA_SLACK) if mu else 0.0
         deltas[i] = min(deltas[i], closed)

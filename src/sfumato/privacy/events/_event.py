@@ -27,7 +27,6 @@ _CHECKS: Mapping[str, Callable[..., Any]] = {
     "steps": _count,
     "occurrences": _count,
     "num_outcomes": partial(check_int, low=2),
-    "relation": partial(check_choice, ("add-remove", "replace")),
 }
 """What a field of this name must be, in every event that has one."""
 

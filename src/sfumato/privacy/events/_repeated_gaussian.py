@@ -19,6 +19,9 @@ class RepeatedGaussianEvent(SampledEvent):
     * ``relation="add-remove"``: the terms vanish. The pair is sum_k P(k) N(k, z^2) against N(0, z^2).
     * ``relation="replace"``: each term is exchanged for another of norm at most C. The pair (k, N(2 k, z^2)) against
       (k, N(0, z^2)), with k revealed, dominates.
+    * ``relation="leave"``: one term vanishes, and the others are exchanged. With b ~ Bernoulli(sampling_prob) for the one,
+      k ~ Binomial(occurrences - 1, sampling_prob) for the others and both revealed, the sum moves by 2 k + b at most: the pair
+      (2 k + b, N(2 k + b, z^2)) against (2 k + b, N(0, z^2)) dominates. It never costs more than ``replace``.
 
     Raises:
         InputError: a value is outside its range, or the relation is not known.
@@ -33,5 +36,6 @@ class RepeatedGaussianEvent(SampledEvent):
     steps: int
     relation: str = "add-remove"
     type: ClassVar[str] = "repeated-gaussian"
+    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace", "leave")
     mechanism: ClassVar[str] = "DP-SGD, repeated terms"
     citations: ClassVar[tuple[str, ...]] = ("abadi2016deep", "daigavane2021node", *SAMPLER)

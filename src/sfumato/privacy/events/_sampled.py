@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from sfumato._validate import check_choice
 from sfumato.privacy.events._event import Event, shown
 
 if TYPE_CHECKING:
     from sfumato.privacy._pairs import Pair
 
-_REACH = {"add-remove": 1, "replace": 2}  # distance of two contributions over the clip norm
 _SAMPLED_RANGE = (1e-3, 1e8)  # noise multipliers outside it are accounted as if every record were drawn
 _MOST_DRAWN = 1e6  # terms drawn at once, on average; more are accounted as if all were
 
 
 class SampledEvent(Event):
-    """Noisy sums over Poisson samples; ``occurrences`` terms of a record at most."""
+    """Noisy sums over Poisson samples; ``occurrences`` terms of a record at most, and ``relation`` is one of ``relations``."""
 
+    relations: ClassVar[tuple[str, ...]] = ("add-remove", "replace")
     if TYPE_CHECKING:
         sampling_prob: float
         noise_multiplier: float
@@ -24,16 +25,26 @@ class SampledEvent(Event):
         relation: str
         occurrences: int
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self.relations, relation=self.relation)
+
+    @property
+    def apart(self) -> int:
+        """How far a record moves a sum that draws all its terms, over the clip norm."""
+        terms = int(getattr(self, "occurrences", 1))
+        return {"add-remove": terms, "replace": 2 * terms, "leave": 2 * terms - 1}[self.relation]
+
     def pair(self) -> Pair:
         """The pair of sampled terms. For a single exchanged term it is tighter than the pair that reveals the draw."""
         from sfumato.privacy._pairs import Mixture, Revealed, Swapped
 
         q, z, terms = float(self.sampling_prob), float(self.noise_multiplier), int(getattr(self, "occurrences", 1))
         if q == 1 or terms * q > _MOST_DRAWN or not _SAMPLED_RANGE[0] <= z <= _SAMPLED_RANGE[1]:
-            return Revealed(_REACH[self.relation] * terms / z)
-        if self.relation == "add-remove":
+            return Revealed(self.apart / z)
+        if self.relation == "add-remove" or self.apart == 1:
             return Mixture(q, terms, z)
-        return Swapped(q, z) if terms == 1 else Revealed(2 / z, q, terms)
+        return Swapped(q, z) if terms == 1 else Revealed(2 / z, q, terms, self.relation == "leave")
 
     def repeats(self) -> int:
         return self.steps

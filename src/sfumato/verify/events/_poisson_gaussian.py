@@ -64,7 +64,8 @@ def sampled(event: Event) -> tuple[Any, ...]:
     """Return a Gaussian if every record is drawn, else a sampled one."""
     q, noise, replace = event["sampling_prob"], event["noise_multiplier"], event["relation"] == "replace"
     if q == 1:
-        return Gaussian, (1 + replace) * event.get("occurrences", 1) / noise
+        terms = event.get("occurrences", 1)
+        return Gaussian, {"add-remove": terms, "replace": 2 * terms, "leave": 2 * terms - 1}[event["relation"]] / noise
     return Sampled, q, noise, replace
 
 

@@ -2,7 +2,8 @@
 
 k ~ Bin(R, q) terms of the record are drawn. If they vanish, k
 stays hidden, and the sum of noise and terms is compared with noise alone. If they are exchanged, the pair that reveals k
-dominates: a Gaussian shifted by 2k against one that is not.
+dominates: a Gaussian shifted by 2k against one that is not. If the record leaves, its own term vanishes and R - 1 are exchanged:
+with k ~ Bin(R - 1, q) and a coin b for the own term, both seen, the shift is 2k + b, and k stands for k + b / 2 below.
 
 More terms cost more, in both directions. If k stays hidden, the loss increases with the outcome, so the best test is whether it
 is above a point: the more terms, the more often it is, but not with noise alone. If k is seen, each k costs by itself, the
@@ -28,17 +29,30 @@ _CHUNK = 1 << 13
 
 @dataclass(frozen=True)
 class Repeated:
-    """``steps`` sums of noise of deviation s and k terms of norm 1, k ~ Bin(terms, q), against the sum without them."""
+    """``steps`` sums of noise of deviation s and k terms of norm 1, k ~ Bin(terms, q), against the sum without them.
+
+    With ``leaves``, one term vanishes, and the ``terms`` beside it are exchanged.
+    """
 
     q: float
     terms: int
     s: float
     replace: bool
+    leaves: bool
     steps: int
+
+    @property
+    def most(self) -> float:
+        """The largest shift, in norms of a term."""
+        return self.terms * (1 + self.replace) + self.leaves
 
     def law(self, *, upper: bool) -> Hidden | Revealed:
         """Return the pair of one step, for a mechanism that dominates or is dominated."""
-        return (Revealed if self.replace else Hidden)(*self.counts(upper=upper), self.s, self.steps)
+        k, weight = self.counts(upper=upper)
+        if self.leaves:
+            coin = [1 - self.q, self.q]
+            k, weight = np.add.outer(k, [0, 0.5]).ravel(), np.multiply.outer(weight, coin).ravel()
+        return (Revealed if self.replace else Hidden)(k, weight, self.s, self.steps)
 
     def counts(self, *, upper: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return values of k, ascending, and their probabilities, rounded up or down where they are rare."""
@@ -168,10 +182,11 @@ class Revealed:
 
 def _repeated(event: Event) -> tuple[Any, ...]:
     """Return a simpler event if all terms are drawn, or if there is one."""
-    if event["sampling_prob"] == 1 or event["occurrences"] == 1:
+    terms, leaves = event["occurrences"], event["relation"] == "leave"
+    if terms == 1 or event["sampling_prob"] == 1:
         return sampled(event)
-    replace = event["relation"] == "replace"
-    return Repeated, event["sampling_prob"], event["occurrences"], event["noise_multiplier"], replace
+    exchanged = event["relation"] != "add-remove"
+    return Repeated, event["sampling_prob"], terms - leaves, event["noise_multiplier"], exchanged, leaves
 
 
 KIND = Kind(
@@ -180,7 +195,7 @@ KIND = Kind(
         "occurrences": "count",
         "noise_multiplier": "positive",
         "steps": "count",
-        "relation": "relation",
+        "relation": {"enum": ["add-remove", "replace", "leave"]},
     },
     _repeated,
 )
