@@ -45,8 +45,8 @@ def released(graph, monkeypatch, counts=None):
     noiseless = LinkMessages(learner_share=0.4)
     with monkeypatch.context() as patch:
         if counts is not None:
-            real = link_messages._evidence
-            patch.setattr(link_messages, "_evidence", lambda plan, graph, _: real(plan, graph, counts))
+            real = LinkMessages._evidence
+            patch.setattr(LinkMessages, "_evidence", lambda self, plan, graph, _: real(self, plan, graph, counts))
         fitted = noiseless.calibrate(None, sf.NoPrivacy(), graph.public_facts(sf.NoPrivacy())).fit(graph)
     return fitted.released[NAME]
 

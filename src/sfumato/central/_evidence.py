@@ -17,6 +17,9 @@ The score of a pair is :math:`\theta^\top \phi`. With the mean :math:`t` of :mat
 the likelihood of links that are drawn with odds :math:`e^{\theta^\top \phi}` from all pairs. Private data enter through t alone.
 :math:`\lambda_j` is ten times the variance of the noise of :math:`t_j`, plus one over the number of links, and :math:`\theta^0`
 trusts likeness alone, which reads no edge: the more noise, the closer to that.
+
+In a graph of two sides all of this is about pairs across: random pairs are such ones, degrees are shrunk toward the mean of their
+side, and nodes without a label are a class of their own, so that what they take counts too.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato.central._counts import directions
+from sfumato.central._sides import Sides
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -77,12 +81,13 @@ def _unit_rows(rows: sp.csr_matrix) -> sp.csr_matrix:
 class Evidence:
     """Evidence turns released counts of labels of neighbors [num_nodes, num_classes] into numbers for pairs; it reads no edge.
 
-    ``stddev`` is that of the noise of one count.
+    ``stddev`` is that of the noise of one count. With ``sides`` the last of one more column counts neighbors without a label.
     """
 
     graph: Graph
     counts: Floats
     stddev: float
+    sides: Sides | None = None
 
     def of(self, pairs: NDArray[np.integer]) -> Floats:
         """Return how rare each number of each pair is, float64 [m, 4] from 0 to 1; ``pairs`` is [2, m]."""
@@ -101,7 +106,7 @@ class Evidence:
     @cached_property
     def _random_pairs(self) -> NDArray[np.int64]:
         first, second = np.random.default_rng(0).integers(self.graph.num_nodes, size=(2, _REFERENCE))
-        apart = first != second
+        apart = first != second if self.sides is None else self.sides.apart(np.stack((first, second)))
         return np.stack((first[apart], second[apart]))
 
     @cached_property
@@ -114,13 +119,27 @@ class Evidence:
 
     @cached_property
     def _degrees(self) -> Floats:
-        """Degrees over their mean, above 0: each is shrunk toward the mean by the share of the variance that noise explains."""
+        """Degrees above 0: each is shrunk toward the mean of its side by the share of the variance that noise explains."""
         sums = self.counts.sum(axis=1)
+        if self.sides is None:
+            return self._shrunk(sums)
+        for side in (self.sides.second, ~self.sides.second):
+            sums[side] = self._shrunk(sums[side])
+        return sums
+
+    def _shrunk(self, sums: Floats) -> Floats:
         mean, noise = max(float(sums.mean()), _LEAST_DEGREE), self.counts.shape[1] * self.stddev**2
         spread = max(float(sums.var()) - noise, (_LEAST_DEGREE * mean) ** 2)
         shrunk = mean + spread / (spread + noise) * (sums - mean)
         degrees: Floats = np.maximum(shrunk, _LEAST_DEGREE * mean)
         return degrees
+
+    @cached_property
+    def _labels(self) -> NDArray[np.int64]:
+        """The class of each node; without one the last: a column of zeros, or the column of nodes without a label."""
+        assert self.graph.y is not None
+        classes = self.counts.shape[1] - (self.sides is not None)
+        return np.where(self.graph.y < 0, classes, self.graph.y)
 
     @cached_property
     def _log_degrees(self) -> Floats:
@@ -130,10 +149,10 @@ class Evidence:
     @cached_property
     def _log_affinities(self) -> Floats:
         """How much more often a node meets each class than chance has it; a last column of 0 for nodes without a label."""
-        assert self.graph.y is not None
         classes = self.counts.shape[1]
-        groups = np.where(self.graph.y < 0, classes, self.graph.y)
-        sums, sizes = np.zeros((classes + 1, classes)), np.bincount(groups, minlength=classes + 1)
+        groups = self._labels if self.sides is None else 2 * self._labels + self.sides.second
+        kinds = int(groups.max()) + 1 if self.sides is not None else classes + 1
+        sums, sizes = np.zeros((kinds, classes)), np.bincount(groups, minlength=kinds)
         np.add.at(sums, groups, self.counts)
         laws = np.maximum(sums / np.maximum(sizes, 1)[:, None], _LEAST_LAW * self._degrees.mean() / classes)
         expected = self._degrees[:, None] * (laws / laws.sum(axis=1, keepdims=True))[groups]
@@ -152,9 +171,8 @@ class Evidence:
         return np.concatenate(parts) if parts else np.empty((0, len(NAMES)))
 
     def _raw_part(self, pairs: NDArray[np.integer]) -> Floats:
-        assert self.graph.y is not None
         u, v = pairs
-        met, label = self._log_affinities, self.graph.y
+        met, label = self._log_affinities, self._labels
         found: Floats = np.stack((
             cosines(self._rows, pairs),
             self._log_degrees[u] + self._log_degrees[v],

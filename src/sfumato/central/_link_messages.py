@@ -13,6 +13,9 @@ Learners are not among the counted edges, so they are to the counts what an unkn
 (:func:`~sfumato.bounded._pairs.pair_sensitivity`), with discrete Laplace noise of scale :math:`2 / \epsilon` messages on every
 entry: pure :math:`\epsilon`, delta is 0. Weights and scores of all pairs are post-processing of it and of public values.
 
+*Two sides.* In a bipartite graph a public column says which side each node is on (:mod:`~sfumato.central._sides`). Rows then have
+one more column, the number of neighbors without a label, so that each message still has norm 1. All else is about pairs across.
+
 *Held-out links.* A caller who deletes pairs by a public draw before training (:mod:`sfumato.evaluation._links`) keeps the
 guarantee for all edges, deleted ones included: an edge of a deleted pair changes nothing, any other changes the release as
 above. Scores of how well deleted links are found read them, and are outside the guarantee.
@@ -32,6 +35,7 @@ from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_dra
 from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import laplace_scale
 from sfumato.central._evidence import NAMES, Evidence, fit_weights
+from sfumato.central._sides import check_sides, sides_of
 from sfumato.graph._arcs import owners
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.method.card import Audience, Card
@@ -58,11 +62,14 @@ class LinkMessages(CuratorMethod):
     **Formal guarantee.** At edge level, of undirected edges, one Laplace release of L1 sensitivity 2 messages: pure epsilon. All
     other units are refused. The module says under which conditions.
 
-    Shapes: the release is int64 [num_nodes num_classes + 5]: the counts row by row in steps of 1 / 32767, then four sums and the
-    number of learners in steps of 1 / 13106. Weights are float32 [4].
+    Shapes: the release is int64 [num_nodes num_columns + 5]: the counts row by row in steps of 1 / 32767, then four sums and the
+    number of learners in steps of 1 / 13106. Rows have a column for each class, and one more with ``sides``. Weights are
+    float32 [4].
 
     Args:
         learner_share: share of the pairs of nodes whose edges train the weights and are not counted.
+        sides: the column that says which of two sides a node of a bipartite graph is on, or ``COLUMN=VALUE`` if suggestions
+            are for that side alone; ``label`` for the two classes.
 
     Raises:
         InputError: the share is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
@@ -75,10 +82,12 @@ class LinkMessages(CuratorMethod):
     """
 
     learner_share: float = 0.2
+    sides: str | None = None
     card: ClassVar[Card] = Card(
         name="link-messages",
         summary="scores of pairs of nodes from noisy counts of neighbors (with --task link)",
         units=("edge",),
+        options={"sides": "sides"},
         scores_pairs=True,
         citations=("dwork2006calibrating",),
         audience=Audience(
@@ -89,25 +98,28 @@ class LinkMessages(CuratorMethod):
 
     def __post_init__(self) -> None:
         check_real(low=0, high=1, open_low=True, open_high=True, learner_share=self.learner_share)
+        if self.sides is not None and (not isinstance(self.sides, str) or not self.sides.partition("=")[0]):
+            raise fail("sides", self.sides, "to be COLUMN or COLUMN=VALUE", "Name a column of the node table.")
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List the one release: counts and sums."""
         pair_sensitivity(unit)
-        shape = (public.num_nodes * public.num_classes + _SUMS,)
+        shape = (public.num_nodes * self._width(public) + _SUMS,)
         return (Release(NAME, PureEvent(1 / noise_multiplier), shape, 0),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """Count, sum over the learners, and find the weights."""
+        check_sides(graph, self.sides)  # before anything is charged
         key = session.charge(NAME) if plan.unit.private else new_key()
         scale = laplace_scale(plan, NAME, pair_sensitivity)
         ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
         learns = public_draws(ends, graph.num_nodes, "learners") < self.learner_share
-        rows = _one_hot(graph)
+        rows = self._messages(graph)
         arcs = _counted(graph, ends, ~learns)
         if plan.unit.private:
             session.bind(NAME, rows, arcs.offsets, arcs.sources)
         counts = noisy_counts(arcs, rows, scale, derive_key(key, "counts"))
-        found = _evidence(plan, graph, counts)
+        found = self._evidence(plan, graph, counts)
         numbers = found.of(ends[:, learns & (ends[0] < ends[1])])
         numbers = np.hstack([numbers, np.ones((len(numbers), 1))])
         if plan.unit.private:
@@ -137,25 +149,40 @@ class LinkMessages(CuratorMethod):
         if graph.y is None or graph.num_classes != plan.public.num_classes:
             classes = f"to have labels of {plan.public.num_classes} classes, as in training"
             raise fail("graph", graph.name, classes, "Name the column with `label`.")
-        found: NDArray[np.float64] = _evidence(plan, graph, self._counts(plan, released)).of(pairs) @ weights[WEIGHT]
+        evidence = self._evidence(plan, graph, self._counts(plan, released))
+        if evidence.sides is not None and not evidence.sides.apart(pairs).all():
+            raise fail(
+                "pairs",
+                "two nodes of one side",
+                f"to join the two sides that {self.sides!r} declares",
+                "Others are never linked.",
+            )
+        found: NDArray[np.float64] = evidence.of(pairs) @ weights[WEIGHT]
         return found
 
     def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
         """Return the noisy counts of neighbors by class, float32 [num_nodes, num_classes]."""
         return (self._counts(plan, released) / INT16_ONE).astype(np.float32)
 
-    @staticmethod
-    def _counts(plan: Planned, released: Arrays) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = released[NAME][:-_SUMS].reshape(plan.public.num_nodes, plan.public.num_classes)
+    def _width(self, public: PublicFacts) -> int:
+        """How many columns rows have."""
+        return public.num_classes + (self.sides is not None)
+
+    def _counts(self, plan: Planned, released: Arrays) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = released[NAME][:-_SUMS].reshape(plan.public.num_nodes, self._width(plan.public))
         return found
 
+    def _messages(self, graph: Graph) -> NDArray[np.float32]:
+        """The message of each node: its known label, whatever its role, since labels are public."""
+        assert graph.y is not None
+        rows = np.zeros((graph.num_nodes, graph.num_classes + (self.sides is not None)), np.float32)
+        sent = np.flatnonzero(graph.y >= 0) if self.sides is None else np.arange(graph.num_nodes)
+        rows[sent, graph.y[sent]] = 1  # -1 is the last column
+        return rows
 
-def _one_hot(graph: Graph) -> NDArray[np.float32]:
-    """The message of each node: its known label, whatever its role, since labels are public."""
-    assert graph.y is not None
-    rows, known = np.zeros((graph.num_nodes, graph.num_classes), np.float32), np.flatnonzero(graph.y >= 0)
-    rows[known, graph.y[known]] = 1
-    return rows
+    def _evidence(self, plan: Planned, graph: Graph, counts: NDArray[np.int64]) -> Evidence:
+        stddev = float(laplace_scale(plan, NAME, pair_sensitivity)) * float(np.sqrt(2))
+        return Evidence(graph, counts / INT16_ONE, stddev, sides_of(graph, self.sides))
 
 
 def _counted(graph: Graph, ends: NDArray[np.int64], counted: NDArray[np.bool_]) -> Arcs:
@@ -164,6 +191,3 @@ def _counted(graph: Graph, ends: NDArray[np.int64], counted: NDArray[np.bool_]) 
     offsets = np.concatenate(([0], np.cumsum(np.bincount(ends[0][kept], minlength=graph.num_nodes))))
     return Arcs(offsets.astype(np.int64), graph.indices[kept].astype(np.int32))
 
-
-def _evidence(plan: Planned, graph: Graph, counts: NDArray[np.int64]) -> Evidence:
-    return Evidence(graph, counts / INT16_ONE, float(laplace_scale(plan, NAME, pair_sensitivity)) * float(np.sqrt(2)))

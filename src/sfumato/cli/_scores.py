@@ -15,6 +15,11 @@ _UNITS = (
     "error."
 )
 _AS_THEY_ARE = ("mae", "rmse")
+_OF_LINKS = {"auc": "AUC", "average_precision": "AP", "hits_at_50": "Hits@50", "mrr": "MRR", "ndcg_at_50": "NDCG@50"}
+_LISTS = (
+    "In percent. AUC and average precision (AP) tell held-out links apart from as many pairs without a link. The others look for "
+    "them in lists of suggestions, of up to 200 nodes: all others that a node is not linked with in training."
+)
 _LEFT_OUT = ("macro_f1", "brier")
 """Scores that the table has no room for, where it has others that say nearly the same."""
 
@@ -76,11 +81,12 @@ def show_links(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) ->
     from rich.table import Table
 
     title = f"{result['dataset']}: held-out links ({result['test_auc']['seeds']} seed(s))"
-    table = Table("", "AUC", "average precision", box=box.SIMPLE_HEAD, title=title)
+    table = Table("", *_OF_LINKS.values(), box=box.SIMPLE_HEAD, title=title, padding=(0, 1, 0, 0), pad_edge=False)
     for name, found in evaluation.scores.items():
-        table.add_row(name, str(found.auc), str(found.average_precision))
+        table.add_row(name, *(_cell("accuracy", found[one]) for one in _OF_LINKS))
     console = plain_console()
     console.print(table)
+    console.print(_LISTS, soft_wrap=True, highlight=False)
     for line in verdict_lines(result):
         console.print(line, soft_wrap=True, highlight=False)
     if len(evaluation.scores) == 1:

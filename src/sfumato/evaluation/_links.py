@@ -2,6 +2,9 @@
 
 Whether a pair of nodes is held out is a public draw for the pair (:func:`~sfumato.bounded._pairs.public_draws`), which reads no
 edge. So the guarantee of a fit on the other pairs covers all edges: one of a held-out pair is never read in training.
+
+In a graph of two sides pairs without a link are pairs across, and paths of three edges stand in place of common neighbors, which
+a user and an item never have.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.bounded._pairs import public_draws
 from sfumato.central._evidence import cosines, public_rows
+from sfumato.central._sides import Sides, check_sides
 from sfumato.evaluation._outcome import Scored
+from sfumato.evaluation._ranking import MEASURES, Lists, lists_of
 from sfumato.evaluation._request import Prepared, on_graph
 from sfumato.evaluation._verdict import Ranked, verdict_on_pairs
 from sfumato.graph._arcs import owners
@@ -41,13 +46,20 @@ RUN, FLOOR, CEILING, NEIGHBORS = (
     "ceiling: the same, no privacy",
     "common neighbors (Adamic-Adar), no privacy",
 )
+PATHS, DEGREES, NOISY_DEGREES = (
+    "items alike by their users, no privacy",
+    "popularity: degrees, no privacy",
+    "popularity: released degrees",
+)
 LINKS_ALONE, IN_CLEAR, OF_LINKS = (
     "floor: links alone, no feature",
     "ceiling: features in the clear",
     "common neighbors (Adamic-Adar)",
 )
 """Titles beside a run that takes links as public and features as private."""
-_FEWEST, _CHUNK = 5, 1 << 14
+_FEWEST, _CHUNK, _ROWS = 5, 1 << 14, 64
+AUC, PRECISION = "auc", "average_precision"
+SCORES = (AUC, PRECISION, *MEASURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +69,11 @@ class HeldOut:
     graph: Graph
     links: Pairs
     others: Pairs
+    sides: Sides | None = None
+
+    def lists(self, seed: int) -> Lists:
+        """Return the lists of some nodes, in which held-out links are looked for."""
+        return lists_of(self.graph, self.links, seed, self.sides)
 
     def score(self, scorer: Scorer) -> tuple[float, float]:
         """Return AUC and average precision of what ``scorer`` says about both kinds of pairs."""
@@ -73,8 +90,9 @@ class HeldOut:
         return (auc(links, others), average_precision(links, others)), (source * self.graph.num_nodes + target, rows)
 
 
-def hold_out(graph: Graph, seed: int) -> HeldOut:
-    """Hold out a tenth of all pairs by a public draw, and delete their edges."""
+def hold_out(graph: Graph, seed: int, sides: str | None = None) -> HeldOut:
+    """Hold out a tenth of all pairs by a public draw, and delete their edges; ``sides`` declares those of a bipartite graph."""
+    found = check_sides(graph, sides)
     ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
     held = (public_draws(ends, graph.num_nodes, "held out", seed) < HELD_OUT) & (ends[0] != ends[1])
     forward = ends[0] < ends[1]
@@ -83,18 +101,16 @@ def hold_out(graph: Graph, seed: int) -> HeldOut:
         raise fail("graph", graph.name, f"to have {_FEWEST} edges or more to hold out", "Bring a larger graph.")
     from sfumato.local._link_prediction import non_edges
 
-    others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1])
+    second = None if found is None else found.second
+    others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1], second)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(ends[0][~held], minlength=graph.num_nodes))))
     weights = None if graph.weights is None else graph.weights.take(~held)
-    return HeldOut(graph.changed(indptr=indptr, indices=graph.indices[~held], weights=weights), links, others)
+    left = graph.changed(indptr=indptr, indices=graph.indices[~held], weights=weights)
+    return HeldOut(left, links, others, found)
 
 
-@dataclass(frozen=True)
-class LinkScores:
-    """AUC and average precision of one way to score pairs, over seeds."""
-
-    auc: Summary
-    average_precision: Summary
+Measured = dict[str, Summary]
+"""``SCORES`` of one way to score pairs, over seeds."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +121,7 @@ class LinkEvaluation(Scored):
     """
 
     first: Fitted
-    scores: dict[str, LinkScores]
+    scores: dict[str, Measured]
     areas: dict[str, list[Ranked]]
 
     def to_dict(self, unit: str) -> dict[str, Any]:
@@ -115,14 +131,13 @@ class LinkEvaluation(Scored):
         return {
             **super().to_dict(unit),
             "task": "link",
-            "test_auc": own.auc.to_dict(),
-            "test_average_precision": own.average_precision.to_dict(),
+            **{f"test_{name}": found.to_dict() for name, found in own.items()},
             "floor": None if floor is None else floor.to_dict(),
             "ceiling": None if ceiling is None else ceiling.to_dict(),
-            "graph_gain_recovered": graph_gain_recovered(own.auc.mean, low, high),
+            "graph_gain_recovered": graph_gain_recovered(own[AUC].mean, low, high),
             "verdict": self._verdict(),
             "controls": {
-                title: {"auc": one.auc.to_dict(), "average_precision": one.average_precision.to_dict()}
+                title: {name: found.to_dict() for name, found in one.items()}
                 for title, one in self.scores.items()
                 if title != RUN
             },
@@ -138,7 +153,7 @@ class LinkEvaluation(Scored):
         return verdict_on_pairs(self.areas[RUN], floor, ceiling, adds)
 
     def _end(self, name: str) -> Summary | None:
-        return next((one.auc for title, one in self.scores.items() if title.startswith(name)), None)
+        return next((one[AUC] for title, one in self.scores.items() if title.startswith(name)), None)
 
 
 class PreparedLinks(Prepared):
@@ -147,23 +162,28 @@ class PreparedLinks(Prepared):
     @property
     def learned(self) -> Prepared:
         """The same with the graph of its first seed, from which the fit that is kept learns."""
-        graph = hold_out(self.graph, self.request.seeds[0]).graph
+        graph = hold_out(self.graph, self.request.seeds[0], self._sides).graph
         return replace(self, graph=graph, plan=on_graph(self.plan, graph))
+
+    @property
+    def _sides(self) -> str | None:
+        return getattr(self.request.method, "sides", None)
 
     def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> LinkEvaluation:
         """Score the first fit, those of further seeds, and the controls; ``report`` is told nothing."""
         assert first is not None
-        request, found, areas = self.request, dict[str, list[tuple[float, float]]](), dict[str, list[Ranked]]()
+        request, found, areas = self.request, dict[str, list[tuple[float, ...]]](), dict[str, list[Ranked]]()
         for seed in request.seeds:
-            held = hold_out(self.graph, seed)
+            held = hold_out(self.graph, seed, self._sides)
+            lists = held.lists(seed)
             graph = request.source.with_roles(held.graph, seed)
             fitted = first if seed == request.seeds[0] else on_graph(self.plan, graph).fit(graph, seed=seed)
-            for title, scorer in _scorers(fitted, graph, seed, controls=request.controls):
+            for title, scorer in _scorers(fitted, graph, seed, held.sides, controls=request.controls):
                 score, ranked = held.measured(scorer)
-                found.setdefault(title, []).append(score)
+                found.setdefault(title, []).append((*score, *lists.measured(scorer)))
                 areas.setdefault(title, []).append(ranked)
         scores = {
-            title: LinkScores(*(Summary.of(column) for column in zip(*rows, strict=True)))
+            title: {name: Summary.of(column) for name, column in zip(SCORES, zip(*rows, strict=True), strict=True)}
             for title, rows in found.items()
         }
         return LinkEvaluation(self.plan, first, scores, areas)
@@ -173,7 +193,9 @@ class PreparedLinks(Prepared):
         return {}
 
 
-def _scorers(fitted: Fitted, graph: Graph, seed: int, *, controls: bool) -> list[tuple[str, Scorer]]:
+def _scorers(
+    fitted: Fitted, graph: Graph, seed: int, sides: Sides | None, *, controls: bool
+) -> list[tuple[str, Scorer]]:
     run = RUN, lambda pairs: fitted.score_pairs(graph, pairs)
     if not controls:
         return [run]
@@ -183,11 +205,16 @@ def _scorers(fitted: Fitted, graph: Graph, seed: int, *, controls: bool) -> list
     if isinstance(method, LinkPrediction):
         return _beside_public_links(fitted, replace(method, epsilon_x=None), graph, seed)
     rows, clear = public_rows(graph), _in_clear(method, graph, seed)
+    near = NEIGHBORS, lambda pairs: adamic_adar(graph, pairs)
+    if sides is not None:
+        near = PATHS, lambda pairs: alike_items(graph, pairs, sides)
     return [
         (FLOOR, lambda pairs: cosines(rows, pairs)),
         run,
         (CEILING, lambda pairs: clear.score_pairs(graph, pairs)),
-        (NEIGHBORS, lambda pairs: adamic_adar(graph, pairs)),
+        near,
+        (DEGREES, _popular(np.diff(graph.indptr))),
+        (NOISY_DEGREES, _popular(fitted.embeddings(graph).sum(axis=1, dtype=np.float64))),
     ]
 
 
@@ -208,10 +235,45 @@ def _in_clear(method: Method, graph: Graph, seed: int) -> Fitted:
     return plan.fit(graph, seed=seed)
 
 
+def _popular(degrees: NDArray[Any]) -> Scorer:
+    """A scorer by the product of both degrees: in the list of one node, by the degree of the other."""
+    logs = np.log1p(np.maximum(degrees, 0))
+    return lambda pairs: np.asarray(logs[pairs[0]] + logs[pairs[1]], np.float64)
+
+
 def adamic_adar(graph: Graph, pairs: Pairs) -> NDArray[np.float64]:
     """Return the sum over common neighbors of one over the log of their degree, float64 [m]. It reads edges: not private."""
     arcs = adjacency(graph).astype(np.float64)
     weighted = arcs.multiply(1 / np.log(np.maximum(np.diff(graph.indptr), 2))).tocsr()
-    parts = [pairs[:, at : at + _CHUNK] for at in range(0, pairs.shape[1], _CHUNK)]
-    found = [np.asarray(weighted[u].multiply(arcs[v]).sum(axis=1)).ravel() for u, v in parts]
-    return np.concatenate(found)
+    return _products(weighted, arcs, pairs)
+
+
+def alike_items(graph: Graph, pairs: Pairs, sides: Sides) -> NDArray[np.float64]:
+    """Return the sum of the cosines of the item of a pair and of those that its user has, float64 [m]: not private.
+
+    The cosine of two items is that of their users, as in item-based recommenders: it counts paths of three edges. Users are who
+    ask for suggestions; if both sides do, those of the second.
+    """
+    users = sides.second if sides.asks.all() else sides.asks
+    pairs = np.where(users[pairs[0]], pairs, pairs[::-1])
+    arcs = adjacency(graph).astype(np.float64)
+    scaled = sp.diags(1 / np.sqrt(np.maximum(np.diff(graph.indptr), 1))) @ arcs
+    nodes, at = np.unique(pairs[0], return_inverse=True)
+    paths = [  # from the first node to its neighbors, to their other neighbors
+        sp.csr_matrix(arcs[nodes[part : part + _ROWS]] @ scaled) for part in range(0, len(nodes), _ROWS)
+    ]
+    return _products(sp.vstack(paths).tocsr(), sp.csr_matrix(scaled), np.stack((at, pairs[1])))
+
+
+def _products(left: sp.csr_matrix, right: sp.csr_matrix, pairs: Pairs) -> NDArray[np.float64]:
+    """The inner product of a row on the left and one on the right, for each pair of rows [2, m]."""
+    nodes, at = np.unique(pairs[0], return_inverse=True)
+    if pairs.shape[1] < _ROWS * len(nodes):
+        parts = [pairs[:, start : start + _CHUNK] for start in range(0, pairs.shape[1], _CHUNK)]
+        return np.concatenate([np.asarray(left[u].multiply(right[v]).sum(axis=1)).ravel() for u, v in parts])
+    found, turned = np.empty(pairs.shape[1]), right.T.tocsr()
+    for start in range(0, len(nodes), _ROWS):  # whole lists: all products of a row at once
+        rows = np.asarray((left[nodes[start : start + _ROWS]] @ turned).todense())
+        asked = (at >= start) & (at < start + _ROWS)
+        found[asked] = rows[at[asked] - start, pairs[1, asked]]
+    return found

@@ -89,19 +89,29 @@ def split_edges(graph: Graph, seed: int = 0, test_share: float = _TEST) -> EdgeS
     return EdgeSplit(graph.num_nodes, parts[2], parts[0], parts[1], absent)
 
 
-def non_edges(generator: np.random.Generator, num_nodes: int, edges: Pairs, count: int) -> Pairs:
+def non_edges(
+    generator: np.random.Generator,
+    num_nodes: int,
+    edges: Pairs,
+    count: int,
+    second: NDArray[np.bool_] | None = None,
+) -> Pairs:
     """Draw pairs of two nodes that are not ``edges``, [2, count], the smaller node first.
+
+    With ``second``, which marks the nodes of the second side, each pair joins both sides.
 
     >>> non_edges(np.random.default_rng(0), 3, np.array([[0, 0], [1, 2]]), 2).tolist()
     [[1, 1], [2, 2]]
     """
     taken = np.sort(edges[0] * num_nodes + edges[1])
-    if 2 * taken.size >= num_nodes * (num_nodes - 1):
+    most = num_nodes * (num_nodes - 1) // 2 if second is None else int(second.sum()) * int((~second).sum())
+    if taken.size >= most:
         raise fail("graph", f"{taken.size} edges", "to leave some pair of nodes without an edge", "It is complete.")
     found = np.empty((2, 0), np.int64)
     while found.shape[1] < count:
         pairs = generator.integers(num_nodes, size=(2, 2 * count))
-        pairs = np.sort(pairs[:, pairs[0] != pairs[1]], axis=0)
+        apart = pairs[0] != pairs[1] if second is None else second[pairs[0]] != second[pairs[1]]
+        pairs = np.sort(pairs[:, apart], axis=0)
         keys = pairs[0] * num_nodes + pairs[1]
         place = np.minimum(np.searchsorted(taken, keys), taken.size - 1)
         found = np.hstack((found, pairs[:, taken[place] != keys]))

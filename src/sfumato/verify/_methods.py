@@ -120,9 +120,12 @@ METHODS: dict[str, str | Rules] = {
     "promised-messages": "promised:PromisedMessages",
     "link-messages": Rules(
         settings={"learner_share": "part"},
+        optional={"sides": "name or null"},
         audience={"edge": _seen(["noisy aggregates", "weights", "scores of all pairs"], [], _NEVER)},
         scores_pairs=True,
-        releases=lambda v: [Matrix("links", [v.num_nodes * v.num_classes + 5], 0, event="pure")],
+        releases=lambda v: [
+            Matrix("links", [v.num_nodes * (v.num_classes + (v.sides is not None)) + 5], 0, event="pure")
+        ],
         tensors=lambda *_: {"link.weight": [4]},
         demands=((lambda v: not v.unit.get("directed"),
                   "unit.directed: expected false, links of method link-messages have no direction"),),
