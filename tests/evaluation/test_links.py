@@ -5,7 +5,17 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError
-from sfumato.evaluation._links import CEILING, FLOOR, NEIGHBORS, RUN, PreparedLinks, adamic_adar, hold_out
+from sfumato.evaluation._links import (
+    CEILING,
+    DEGREES,
+    FLOOR,
+    NEIGHBORS,
+    NOISY_DEGREES,
+    RUN,
+    PreparedLinks,
+    adamic_adar,
+    hold_out,
+)
 from sfumato.evaluation._request import Request, prepare
 from sfumato.evaluation._source import Source
 from sfumato.evaluation._verdict import kept_words, verdict_on_pairs, verdict_words
@@ -58,7 +68,7 @@ def test_a_run_stands_beside_floor_and_ceiling(controls):
     first = training.plan.fit(training.first)
     evaluation = prepared.evaluate(first)
     assert evaluation.first is first
-    assert list(evaluation.scores) == ([FLOOR, RUN, CEILING, NEIGHBORS] if controls else [RUN])
+    assert list(evaluation.scores) == ([FLOOR, RUN, CEILING, NEIGHBORS, DEGREES, NOISY_DEGREES] if controls else [RUN])
     result = evaluation.to_dict("edge")
     assert (result["task"], result["test_auc"]["seeds"], result["privacy"]["epsilon"]) == (
         "link",

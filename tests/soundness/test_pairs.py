@@ -16,6 +16,7 @@ from sfumato.loops.kernels import INT16_ONE
 
 NODES, EDGE = 5, sf.EdgeLevel(directed=False)
 EVERY = list(combinations(range(NODES), 2))
+SECOND = np.array([[0, 0, 0]] * 2 + [[0, 0, 1]] * 3, np.float32) * [[1], [1], [0], [1], [1]]
 
 
 @pytest.fixture(autouse=True)
@@ -23,26 +24,28 @@ def _few_random_pairs(monkeypatch):
     monkeypatch.setattr(evidence, "_REFERENCE", 200)
 
 
-def graph_of(edges):
+def graph_of(edges, sides=None):
     source, target = np.array(edges, int).reshape(-1, 2).T
-    y = np.arange(NODES) % 2
+    y = np.arange(NODES) % 2 if sides is None else [-1, -1, 0, 1, 0]
     return Graph.from_edges(
-        source, target, NODES, directed=False, y=y, x=np.eye(NODES, 3, dtype=np.float32)
-    ).with_split(seed=0)
+        source, target, NODES, directed=False, y=y, classes=("0", "1"), x=np.eye(NODES, 3, dtype=np.float32) + SECOND,
+        feature_names=("a", "b", "item"),
+    ).with_split(seed=0)  # fmt: skip
 
 
-def neighbors(count=100):
-    """Graphs with and without one edge."""
+def neighbors(sides=None, count=100):
+    """Graphs with and without one edge; with sides, users and items are linked alone."""
     rng = np.random.default_rng(0)
+    every = EVERY if sides is None else [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)]
     for _ in range(count):
-        kept = [pair for pair in EVERY if rng.random() < 0.5]
-        edge = EVERY[rng.integers(len(EVERY))]
-        yield graph_of([pair for pair in kept if pair != edge]), graph_of(sorted({*kept, edge}))
+        kept = [pair for pair in every if rng.random() < 0.5]
+        edge = every[rng.integers(len(every))]
+        yield graph_of([pair for pair in kept if pair != edge], sides), graph_of(sorted({*kept, edge}), sides)
 
 
-def released(graph, monkeypatch, counts=None):
+def released(graph, monkeypatch, counts=None, sides=None):
     """What a fit releases, before noise. Sums may read given counts, as those of a neighbor that came out alike."""
-    noiseless = LinkMessages(learner_share=0.4)
+    noiseless = LinkMessages(learner_share=0.4, sides=sides)
     with monkeypatch.context() as patch:
         if counts is not None:
             real = LinkMessages._evidence
@@ -51,25 +54,26 @@ def released(graph, monkeypatch, counts=None):
     return fitted.released[NAME]
 
 
-def changes(monkeypatch):
+def changes(monkeypatch, sides=None):
     """How far both parts move, in messages, at an equal outcome of the counts; and whether the counts moved."""
-    for less, more in neighbors():
-        one = released(less, monkeypatch)
-        counts = one[: NODES * 2].reshape(NODES, 2)
-        other = released(more, monkeypatch, counts)
-        yield np.abs(one - other).sum() / INT16_ONE, bool((one != other)[: NODES * 2].any())
+    for less, more in neighbors(sides):
+        one = released(less, monkeypatch, sides=sides)
+        counts = one[:-5].reshape(NODES, -1)
+        other = released(more, monkeypatch, counts, sides)
+        yield np.abs(one - other).sum() / INT16_ONE, bool((one != other)[:-5].any())
 
 
-def check(monkeypatch, claim):
-    found = list(changes(monkeypatch))
+def check(monkeypatch, claim, sides=None):
+    found = list(changes(monkeypatch, sides))
     worst = max(change for change, _ in found)
     assert worst <= claim + 1e-12, "too small a claim"
     assert worst > claim - 0.01, "not reached"
     assert {counted for _, counted in found} == {True, False}, "both parts are seen"
 
 
-def test_counts_and_sums_together_move_by_2_messages_at_most(monkeypatch):
-    check(monkeypatch, pairs.pair_sensitivity(EDGE))
+@pytest.mark.parametrize("sides", [None, "item"])
+def test_counts_and_sums_together_move_by_2_messages_at_most(monkeypatch, sides):
+    check(monkeypatch, pairs.pair_sensitivity(EDGE), sides)
 
 
 @pytest.mark.parametrize(("claim", "message"), [(1.0, "too small"), (2.1, "not reached")])

@@ -33,9 +33,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato.central._counts import directions
-from sfumato.central._sides import Sides
 
 if TYPE_CHECKING:
+    from sfumato.central._sides import Sides
     from sfumato.graph._graph import Graph
 
 Floats = NDArray[np.float64]

@@ -190,4 +190,3 @@ def _counted(graph: Graph, ends: NDArray[np.int64], counted: NDArray[np.bool_]) 
     kept = counted & (ends[0] != ends[1])
     offsets = np.concatenate(([0], np.cumsum(np.bincount(ends[0][kept], minlength=graph.num_nodes))))
     return Arcs(offsets.astype(np.int64), graph.indices[kept].astype(np.int32))
-

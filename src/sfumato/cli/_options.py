@@ -238,7 +238,7 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
     task: str = _method(
         "What to predict: node (the class of a node), or link (links; with link-messages and pgc).", default="node"
     )
-    sides: str | None = _method("Of links: the column that tells users from items; COLUMN=VALUE suggests for these alone.")
+    sides: str | None = _method("The column that tells users from items (links); COLUMN=VALUE: lists for these.")
     hops: int | None = _shared(f"How many rounds of sums over neighbors to take (default: {_HOPS}).")
     candidates: Path | None = _tuning(
         "A TOML file with one table [[candidate]] for each setting to try (default: a short list of the method).",

@@ -214,7 +214,7 @@ def _scorers(
         (CEILING, lambda pairs: clear.score_pairs(graph, pairs)),
         near,
         (DEGREES, _popular(np.diff(graph.indptr))),
-        (NOISY_DEGREES, _popular(fitted.embeddings(graph).sum(axis=1, dtype=np.float64))),
+        *([(NOISY_DEGREES, _popular(fitted.embeddings(graph).sum(axis=1)))] if fitted.plan.unit.private else []),
     ]
 
 

@@ -45,7 +45,9 @@ class Lists:
         ranks: list[NDArray[np.float64]] = []
         sizes = np.cumsum([len(one) for one in self.others])
         for part in np.split(np.arange(len(self.nodes)), np.flatnonzero(np.diff(sizes // _AT_ONCE)) + 1):
-            pairs = np.hstack([np.stack((np.full(len(self.others[at]), self.nodes[at]), self.others[at])) for at in part])
+            pairs = np.hstack(
+                [np.stack((np.full(len(self.others[at]), self.nodes[at]), self.others[at])) for at in part]
+            )
             scores = np.split(scorer(pairs), np.cumsum([len(self.others[at]) for at in part])[:-1])
             ranks += [ranks_of(one, self.held[at]) for at, one in zip(part, scores, strict=True)]
         return ranks

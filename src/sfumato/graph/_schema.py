@@ -116,7 +116,8 @@ class Schema:
     ``columns`` are feature columns; ``id``, ``label``, ``role`` and ``degree_column`` name special columns of the node table;
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
     node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. ``edges`` declares the weights
-    of edges, and ``drop`` names columns that are left out. Errors:
+    of edges, ``sides`` is the feature column that tells the two sides of a bipartite graph apart (or ``COLUMN=VALUE``, for whose
+    nodes suggestions are made), and ``drop`` names columns that are left out. Errors:
     :class:`~sfumato.errors.SchemaError` for an unknown key or a malformed value.
 
     Raises:
@@ -144,6 +145,7 @@ class Schema:
     target: str | None = None
     target_range: tuple[float, float] | None = None
     edges: EdgeColumns | None = None
+    sides: str | None = None
     drop: tuple[str, ...] = ()
     classes_from_data: bool = False
 
@@ -158,6 +160,7 @@ class Schema:
             _expect(name, getattr(self, name), str, "a column name")
         self._check_target()
         _expect("directed", self.directed, bool, "true or false")
+        _expect("sides", self.sides, str, "a column name, or COLUMN=VALUE")
         for name in ("num_features", "max_degree"):
             if getattr(self, name) is not None:
                 check_int(low=0 if name == "num_features" else 1, **{name: getattr(self, name)})
