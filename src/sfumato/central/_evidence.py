@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 from sfumato.central._counts import directions
 
 if TYPE_CHECKING:
-    from sfumato.central._sides import Sides
     from sfumato.graph._graph import Graph
+    from sfumato.graph._sides import Sides
 
 Floats = NDArray[np.float64]
 NAMES = ("likeness", "degree", "affinity", "direction")

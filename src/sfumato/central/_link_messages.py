@@ -13,7 +13,7 @@ Learners are not among the counted edges, so they are to the counts what an unkn
 (:func:`~sfumato.bounded._pairs.pair_sensitivity`), with discrete Laplace noise of scale :math:`2 / \epsilon` messages on every
 entry: pure :math:`\epsilon`, delta is 0. Weights and scores of all pairs are post-processing of it and of public values.
 
-*Two sides.* In a bipartite graph a public column says which side each node is on (:mod:`~sfumato.central._sides`). Rows then have
+*Two sides.* In a bipartite graph a public column says which side each node is on (:mod:`~sfumato.graph._sides`). Rows then have
 one more column, the number of neighbors without a label, so that each message still has norm 1. All else is about pairs across.
 
 *Held-out links.* A caller who deletes pairs by a public draw before training (:mod:`sfumato.evaluation._links`) keeps the
@@ -35,8 +35,8 @@ from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_dra
 from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import laplace_scale
 from sfumato.central._evidence import NAMES, Evidence, fit_weights
-from sfumato.central._sides import check_sides, sides_of
 from sfumato.graph._arcs import owners
+from sfumato.graph._sides import check_sides, sides_of
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Outcome, Planned, Session

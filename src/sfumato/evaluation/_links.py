@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.bounded._pairs import public_draws
 from sfumato.central._evidence import cosines, public_rows
-from sfumato.central._sides import Sides, check_sides
 from sfumato.evaluation._outcome import Scored
 from sfumato.evaluation._ranking import MEASURES, Lists, lists_of
 from sfumato.evaluation._request import Prepared, on_graph
 from sfumato.evaluation._verdict import Ranked, verdict_on_pairs
 from sfumato.graph._arcs import owners
+from sfumato.graph._sides import Sides, check_sides
 from sfumato.graph._subgraph import adjacency
 from sfumato.nn._metrics import area_by_row
 from sfumato.privacy.units import NoPrivacy

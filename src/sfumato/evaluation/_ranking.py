@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from sfumato.bounded._pairs import public_draws
 
 if TYPE_CHECKING:
-    from sfumato.central._sides import Sides
     from sfumato.graph._graph import Graph
+    from sfumato.graph._sides import Sides
 
 Pairs = NDArray[np.int64]
 MEASURES = ("hits_at_10", "hits_at_50", "mrr", "ndcg_at_50")

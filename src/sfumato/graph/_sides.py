@@ -7,7 +7,7 @@ within a side is never a link. Nothing may count such pairs as if they might hav
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -101,6 +101,6 @@ def _values(graph: Graph, column: str) -> dict[str, NDArray[np.bool_]]:
 
 
 def _column(graph: Graph, at: int) -> NDArray[np.float32]:
-    x = graph.x
+    x: Any = graph.x
     found = x[:, [at]].toarray() if sp.issparse(x) else np.asarray(x)[:, [at]]
     return np.asarray(found, np.float32).ravel()

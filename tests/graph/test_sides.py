@@ -7,10 +7,10 @@ import pytest
 
 import sfumato as sf
 from sfumato import verify
-from sfumato.central._sides import check_sides, sides_of
 from sfumato.errors import DataError, InputError
 from sfumato.evaluation._links import HeldOut, alike_items, hold_out
 from sfumato.graph._graph import Graph
+from sfumato.graph._sides import check_sides, sides_of
 
 USERS, ITEMS = 150, 60
 EDGE = sf.EdgeLevel(directed=False)
