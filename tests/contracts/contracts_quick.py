@@ -9,6 +9,7 @@ from sfumato.catalog import METHODS, PAIR_METHODS, method_named
 from sfumato.central._tuned import Tuned
 from sfumato.errors import InputError, UnsupportedUnitError
 from sfumato.graph import stochastic_block_model
+from sfumato.graph._graph import Graph
 from sfumato.local._method import AskingMethod
 from sfumato.privacy.units import UNITS as KINDS
 
@@ -44,11 +45,19 @@ def quick(name, **settings):
         return method_named(name, **settings)
 
 
+class AnyOwners(Graph):
+    """A graph whose edges have owners where the unit is a person, with the bound of the unit: it fits under every unit."""
+
+    def public_facts(self, unit, **how):
+        return replace(super().public_facts(unit, **how), edges_per_person=getattr(unit, "edges", None))
+
+
 def pixels(num_nodes, seed=1, num_features=144, max_degree=None, **how):
     """A graph of three classes whose features may be pixels, for methods that learn from images; degrees are promised."""
     made = stochastic_block_model(num_nodes, 3, num_features=num_features, seed=seed, **{"mean_degree": 8, **how})
     side = isqrt(num_features)
-    return replace(made.with_split(seed=0), max_degree=max_degree or num_nodes // 2, image_shape=(1, side, side))
+    shown = replace(made.with_split(seed=0), max_degree=max_degree or num_nodes // 2, image_shape=(1, side, side))
+    return AnyOwners(**{field.name: getattr(shown, field.name) for field in fields(shown) if field.name != "_checked"})
 
 
 def proves(method, unit, facts):

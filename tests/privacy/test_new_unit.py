@@ -92,9 +92,9 @@ def test_the_command_line_word_takes_its_parameter(tmp_path):
         ("edge:5", "to be 'edge' alone, got 'edge:5'"),
         ("none:", "to be 'none' alone"),
         (
-            "person:4",
-            "to be one of none, arc, edge, node, node-incident, local, link, record, class, subclass, household, "
-            "got 'person:4'",
+            "family:4",
+            "to be one of none, arc, edge, node, node-incident, person, local, link, record, class, subclass, household, "
+            "got 'family:4'",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_help_names_it():
         [sys.executable, "-c", HELP.format(toy=inspect.getsource(Households))], capture_output=True, text=True
     )
     assert done.stdout == (
-        "What is protected: none, arc, edge, node, node-incident, record, class, subclass or household:SIZE. "
+        "What is protected: none, arc, edge, node, node-incident, person, record, class, subclass or household:SIZE. "
         "Local methods imply theirs (local or link).\n"
     ), done.stderr
 

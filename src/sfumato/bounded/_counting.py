@@ -37,7 +37,7 @@ from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
-from sfumato.privacy.units import EdgeLevel, Unit
+from sfumato.privacy.units import EdgeLevel, PersonLevel, Unit, edges_in
 
 _BLOCK, _PIECE = 1 << 16, 1 << 15
 
@@ -48,21 +48,23 @@ def count_sensitivity(unit: Unit) -> float:
     **Formal guarantee** (sum of absolute changes of all entries; each message has L1 norm at most 1):
 
     * one arc, along which a message flows or not: 1;
-    * one undirected edge, by :func:`~sfumato.bounded._routing.one_way`: one row changes by one message: 1.
+    * one undirected edge, by :func:`~sfumato.bounded._routing.one_way`: one row changes by one message: 1;
+    * one person, of at most k edges: k, the sum over the edges.
 
     With weights of arcs in [0, 1] an arc carries a share of its message, every coordinate of :math:`w q` rounded toward zero,
     of L1 norm at most that of q; and shares of two weights differ by at most :math:`|q_c|` in every coordinate, since both
     lie between 0 and :math:`q_c`. So an edge that comes, goes or changes its weight changes one row by at most 1.
 
-    >>> count_sensitivity(EdgeLevel(directed=False))
-    1.0
+    >>> count_sensitivity(EdgeLevel(directed=False)), count_sensitivity(PersonLevel(5, directed=False))
+    (1.0, 5.0)
     """
-    if type(unit) is not EdgeLevel:
+    edges = edges_in(unit)
+    if edges is None:
         raise UnsupportedUnitError(
             f"Counts of neighbors have no bounded sensitivity in L1 norm when the unit is {unit.describe()}: one record may "
             "be many arcs. Use EdgeLevel."
         )
-    return 1.0
+    return float(edges)
 
 
 def unrouted_sensitivity(unit: Unit) -> float:
@@ -70,13 +72,13 @@ def unrouted_sensitivity(unit: Unit) -> float:
 
     **Formal guarantee** (sum of absolute changes of all entries; each message has L1 norm at most 1 and does not move with an
     arc): one arc changes one row by one message: 1. One undirected edge (u, v) is two arcs: row v changes by the message of u,
-    row u by that of v: 2.
+    row u by that of v: 2. One person's k edges: k times as much.
 
     >>> unrouted_sensitivity(EdgeLevel(directed=False)), unrouted_sensitivity(EdgeLevel(directed=True))
     (2.0, 1.0)
     """
     count_sensitivity(unit)
-    assert isinstance(unit, EdgeLevel)
+    assert isinstance(unit, EdgeLevel | PersonLevel)
     return float(unit.arcs_per_record)
 
 
@@ -87,7 +89,8 @@ def from_senders(arcs: Arcs, sends: NDArray[np.bool_]) -> Arcs:
     together hold every arc. So of two sums of counts, one over each set, an arc changes at most one. The second sum may send
     what was computed from the first: if neighboring graphs differ in an arc of the first set, the second sum is
     post-processing; if they differ in an arc of the second set, the first sum has the same law, and what is sent is fixed by
-    its outcome. Both together cost what one costs.
+    its outcome. Both together cost what one costs. Of k arcs that come or go together, with a of them in the first set, the first
+    sum changes by at most a messages and, for each of its outcomes, the second by at most k - a: together at most k.
 
     >>> both = Arcs(np.array([0, 1, 2]), np.array([1, 0], np.int32))
     >>> from_senders(both, np.array([True, False])).sources.tolist()
@@ -172,7 +175,8 @@ def gaussian_counts(arcs: Arcs, rows: NDArray[np.float32], noise_stddev: float, 
     *Two parts.* If an edge is in one of two sums, by public facts, and the second may read the first
     (:func:`from_senders`), both together are one such event. Proof: for each outcome of the first part a test of the second has
     a type II error of at least that of the event, a convex function of its type I error, or the second part has one law; so the
-    bound holds for the means over outcomes as well.
+    bound holds for the means over outcomes as well. Of k edges, a in the first and k - a in the second, both are composed
+    Gaussian releases of changes a and k - a, and :math:`a^2 + (k - a)^2 \le k^2`.
 
     ``noise_stddev`` is in units of a full row; 0 protects nothing. Longer rows are an error.
 

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
+from sfumato.bounded._routing import needs_one_way
 from sfumato.errors import UnsupportedUnitError
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, Stream, derive_key, operand_mac
-from sfumato.privacy.units import EdgeLevel, Unit
+from sfumato.privacy.units import Unit, edges_in
 
 _MESSAGES = 2
 
@@ -36,16 +37,18 @@ def pair_sensitivity(unit: Unit) -> float:
     nothing of the other part. Rows of the sums may be computed from the released counts: if neighboring graphs differ in a
     counted edge, the sums are post-processing of the counts; if they differ in a summed edge, the counts have the same law and
     fix what each edge would add. So Laplace noise of scale b messages on all entries costs :math:`\epsilon = 2 / b` in all.
+    Of a person's k edges some are counted and the others summed: together at most 2 k messages' worth changes.
 
     >>> pair_sensitivity(EdgeLevel(directed=False))
     2.0
     """
-    if type(unit) is not EdgeLevel or unit.directed:
+    edges = edges_in(unit)
+    if edges is None or not needs_one_way(unit):
         raise UnsupportedUnitError(
             f"Scores of links have no proof when the unit is {unit.describe()}: one record may be many links, or a link has a "
             "direction, which no score here tells. Use EdgeLevel(directed=False)."
         )
-    return float(_MESSAGES)
+    return float(_MESSAGES * edges)
 
 
 def public_draws(pairs: NDArray[np.integer], num_nodes: int, purpose: str, seed: int = 0) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ from sfumato._validate import fail
 from sfumato.bounded.aggregation import Arcs
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._arcs import row_blocks
-from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
+from sfumato.privacy.units import EdgeLevel, NodeLevel, PersonLevel, Unit, edges_in
 
 _MARGIN = 1 - 2.0**-20
 Keeps = Callable[[NDArray[np.int32], NDArray[np.int32]], NDArray[np.bool_]]
@@ -135,7 +135,7 @@ def needs_one_way(unit: Unit) -> bool:
     >>> needs_one_way(EdgeLevel(directed=False)), needs_one_way(EdgeLevel(directed=True))
     (True, False)
     """
-    return type(unit) is EdgeLevel and not unit.directed
+    return isinstance(unit, EdgeLevel | PersonLevel) and edges_in(unit) is not None and not unit.directed
 
 
 def can_route(unit: Unit) -> bool:
@@ -144,7 +144,7 @@ def can_route(unit: Unit) -> bool:
     >>> can_route(NodeLevel()), can_route(NodeLevel(arcs="incident"))
     (True, False)
     """
-    return type(unit) is EdgeLevel or (type(unit) is NodeLevel and unit.arcs == "owned")
+    return edges_in(unit) is not None or (type(unit) is NodeLevel and unit.arcs == "owned")
 
 
 def routed_sensitivity(unit: Unit) -> float:
@@ -154,6 +154,8 @@ def routed_sensitivity(unit: Unit) -> float:
 
     * one arc, along which a message flows or not: 1;
     * one undirected edge, by :func:`one_way`: one row changes by one message: 1;
+    * one person, of at most k edges: each moves one row by at most one message, so together at most k (triangle inequality),
+      which edges that all send the same message to one node reach: k;
     * node, owned arcs, by :func:`share`, record emptied: the copies of its message vanish, of joint norm 1; no other owner's
       list, message or divisor reads this record: 1;
     * the same, record replaced: the copies have joint norm 1 before and after, and may be opposite: 2.
@@ -163,9 +165,12 @@ def routed_sensitivity(unit: Unit) -> float:
 
     >>> routed_sensitivity(EdgeLevel(directed=False)), routed_sensitivity(NodeLevel(relation="replace"))
     (1.0, 2.0)
+    >>> routed_sensitivity(PersonLevel(5, directed=False))
+    5.0
     """
-    if type(unit) is EdgeLevel:
-        return 1.0
+    edges = edges_in(unit)
+    if edges is not None:
+        return float(edges)
     if can_route(unit):
         return 1.0 if unit.relation == "remove" else 2.0
     raise UnsupportedUnitError(
@@ -213,8 +218,9 @@ def routed_coordinates(unit: Unit, num_nodes: int, width: int) -> int:
     >>> routed_coordinates(NodeLevel(max_out_degree=100), 1000, 6)
     600
     """
-    if type(unit) is EdgeLevel:
-        return width
+    edges = edges_in(unit)
+    if edges is not None:
+        return min(edges, num_nodes) * width
     cap = unit.max_out_degree
     rows = num_nodes if cap is None else cap * (1 + (unit.relation == "replace"))
     return min(rows, num_nodes) * width

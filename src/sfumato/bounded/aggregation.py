@@ -82,6 +82,11 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
 
     * one arc: one row changes by one message: 1;
     * one undirected edge (u, v): row v loses :math:`m_u`, row u loses :math:`m_v`: :math:`\sqrt{1 + 1} = \sqrt 2`;
+    * one person, of at most k edges: if each is one arc, k messages change, which may all be for one row: k. If they are
+      undirected, row v loses one message for each of its :math:`d_v` edges among them, so the change is at most
+      :math:`\sqrt{\sum_v d_v^2}`. This sum counts :math:`d_u + d_v` for each edge (u, v), which is at most k + 1, since every
+      edge touches u or v at most once, but for (u, v) itself. So :math:`\sqrt{k (k + 1)}`, which a star reaches; k times
+      :math:`\sqrt 2` would be sound too, but larger;
     * node, owned arcs, record emptied: at most D rows, one for each distinct target, lose the one message of that
       node: :math:`\sqrt D`. Arcs that others own are untouched, and their messages do not read this record;
     * the same, record replaced: with released messages the node's message stays and its targets change, at most 2D rows
@@ -96,14 +101,15 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
     * :math:`|f_w(q)_c - f_{w'}(q)_c| \le |q_c|`: an arc that is there in both, with another weight, changes its row by norm
       at most 1 if its message stays, and by :math:`\|f_w(q)\| + \|f_{w'}(q')\| \le 2` if that changes too.
 
-    So one arc gives 1 and one undirected edge :math:`\sqrt 2`, whether it comes, goes or changes its weight; an emptied node
+    So one arc gives 1 and one undirected edge :math:`\sqrt 2`, whether it comes, goes or changes its weight, and the edges of a
+    person what they give without weights; an emptied node
     :math:`\sqrt D`; a replaced one with t shared targets :math:`t + 2(D - t) \le 2D` with released messages, where without
     weights the t rows would stay, and :math:`4t + 2(D - t) \le 4D` otherwise. Which arcs a cap keeps does not depend on weights
     (:mod:`~sfumato.bounded._degree`). Weights above 1 or below 0 would break both facts, and so would an edge of several rows
     whose weights are clipped one by one and then added.
 
     Args:
-        unit: the privacy unit, an edge or a node with owned arcs.
+        unit: the privacy unit, an edge, a person with many edges, or a node with owned arcs.
         released_messages: True if the messages are post-processing of earlier releases, and so equal in both neighboring
             graphs. If False, the message of a node may change with the record of that node.
 
@@ -115,6 +121,9 @@ def hop_sensitivity(unit: Unit, *, released_messages: bool) -> float:
     1.414214
     >>> hop_sensitivity(NodeLevel(max_out_degree=100), released_messages=False)
     10.0
+    >>> from sfumato.privacy.units import PersonLevel
+    >>> round(hop_sensitivity(PersonLevel(5, directed=False), released_messages=True), 6)
+    5.477226
     """
     return _hop(unit, released_messages)[0]
 
@@ -166,6 +175,11 @@ def _of_edges(unit: Any, _: bool) -> tuple[float, int]:
     return math.sqrt(unit.arcs_per_record), unit.arcs_per_record
 
 
+def _of_persons(unit: Any, _: bool) -> tuple[float, int]:
+    edges = unit.edges
+    return (float(edges) if unit.directed else math.sqrt(edges * (edges + 1))), unit.arcs_per_record
+
+
 def _of_nodes(unit: Any, released_messages: bool) -> tuple[float, int]:
     cap = _owned_cap(unit)
     if unit.relation == "remove":
@@ -190,6 +204,7 @@ def _unbounded(unit: Unit) -> UnsupportedUnitError:
 
 HOPS: dict[str, Callable[[Any, bool], tuple[float, int]]] = {
     "edge": _of_edges,
+    "person": _of_persons,
     "node": _of_nodes,
 }
 """Of each unit with a bounded hop: its sensitivity (of released messages, or others) and the rows that can change."""

@@ -230,6 +230,12 @@ def arriving_after(trained: Fitted) -> LabelInference:
             "Expected a run without weights of edges for nodes that arrive later, got one that learned from weights: edges of "
             "arrivals have none. Predict the grown graph as another graph, which is charged."
         )
+    if trained.plan.public.edges_per_person is not None:
+        raise InputError(
+            "Expected a run whose edges have no owners for nodes that arrive later, got one of unit person: who owns edges of "
+            "arrivals may own edges of the run as well, and would pay twice. Predict the grown graph as another graph, which is "
+            "charged."
+        )
     if "window" in (trained.certificate.values.get("population") or {}):
         raise InputError(
             "Expected a run that read the edges of all times for nodes that arrive later, got one that is charged to a window of "

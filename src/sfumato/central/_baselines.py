@@ -75,7 +75,7 @@ class MLP(NetworkMethod):
     card: ClassVar[Card] = Card(
         name="mlp",
         summary="graph-free network",
-        units=("edge", "node", "record"),
+        units=("edge", "person", "node", "record"),
         targets=("multilabel", "number"),
         candidates=({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
         audience=Audience(("weights",), predictions="predictions"),

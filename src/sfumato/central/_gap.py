@@ -97,7 +97,7 @@ class GAP(NetworkMethod):
         summary="graph network on noisy sums over neighbors",
         options={"hops": "num_hops"},
         defaults={"hops": "2, without privacy 5"},
-        units=("edge", "node"),
+        units=("edge", "person", "node"),
         targets=("multilabel", "number"),
         reads_weights=True,
         explains=True,

@@ -79,7 +79,7 @@ class GraphFree(CuratorMethod):
     card: ClassVar[Card] = Card(
         name="graph-free",
         summary="the best of linear model, network and trees, without the graph",
-        units=("edge",),
+        units=("edge", "person"),
         audience=Audience(("weights",), predictions="predictions"),
         reads_links=False,
         explains=True,

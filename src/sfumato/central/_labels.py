@@ -162,7 +162,7 @@ class LabelMessages(CuratorMethod):
         summary="noisy histograms of the neighbors' labels",
         options={"hops": "num_hops"},
         defaults={"hops": "2, node level 1"},
-        units=("edge", "node"),
+        units=("edge", "person", "node"),
         candidates=({"learner_share": 0.05}, {"learner_share": 0.1}, {"learner_share": 0.2}),
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
         returns_known=True,

@@ -67,7 +67,7 @@ class Linear(CuratorMethod):
     card: ClassVar[Card] = Card(
         name="linear",
         summary="graph-free linear model",
-        units=("edge", "node", "record"),
+        units=("edge", "person", "node", "record"),
         candidates=({"learning_rate": 0.02}, {"learning_rate": 0.05}, {"learning_rate": 0.1}),
         audience=Audience(("weights",), predictions="predictions"),
         reads_links=False,

@@ -86,7 +86,7 @@ class LinkMessages(CuratorMethod):
     card: ClassVar[Card] = Card(
         name="link-messages",
         summary="scores of pairs of nodes from noisy counts of neighbors (with --task link)",
-        units=("edge",),
+        units=("edge", "person"),
         options={"sides": "sides"},
         scores_pairs=True,
         citations=("dwork2006calibrating",),

@@ -98,7 +98,7 @@ class ProGAP(NetworkMethod):
         summary="graph networks stacked stage by stage on noisy sums",
         options={"hops": "depth"},
         defaults={"hops": "5, node level 4"},
-        units=("edge", "node"),
+        units=("edge", "person", "node"),
         targets=("multilabel", "number"),
         reads_weights=True,
         candidates=({"depth": 1}, {"depth": 2}, {"depth": 4}),

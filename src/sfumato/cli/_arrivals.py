@@ -75,7 +75,17 @@ def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Sourc
     stored = Source.of_run(run)
     if given["dataset"] is not None:
         stored = replace(stored, nodes=None, edges=None, label=None, schema=None, text=(), graph=None)
-        stored = replace(stored, edge_weight=None, max_weight=None, drop=(), id_column=None, ends=None, window=None)
+        stored = replace(
+            stored,
+            edge_weight=None,
+            max_weight=None,
+            drop=(),
+            id_column=None,
+            ends=None,
+            window=None,
+            person=None,
+            edges_per_person=None,
+        )
     elif given["nodes"] is not None or given["edges"] is not None:
         stored = replace(stored, dataset=None, data_dir=None, min_class_size=None, graph=None)
     elif given["graph"] is not None:

@@ -162,6 +162,14 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
         "or year of UTC, such as date=2026-03. With --ledger and, at its first run, --population: each window has the totals of "
         "the ledger for itself, and a record is one edge in one window. With --unit edge or arc."
     )
+    person: str | None = _tables(
+        "The column of the edge table that says who owns a row, such as the patient of a referral; it may be one of the ends. "
+        "With --edges-per-person and --unit person: all edges that one person owns are one record."
+    )
+    edges_per_person: int | None = _tables(
+        "With --person: the most distinct edges that one person adds to the graph. Of a person with more, a fixed choice that "
+        "reads this person's rows alone keeps so many. It is public: choose it without looking at the data."
+    )
     text: tuple[str, ...] = _read(
         "A column of the node table that holds texts, which --text-features turns into features. May be repeated.",
         default=(),

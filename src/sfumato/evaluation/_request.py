@@ -67,7 +67,7 @@ class Request:
 
     def unit_on(self, graph: Graph) -> Unit:
         max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
-        declared = Declared(graph.directed, max_degree)
+        declared = Declared(graph.directed, max_degree, edges_per_person=graph.edges_per_person)
         if self.subclasses is not None:
             declared = replace(declared, cells=self.subclasses)
         if self.partition == KMEANS:

@@ -51,6 +51,8 @@ class Source:
     id_column: str | None = None  # as a run remembers it
     ends: tuple[str, str] | None = None  # columns of the two ends, as a run remembers them
     window: str | None = None  # COLUMN=WINDOW: the edges of one window of time alone
+    person: str | None = None  # the column of the edge table that names the owner of a row
+    edges_per_person: int | None = None  # the public bound of the edges of each
     features: bool = True  # whether columns of the node table are read as features
 
     @property
@@ -86,6 +88,9 @@ class Source:
              "Expected `edge_weight` and `max_weight` with `nodes` and `edges` only. Drop them."),
             (self.named and self.window is not None,
              "Expected `window` with `nodes` and `edges` only: a named data set has no times. Drop it."),
+            (self.named and (self.person is not None or self.edges_per_person is not None),
+             "Expected `person` and `edges_per_person` with `nodes` and `edges` only: nobody owns edges of a named data set. "
+             "Drop them."),
             (self.named and self.drop,
              "Expected `drop` with `nodes` and `edges` only; a named data set has its own columns."),
             (tables and self.min_class_size is not None,
@@ -120,7 +125,8 @@ class Source:
         return None if self.schema is None else Schema.read(self.schema).label
 
     def _check_store(self) -> None:
-        fixed = (*_OF_TABLES[:4], "min_class_size", "image_size", "edge_weight", "max_weight", "drop", "window")
+        fixed = (*_OF_TABLES[:4], "min_class_size", "image_size", "edge_weight", "max_weight", "drop", "window", "person",
+                 "edges_per_person")  # fmt: skip
         option = next((name for name in fixed if getattr(self, name)), None)
         if option is not None:
             raise InputError(
@@ -168,7 +174,8 @@ class Source:
         return read(
             str(self.nodes), str(self.edges), label=self.label, schema=schema, directed=self.directed, text=self.text,
             text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
-            drop=self.drop, told=told, window=self.window, features=None if self.features else (), **self._by_name(),
+            drop=self.drop, told=told, window=self.window, person=self.person,
+            edges_per_person=self.edges_per_person, features=None if self.features else (), **self._by_name(),
         )  # fmt: skip
 
     def _of_groups(self) -> Any:
@@ -200,6 +207,7 @@ class Source:
         if self.nodes is None or self.edges is None or self.ends is not None:
             return {}
         weight = {"edge_weight": self.edge_weight, "max_weight": self.max_weight, "window": self.window}
+        weight |= {"person": self.person, "edges_per_person": self.edges_per_person}
         try:
             own, *ends = special_columns(self.nodes, self.edges, schema=self.schema, drop=self.drop, **weight)
         except (SfumatoError, OSError):  # a run is kept, whatever became of its tables

@@ -30,6 +30,7 @@ _WHERE_KNOWN = (
     "target_range",
     "max_weight",
     "split",
+    "edges_per_person",
 )
 _OF_LABELS = ("classes", RANGE, NAMES, RARE_CLASSES)
 _NEEDS = {"num_arcs": ("arcs",), "untrained_classes": ("labels", "roles")}
@@ -51,7 +52,8 @@ class PublicFacts:
     images whose pixels are the features: channels, height and width; None for other features. ``assumed`` names the facts
     that were read off protected data because no schema declared them. ``target`` is ``multilabel`` or ``number`` where no
     class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds the limits of a
-    number. ``max_weight`` is the declared bound of the edges' weights, if there are any that a method reads.
+    number. ``max_weight`` is the declared bound of the edges' weights, if there are any that a method reads, and
+    ``edges_per_person`` that of the edges that one person owns, if a reader kept no more of anybody.
 
     ``unit`` is the privacy unit under which these facts are public, which certificates name elsewhere: no plan of another unit
     takes them. Facts that are written by hand may leave it out; then they hold only what every unit makes public, and the graph
@@ -74,6 +76,7 @@ class PublicFacts:
     target_range: tuple[float, float] | None = None
     max_weight: float | None = None
     split: tuple[float, ...] | None = None
+    edges_per_person: int | None = None
     unit: Any = None
 
     def __post_init__(self) -> None:
@@ -129,6 +132,7 @@ def public_facts(graph: Any, unit: Any, *, assume_public: bool = False) -> Publi
         target_range=None if graph.targets is None else graph.targets.limits,
         max_weight=None if graph.weights is None else graph.weights.bound,
         split=split,
+        edges_per_person=graph.edges_per_person,
         unit=unit,
     )
 

@@ -42,6 +42,7 @@ from sfumato.graph._declared import CLASSES
 from sfumato.graph._facts import PublicFacts as PublicFacts
 from sfumato.graph._facts import Ranges, among, by_ids, public_facts
 from sfumato.graph._packed import Features, FeaturesHeld
+from sfumato.graph._persons import with_persons
 from sfumato.graph._shown import ShownGraph
 from sfumato.graph._splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph._storage import features_apart, load_arrays, save_arrays, stored_features
@@ -51,7 +52,7 @@ from sfumato.graph._weights import EdgeWeights, check_steps, with_weights
 
 _STORED = (
     "directed", "name", "max_degree", "mean_degree", "merged", "outside", "classes", "feature_names", "assumed_public",
-    "undeclared", "num_features", "image_shape", "ranges", "target", "widths", "max_weight", "window",
+    "undeclared", "num_features", "image_shape", "ranges", "target", "widths", "max_weight", "window", "edges_per_person",
 )  # fmt: skip
 _DERIVED = ("num_features", "target", "widths", "max_weight")
 """What graph.json says of arrays."""
@@ -88,9 +89,9 @@ class Graph(ShownGraph, FeaturesHeld):
     ``ranges`` are the declared ends of columns of numbers, by which these were clipped and scaled.
     ``targets`` stand in place of ``y`` where several labels of a node or a number are learned
     (:class:`~sfumato.graph._targets.Targets`); then ``classes`` are the names of their columns.
-    ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph._weights.EdgeWeights`), and ``drawn``
-    a digest of the roles of ``with_split`` and their fractions: other roles were given. ``window`` says that the arcs are those
-    of a window of time (:mod:`sfumato._window`).
+    ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph._weights.EdgeWeights`), ``drawn`` a
+    digest of the roles of ``with_split`` and their fractions. ``window`` says that the arcs are those of a window of time
+    (:mod:`sfumato._window`), ``edges_per_person`` that at most so many of one person's were kept (:mod:`sfumato.graph._persons`).
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -123,6 +124,7 @@ class Graph(ShownGraph, FeaturesHeld):
     drawn: tuple[str, tuple[float, ...] | None] | None = None
     undeclared: tuple[str, ...] = ()
     window: str | None = None
+    edges_per_person: int | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -198,11 +200,13 @@ class Graph(ShownGraph, FeaturesHeld):
         ``directed`` declares whether a row is one arc or an undirected edge. Undirected: both arcs are stored, and a row beside
         its reverse is merged; ``merged`` counts it. ``self_loops`` is ``"remove"`` (and count), ``"keep"`` or ``"error"``;
         ``fields`` are the other fields of :class:`Graph`; ``edge_weight``, one number >= 0 a row, with the public ``max_weight``
-        becomes its ``weights`` (rows of one edge add up, then they are clipped).
+        becomes its ``weights`` (rows of one edge add up, then they are clipped). Of ``person``, who owns each row, at most
+        ``edges_per_person`` edges each are kept.
 
         >>> Graph.from_edges([0, 1, 1], [1, 0, 1], 2, directed=False).merged
         {'duplicates': 0, 'reversed': 1, 'self_loops': 1}
         """
+        source, target, fields = with_persons(fields, source, target, num_nodes, directed=directed)
         pack = pack_edges if directed is False else pack_arcs
         indptr, indices, merged = pack(source, target, num_nodes, self_loops)
         fields = with_weights(fields, (indptr, indices), (source, target), pairs=directed is False)
@@ -375,8 +379,7 @@ class Graph(ShownGraph, FeaturesHeld):
             DataError: a file is missing or damaged.
             SchemaError: a node has more arcs than graph.json promises.
         """
-        absent: dict[str, Any] = {"outside": {}, "ranges": (), "undeclared": ()}
-        absent |= dict.fromkeys(("image_shape", "target", "widths", "max_weight", "window"))
+        absent: dict[str, Any] = {**dict.fromkeys(_STORED[-7:]), "outside": {}, "ranges": (), "undeclared": ()}
         arrays, facts = load_arrays(Path(directory), _STORED, absent, mmap)
         arrays["x"] = stored_features(arrays, len(arrays["indptr"]) - 1, facts["num_features"], facts["widths"])
         indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))

@@ -20,7 +20,7 @@ from sfumato.graph._schema import CATEGORIES
 from sfumato.graph._targets import MULTILABEL, RANGE
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import MOST
-from sfumato.privacy.units import Unit, check_own_name
+from sfumato.privacy.units import PersonLevel, Unit, check_own_name
 from sfumato.record.ledger import OWN
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 200
 _MOST_ASSUMED = 10_000
 _MOST_NUMBERS = 2**36  # of eight bytes: half a terabyte
-_ALWAYS = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", "degree_bounds")
+_ALWAYS = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", "degree_bounds", "edges_per_person")
 _OF_LABELS = ("num_train", "split", "num_classes", "target", "target_range")
 _IF_STATED = ("num_arcs", "untrained_classes", "max_degree", "mean_degree")
 """Facts of a plan that are compared with those of a graph; a test tells of one that is in none of the three."""
@@ -136,7 +136,27 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
             f"Expected public facts that were made for {unit}, got those of {public.unit}: what is public there may be protected "
             "here. Use graph.public_facts(unit) with this very unit."
         )
+    if type(unit) is PersonLevel and public.unit is None and public.edges_per_person is None:
+        public = replace(public, edges_per_person=unit.edges)
+    _check_owners(unit, public.edges_per_person)
     return replace(public, unit=unit)
+
+
+def _check_owners(unit: Unit, kept: int | None) -> None:
+    """Refuse a unit of persons on a graph without their bound, and any other on a graph with one, where rows depend on rows."""
+    if type(unit) is PersonLevel:
+        if kept != unit.edges:
+            raise InputError(
+                f"Expected a graph of which a reader kept at most {unit.edges} edges of each person, as unit person says, got "
+                f"{'one without owners of edges' if kept is None else f'one with {kept} of each'}. Read the edge table with "
+                f"person=COLUMN and edges_per_person={unit.edges} (--person and --edges-per-person)."
+            )
+    elif unit.private and kept is not None:
+        raise InputError(
+            f"Expected unit person for a graph that holds at most {kept} edges of each person, got {unit.name}: where one row is "
+            "taken out, another of the same person may come in, so that one record is more than one edge. Use unit person, or "
+            "read the table without person and edges_per_person."
+        )
 
 
 def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:

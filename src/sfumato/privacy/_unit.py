@@ -30,6 +30,7 @@ class Declared:
         max_degree: the promised bound on the arcs that a node owns; None for none.
         cells: the number of cells of each class, or of all cells if they are declared; 50 as first published.
         partition: how the cell of a record is found.
+        edges_per_person: the most edges of a person that a reader kept; None where rows of edges have no owner.
 
     >>> Declared(directed=False).max_degree is None
     True
@@ -39,6 +40,7 @@ class Declared:
     max_degree: int | None = None
     cells: int = 50
     partition: Partition = "directions"
+    edges_per_person: int | None = None
 
 
 @dataclass(frozen=True)

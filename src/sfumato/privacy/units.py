@@ -4,7 +4,7 @@ A unit is a value that is passed along: every sensitivity in :mod:`sfumato.bound
 operation without a proof for a unit raises an error. ``public`` names what may be read freely under the unit
 (table in DESIGN section 5); everything else is protected. A new unit is a class here and a line of ``UNITS``: its words,
 help, reports and tables follow. The units of users who trust nobody are in ``_user_units``, those of many records at once in
-``_class_units``.
+``_class_units``, that of a person with many rows in ``_person_units``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sfumato._validate import check_choice, check_int, fail, nearest
 from sfumato.errors import InputError
 from sfumato.privacy._class_units import ClassLevel as ClassLevel
 from sfumato.privacy._class_units import SubclassLevel as SubclassLevel
+from sfumato.privacy._person_units import PersonLevel as PersonLevel
 from sfumato.privacy._unit import EDGE_PUBLIC, HALF, INFERRED, OTHER_END
 from sfumato.privacy._unit import Declared as Declared
 from sfumato.privacy._unit import Unit as Unit
@@ -226,6 +227,7 @@ UNITS: tuple[type[Unit], ...] = (
     NoPrivacy,
     EdgeLevel,
     NodeLevel,
+    PersonLevel,
     LocalLevel,
     LinkLevel,
     RecordLevel,
@@ -242,6 +244,17 @@ def short_words() -> dict[str, str]:
     'one directed arc'
     """
     return {word: protected for unit in UNITS for word, protected in unit.words.items()}
+
+
+def edges_in(unit: Unit) -> int | None:
+    """Return the most edges that a record holds where it holds edges and nothing else; None under any other unit.
+
+    >>> edges_in(EdgeLevel(directed=False)), edges_in(PersonLevel(5, directed=False)), edges_in(NodeLevel())
+    (1, 5, None)
+    """
+    if type(unit) is EdgeLevel:
+        return 1
+    return unit.edges if type(unit) is PersonLevel else None
 
 
 def class_named(name: object) -> type[Unit]:
@@ -272,7 +285,10 @@ def check_own_name(unit: Unit) -> None:
         )
 
 
-_CHOOSE = "A person who is one node is protected by node, a single friendship by edge."
+_CHOOSE = (
+    "A person who is one node is protected by node, a single friendship by edge, all rows of the edge table that name one owner "
+    "by person."
+)
 
 
 def class_for(text: str) -> type[Unit]:

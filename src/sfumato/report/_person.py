@@ -133,6 +133,28 @@ def _edge(certificate: Mapping[str, Any]) -> Person:
     )
 
 
+def _owner(certificate: Mapping[str, Any]) -> Person:
+    unit = certificate["unit"]
+    what = (
+        "all links in the data that stand under your name, together, for example all your calls or visits. At most "
+        f"{unit['edges']} of them are used, and the others are left out"
+    )
+    what += ". What each counts (its weight) is protected too" * _weighed(certificate)
+    others = (
+        "Links that stand under the name of somebody else, even if they tell of you: the other side of a call that both report, "
+        "for example. What the data say of you beside links is not protected either."
+    )
+    return Person(
+        what,
+        "whether any links stand under your name",
+        "certain links stand under your name",
+        limits=(others, _TWO_ENTRIES),
+        noun="person's links",
+        plural="links of whole persons",
+        yours="your links",
+    )
+
+
 def _node(certificate: Mapping[str, Any]) -> Person:
     unit = certificate["unit"]
     asked = _asked(unit, "your entry in the data", "holds your data", "or is empty")
@@ -234,6 +256,7 @@ def num_records(unit: Unit, facts: Mapping[str, Any]) -> int | None:
 
 _PEOPLE: Mapping[str, Callable[[Mapping[str, Any]], Person]] = {
     "edge": _edge,
+    "person": _owner,
     "node": _node,
     "record": _record,
     "class": _class,

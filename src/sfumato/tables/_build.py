@@ -24,6 +24,7 @@ from sfumato.tables._columns import (
 )
 from sfumato.tables._ends import Numbered, Numbers, Places, edge_batches
 from sfumato.tables._id_column import check_counts, named_by_ends
+from sfumato.tables._persons import capped
 from sfumato.tables._reading import Nodes as Nodes
 from sfumato.tables._reading import Reading as Reading
 from sfumato.tables._runs import Packing, arc_keys, merge_runs, sort_keys
@@ -48,7 +49,10 @@ def build_graph(
     num_nodes, directed = len(found.ids), direction(how)
     runs, read, kept = [], 0, 0
     weighed: list[Any] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
-    for source, target, weights in edge_batches(edges, Places(found.ids), how, places, numbers[1]):
+    batches = edge_batches(edges, Places(found.ids), how, places, numbers[1])
+    if how.owner is not None:
+        batches = capped(batches, found.ids, how.owner[1], directed=directed)
+    for source, target, weights, _ in batches:
         weighed += [] if weights is None else [(source, target, weights)]
         keys = arc_keys(source, target, num_nodes, directed=directed, self_loops=how.self_loops, first=read)
         read, kept = read + len(source), kept + len(keys) // (1 if directed else 2)
@@ -137,6 +141,7 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
         "assumed_public": tuple(assumed),
         "undeclared": tuple(undeclared),
         "window": how.within and str(how.within),
+        "edges_per_person": how.owner and how.owner[1],
     }
     return Nodes(ids, layout, fields)
 

@@ -121,9 +121,11 @@ def by_place(names: list[str], how: Reading) -> list[str]:
 
 
 def _unused(names: Sequence[str], how: Reading) -> list[str]:
-    """The columns with a name that are read as neither weights nor times."""
+    """The columns with a name that are read as neither weights nor times, nor as owners, who may be ends themselves."""
     used = (how.weight and how.weight[0], how.within and how.within.column)
-    return [name for name in named(names) if name not in used]
+    rest = [name for name in named(names) if name not in used]
+    others = [name for name in rest if name != how.person]
+    return others if len(others) > 1 else rest
 
 
 def passed(names: list[str], how: Reading) -> list[str]:

@@ -66,6 +66,8 @@ def edge_columns(names: list[str], how: Reading, place: str, ids: Any) -> tuple[
         if name in ends
         else ReadColumn(name, "time")
         if how.within is not None and name == how.within.column
+        else ReadColumn(name, "person")
+        if name == how.person
         else ReadColumn(name, "weight", NUMBER, declared=True)
         if weight is not None and name == weight[0]
         else ReadColumn(name, "left out")

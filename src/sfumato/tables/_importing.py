@@ -79,6 +79,12 @@ def import_tables(
             f"Expected no weights of edges with an import, got the column {reading.weight[0]!r}: they are not sorted on disk. "
             "Read the tables with read_csv or read_parquet, which hold them in memory, and write the store with Graph.save."
         )
+    if reading.owner is not None:
+        raise InputError(
+            f"Expected no owners of edges with an import, got the column {reading.owner[0]!r}: how many edges of a person stay "
+            "is not decided on disk. Read the tables with read_csv or read_parquet, which hold them in memory, and write the "
+            "store with Graph.save."
+        )
     limit = memory_bytes(memory_limit)
     files = [existing(path).resolve() for path in (nodes, *([edges] if isinstance(edges, str | Path) else edges))]
     if len(files) < 2:
@@ -243,7 +249,7 @@ class _Import:
             table = FileTable(path, self.config)
             named, number = (str(self.nodes), str(path)), table.number
             done, how = skip if at == first else 0, self._how_edges(path)
-            for source, target, _ in edge_batches(table, places, how, named, number, rows, done):
+            for source, target, _, _ in edge_batches(table, places, how, named, number, rows, done):
                 yield at, source, target
                 done += len(source)
                 self.report(f"sort {path.name}", done, table.num_rows or done + 1)

@@ -65,6 +65,8 @@ def read_csv(
     told: Told | None = None,
     drop: Sequence[str] = (),
     window: str | None = None,
+    person: str | None = None,
+    edges_per_person: int | None = None,
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
@@ -108,6 +110,9 @@ def read_csv(
         drop: columns of either table that are left out, beside those of the schema.
         window: COLUMN=WINDOW reads only the edges whose time lies in a public window, such as ``date=2026-03``
             (:mod:`sfumato.tables._windows` says what a time is).
+        person: column of the edge file that names who owns a row, for :class:`~sfumato.privacy.units.PersonLevel`.
+        edges_per_person: the most distinct edges that one person adds to the graph, known without this data; a choice that reads
+            only this person's rows leaves out the others (:mod:`sfumato.graph._persons`).
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -119,7 +124,7 @@ def read_csv(
     """
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
-        text_features, report, edge_weight, max_weight, told, drop, window,
+        text_features, report, edge_weight, max_weight, told, drop, window, person, edges_per_person,
     )  # fmt: skip
     numbers = numbering(nodes), numbering(edges)
     return read_tables(file_table(nodes), file_table(edges), how, (str(nodes), str(edges)), numbers)
@@ -140,7 +145,7 @@ def read_tables(
     check_drop(how.left_out, nodes.column_names, edges.column_names, places)
     graph = build_graph(nodes, edges, how, places, numbers)
     ends = edge_names(edges.column_names, how, places[1])
-    used = {*ends, *(how.weight or ()), how.within and how.within.column, *how.left_out}
+    used = {*ends, *(how.weight or ()), how.within and how.within.column, how.person, *how.left_out}
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
     if how.text_features is not None:
         graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)

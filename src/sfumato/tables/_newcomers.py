@@ -247,7 +247,7 @@ def _ends(
     table, place, number = table_of(edges, "the new edges")
     how = Reading(source=ends and ends[0], target=ends and ends[1])
     check_named(table.column_names, how, place, directed=directed)
-    source, target, _ = next(
+    source, target, _, _ = next(
         edge_batches(table, Places(pa.array(names, pa.large_string())), how, (where, place), number)
     )
     return source, target, number

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._validate import check_choice, fail
+from sfumato._validate import check_choice, check_int, fail
 from sfumato._window import Window
 from sfumato.errors import InputError
+from sfumato.graph._persons import TELL
 from sfumato.graph._schema import Schema, trimmed
 from sfumato.graph._weights import declared_weight
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from sfumato.tables._cells import Told
     from sfumato.text._documents import Report
 
-_ONE = ("id_column", "role", "source", "target", "edge_weight")
+_ONE = ("id_column", "role", "source", "target", "edge_weight", "person")
 _SEVERAL = ("label", "features", "text", "drop")
 """The arguments that name columns: white space at their ends does not count, as in the tables themselves."""
 
@@ -44,6 +45,8 @@ class Reading:
     told: Told | None = None
     drop: Sequence[str] = ()
     window: str | None = None
+    person: str | None = None
+    edges_per_person: int | None = None
 
     def __post_init__(self) -> None:
         for name in (*_ONE, *_SEVERAL):
@@ -64,6 +67,12 @@ class Reading:
                 f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
             )
 
+        if (self.person is None) != (self.edges_per_person is None):
+            raise InputError(
+                f"Expected the column of persons and their bound together, got person={self.person!r} and "
+                f"edges_per_person={self.edges_per_person!r}. {TELL}"
+            )
+        check_int(low=1, edges_per_person=self.edges_per_person or 1)
         if self.within is not None and self.self_loops == "error":
             raise fail("self_loops", "error", "to be 'remove' or 'keep' where a window is read")
 
@@ -71,6 +80,11 @@ class Reading:
     def within(self) -> Window | None:
         """The window whose edges are read; None reads those of all times."""
         return None if self.window is None else Window.parse(self.window)
+
+    @property
+    def owner(self) -> tuple[str, int] | None:
+        """The column of the owners of edges, and the most edges that each keeps; None where rows have no owners."""
+        return None if self.person is None or self.edges_per_person is None else (self.person, self.edges_per_person)
 
     @property
     def left_out(self) -> frozenset[str]:

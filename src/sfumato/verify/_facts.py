@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._caveats import ROLES
 from ._documents import plain
@@ -26,8 +26,9 @@ _UNSAID = 2
 def fact_faults(certificate: Certificate) -> Iterator[str]:
     """Yield a problem for facts of a graph that contradict the unit or each other, or that are not public under the unit."""
     unit, facts, where = certificate["unit"], certificate["public_facts"], "certificate.json: "
-    if unit["name"] == "edge" and facts["directed"] and not unit["directed"]:
+    if unit["name"] in ("edge", "person") and facts["directed"] and not unit["directed"]:
         yield f"{where}unit.directed: expected true, since public_facts.directed is true"
+    yield from _owner_faults(unit, facts.get("edges_per_person"), f"{where}public_facts.edges_per_person: ")
     if unit.get("arcs") == "incident" and unit["max_out_degree"] is not None and certificate["format"] > _UNSAID:
         yield f"{where}unit.max_out_degree: expected null, since no proof for incident arcs reads a cap"
     nodes = facts["num_nodes"]
@@ -48,6 +49,17 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
         yield f"{where}public_facts.num_arcs: is missing, though arcs are public under unit {unit['name']}"
     yield from _assumed_faults(certificate)
     yield from _split_faults(certificate)
+
+
+def _owner_faults(unit: dict[str, Any], kept: int | None, where: str) -> Iterator[str]:
+    """Yield a problem for a bound on a person's edges that is not that of the unit, or under a unit that it breaks.
+
+    Where one row is taken out, another of the same person may come in: a record is then more than one edge.
+    """
+    if unit["name"] == "person" and kept != unit["edges"]:
+        yield f"{where}expected {unit['edges']}, the most edges of a person, got {kept}"
+    if unit["name"] not in ("person", "none") and kept is not None:
+        yield f"{where}not expected under unit {plain(unit['name'])}: where one row is taken out, another may come in"
 
 
 def _split_faults(certificate: Certificate) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ._baselines import of_graph_free, tree_faults
 from ._kinds import Matrix
 from ._rules import OF_HOPS, OWN, Rules, Sizes, sizes
-from ._units import public_parts
+from ._units import edges_in, public_parts
 
 if TYPE_CHECKING:
     from ._kinds import Planned
@@ -23,7 +23,7 @@ class LabelMessages(Rules):
     """The rules of method label-messages: counts or sums of neighbors' labels, and logistic regression on them.
 
     Where labels are public, counts have Laplace noise, or Gaussian noise if the settings say so: an edge changes one row, in one
-    of two parts, by one message.
+    of two parts, by one message, and a person with several edges changes as many.
     """
 
     settings: ClassVar = {
@@ -36,6 +36,7 @@ class LabelMessages(Rules):
     optional: ClassVar = {"noise": "one of laplace, gaussian, auto or null"}
     audience: ClassVar = {
         "edge": OF_HOPS,
+        "person": OF_HOPS,
         "node": {"anyone": ["noisy aggregates", "weights"], "the node itself": OWN, "never": ["sums before noise"]},
     }
     routed = True
@@ -64,7 +65,8 @@ class LabelMessages(Rules):
         (nodes, columns), hops = found[0].shape, self.hops(certificate)
         gaussian = certificate["settings"].get("noise") == "gaussian"
         event, touched = ("gaussian", found[0].affected) if gaussian else ("pure", 0)  # a row of one of the parts
-        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], touched, event=event, sensitivity=1.0)]
+        moved = float(edges_in(certificate) or 1)
+        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], touched, event=event, sensitivity=moved)]
 
     def columns(self, certificate: Certificate) -> int:
         return sizes(certificate)[2]

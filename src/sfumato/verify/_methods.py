@@ -73,6 +73,9 @@ _OWN: dict[str, Any] = {
 }
 
 
+_OF_PAIRS = _seen(["noisy aggregates", "weights", "scores of all pairs"], [], _NEVER)
+
+
 def _partition(v: Known) -> Any:
     return v.unit.get("partition")
 
@@ -90,7 +93,7 @@ METHODS: dict[str, str | Rules] = {
     "gap": Rules(
         settings={**TRAINING, "num_hops": "count or null up to 1000", "encoder": "flag"},
         optional={"combine": "one of sum, attention"},
-        audience={"edge": OF_HOPS, "node": _seen(_SUMS, OWN, _NEVER, "encodings of single nodes (hop 0)")},
+        audience={"edge": OF_HOPS, "person": OF_HOPS, "node": _seen(_SUMS, OWN, _NEVER, "encodings of single nodes (hop 0)")},
         inductive=True, reads_weights=True, targets=_BOTH,
         hops=lambda v: v.num_hops or 2,
         columns=lambda v: v.width if v.encoder else v.num_features,
@@ -98,7 +101,8 @@ METHODS: dict[str, str | Rules] = {
     ),
     "progap": Rules(
         settings={**TRAINING, "depth": "count or null up to 100", "base_layers": "count or null up to 10", "layerwise": "flag"},
-        audience={"edge": OF_HOPS, "node": _seen(_SUMS, OWN, _NEVER, "embeddings of single nodes that read their features")},
+        audience={"edge": OF_HOPS, "person": OF_HOPS,
+                  "node": _seen(_SUMS, OWN, _NEVER, "embeddings of single nodes that read their features")},
         inductive=True, reads_weights=True, targets=_BOTH, epochs=5,
         hops=progap_hops, layers=progap_layers, order=in_turns,
     ),
@@ -121,7 +125,7 @@ METHODS: dict[str, str | Rules] = {
     "link-messages": Rules(
         settings={"learner_share": "part"},
         optional={"sides": "name or null"},
-        audience={"edge": _seen(["noisy aggregates", "weights", "scores of all pairs"], [], _NEVER)},
+        audience={"edge": _OF_PAIRS, "person": _OF_PAIRS},
         scores_pairs=True,
         releases=lambda v: [
             Matrix("links", [v.num_nodes * (v.num_classes + (v.sides is not None)) + 5], 0, event="pure")
@@ -134,7 +138,7 @@ METHODS: dict[str, str | Rules] = {
         settings={**TRAINING, "batch_size": "count or null"},
         sgd=few_steps,
         optional={"num_layers": "count up to 8"},
-        audience={"edge": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS},
+        audience={"edge": OF_EDGES, "person": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS},
         reads_links=False, targets=_BOTH,
         layers=mlp_layers,
     ),
@@ -164,7 +168,7 @@ METHODS: dict[str, str | Rules] = {
     ),
     "reference": Rules(settings=_FITTED, targets=_BOTH),
     "graph-free": Rules(
-        settings=_FITTED, audience={"edge": OF_EDGES}, reads_links=False, weights=tree_faults,
+        settings=_FITTED, audience={"edge": OF_EDGES, "person": OF_EDGES}, reads_links=False, weights=tree_faults,
         tensors=lambda v, found: of_graph_free(v.certificate, v.width, found),
     ),
     "graph-split": "split:GraphSplit",

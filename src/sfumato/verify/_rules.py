@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._caveats import Found, of_the_claim, of_the_graph
 from ._kinds import Matrix, Network, Planned, Replaced
-from ._units import no_arc_change, owns_arcs, public_parts, unit_rules
+from ._units import edges_in, no_arc_change, owns_arcs, public_parts, unit_rules
 from ._values import kind_faults
 
 if TYPE_CHECKING:
@@ -245,13 +245,19 @@ class Rules:
         Each row that a record touches moves by one message. If the record is replaced, first messages may turn round.
         """
         rows, replaced = self._touched_rows(certificate), certificate["unit"]["relation"] == "replace"
-        return None if rows is None or self.routed else math.sqrt(rows * (1 + (replaced and hop == 1)))
+        if rows is None or self.routed:
+            return None
+        edges = edges_in(certificate)
+        if edges is not None:  # all edges at one node, whose other ends move as well where edges are undirected
+            return math.sqrt(edges**2 + rows - edges)
+        return math.sqrt(rows * (1 + (replaced and hop == 1)))
 
     def _touched_rows(self, certificate: Certificate) -> int | None:
         """Return how many rows of an aggregate a record can change; None without a bound on its sensitivity."""
         unit, nodes = certificate["unit"], certificate["public_facts"]["num_nodes"]
-        if self.routed and unit["name"] == "edge":
-            return 1
+        edges = edges_in(certificate)
+        if self.routed and edges is not None:
+            return edges
         if self.routed and unit["name"] == "node" and unit["max_out_degree"] is None:
             unit = {**unit, "max_out_degree": nodes}
         return unit_rules(certificate).rows(unit)

@@ -23,7 +23,8 @@ class UnitRules:
 
     ``fields`` are kinds of the relation and of every parameter (``_values.py``), ``trust`` names the sentences of a certificate
     (``_sentences.py``), and ``public`` which of features, labels and arcs are not protected. So many ``rows`` of noisy sums
-    along arcs can change with a record; None where nothing bounds them. ``many`` says that a record may hold many nodes, so
+    along arcs can change with a record; None where nothing bounds them. It holds at most so many ``edges``, where it holds
+    edges alone; else None. ``many`` says that a record may hold many nodes, so
     that it can change any number of counted ones. ``cells`` is how many cells there are, where a record is one of them; else 0.
     """
 
@@ -32,6 +33,7 @@ class UnitRules:
     protects: Callable[[Unit], str]
     public: Callable[[Unit], tuple[str, ...]] = lambda _: ()
     rows: Callable[[Unit], int | None] = lambda _: None
+    edges: Callable[[Unit], int | None] = lambda _: None
     caveats: Callable[[Certificate], list[str]] = _none
     verdict: Callable[[float], list[str]] = _none
     many: bool = False
@@ -45,6 +47,15 @@ class UnitRules:
 
 def unit_rules(certificate: Certificate) -> UnitRules:
     return UNITS[certificate["unit"]["name"]]
+
+
+def edges_in(certificate: Certificate) -> int | None:
+    """Return the most edges that a record holds where it holds edges and nothing else; else None.
+
+    >>> edges_in({"unit": {"name": "person", "relation": "add-remove", "edges": 5, "directed": False}})
+    5
+    """
+    return unit_rules(certificate).edges(certificate["unit"])
 
 
 def owns_arcs(certificate: Certificate) -> bool:
@@ -90,6 +101,24 @@ def _half_an_edge(certificate: Certificate) -> list[str]:
         "The graph is undirected and the unit is one arc, half of an edge: for a whole undirected edge epsilon is "
         "larger (Gaussian noise: sensitivity sqrt 2; Laplace noise and randomized response: epsilon doubles). This is the "
         "published convention, not the honest default."
+    ]
+
+
+def _person(unit: Unit) -> str:
+    return f"any one person: all edges that the person owns, at most {unit['edges']}"
+
+
+def _of_person(certificate: Certificate) -> list[str]:
+    unit = certificate["unit"]
+    halves = unit["directed"] and not certificate["public_facts"]["directed"]
+    return [
+        "A person's record is the rows of the edge table that name this person, of which the graph holds at most "
+        f"{unit['edges']} edges. Rows that name others are not part of it, even if they tell of this person.",
+        *[
+            "The graph is undirected and the unit counts single arcs, halves of edges: for a person whose edges are whole ones "
+            "epsilon is larger."
+        ]
+        * halves,
     ]
 
 
@@ -179,7 +208,12 @@ UNITS: dict[str, UnitRules] = {
         lambda _: ("features", "labels", "arcs")),
     "edge": UnitRules(
         {"relation": "one of add-remove", "directed": "flag"}, "curator", _edge,
-        lambda _: ("features", "labels"), lambda unit: 1 if unit["directed"] else 2, _half_an_edge),
+        lambda _: ("features", "labels"), lambda unit: 1 if unit["directed"] else 2, caveats=_half_an_edge,
+        edges=lambda _: 1),
+    "person": UnitRules(
+        {"relation": "one of add-remove", "edges": "count", "directed": "flag"}, "curator", _person,
+        lambda _: ("features", "labels"), lambda unit: unit["edges"] * (1 if unit["directed"] else 2), caveats=_of_person,
+        edges=lambda unit: unit["edges"]),
     "node": UnitRules(
         {"relation": "one of remove, replace", "arcs": "one of owned, incident", "max_out_degree": "count or null"}, "curator",
         _node, rows=_owned_rows, caveats=_neighbors_tell),

@@ -18,7 +18,7 @@ from .events import leaves
 if TYPE_CHECKING:
     from ._rules import Audience, Certificate, Rules
 
-_WEIGHED = {"edge": ", and its weight", "node": ", and their weights"}
+_WEIGHED = {"edge": ", and its weight", "person": ", and their weights", "node": ", and their weights"}
 """What is added where weights of edges count: they are part of the record."""
 EVERYTHING: Audience = {"anyone": [], "the node itself": [], "never": ["everything in this run"]}  # under unit none
 _SUMS = (

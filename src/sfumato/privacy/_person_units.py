@@ -1,0 +1,90 @@
+"""The privacy unit of a person who owns many rows of the edge table: all of these rows are one record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sfumato._validate import check_int, fail
+from sfumato.privacy._unit import EDGE_PUBLIC, Declared, Unit
+
+_HALF = (
+    "The graph is undirected and the unit counts single arcs, halves of edges: for a person whose edges are whole ones epsilon "
+    "is larger."
+)
+
+
+@dataclass(frozen=True)
+class PersonLevel(Unit):
+    r"""The unit is a person: all edges that one person owns, at most ``edges`` of them.
+
+    A column of the edge table says who owns a row, such as the patient of a referral or the subscriber of a call. Two graphs are
+    neighbors if all rows of one person are in one table and none of them in the other. Where a person owns more than ``edges``
+    distinct edges, the reader keeps so many by a keyed choice that reads this person's rows alone
+    (:mod:`sfumato.tables._persons`), and an edge is in the graph if anybody's rows hold it. So neighboring graphs differ in at
+    most ``edges`` edges, all of which are in the same one of the two.
+
+    **Formal guarantee.** Relation add/remove. Node ids, roles, features and labels are public: if persons are nodes as well,
+    what the node table says of them is not protected. Who owns edges, how many, and which, is protected.
+
+    Args:
+        edges: the most edges that one person adds to the graph.
+        directed: True if an edge is one arc, False if it is undirected, and so two arcs.
+
+    Raises:
+        InputError: ``edges`` is below 1, or ``directed`` is not a bool.
+
+    >>> PersonLevel(5, directed=False).describe()
+    'any one person: all edges that the person owns, at most 5'
+    """
+
+    edges: int
+    directed: bool
+    name: ClassVar[str] = "person"
+    words: ClassVar[Mapping[str, str]] = {"person": "one person: all edges that the person owns"}
+    weighed: ClassVar[str] = ", and their weights"
+    relation: ClassVar[str] = "add-remove"
+    public: ClassVar[tuple[str, ...]] = EDGE_PUBLIC
+
+    def __post_init__(self) -> None:
+        check_int(low=1, edges=self.edges)
+        if not isinstance(self.directed, bool):
+            raise fail("directed", self.directed, "to be True (edges are single arcs) or False (undirected edges)")
+
+    @property
+    def arcs_per_record(self) -> int:
+        """How many arcs a record holds at most."""
+        return self.edges * (1 if self.directed else 2)
+
+    def describe(self) -> str:
+        """Say in plain words what is protected."""
+        return f"any one person: all edges that the person owns, at most {self.edges}"
+
+    @classmethod
+    def parse(cls, word: str, parameter: str | None, declared: Declared) -> PersonLevel:
+        """Return the unit with the declared bound; 1 where none is declared, which no graph without a bound admits."""
+        return cls(declared.edges_per_person or 1, directed=declared.directed)
+
+    @classmethod
+    def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
+        """Return two forms: edges that are single arcs, and undirected ones."""
+        return {"person, arcs": (cls(5, directed=True),), "person, undirected edges": (cls(5, directed=False),)}
+
+    def check_fit(self, directed: bool) -> None:
+        """Refuse undirected edges of a directed graph.
+
+        Raises:
+            InputError: edges are taken for undirected, and the graph is declared directed.
+        """
+        if directed and not self.directed:
+            expected = "to be PersonLevel(directed=True) for a graph declared directed"
+            raise fail("unit", self, expected, "Its edges are single arcs.")
+
+    def caveats(self, directed: bool) -> list[str]:
+        """Say which rows are a person's own, and that arcs are halves of edges if the graph is undirected."""
+        rows = (
+            "A person's record is the rows of the edge table that name this person, of which the graph holds at most "
+            f"{self.edges} edges. Rows that name others are not part of it, even if they tell of this person."
+        )
+        return [rows, *[_HALF] * (self.directed and not directed)]
