@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import sfumato as sf
+from sfumato.datasets._loading import load_dataset
 from sfumato.errors import DataError, InputError
 from sfumato.graph._graph import Graph, PublicFacts
+from sfumato.graph._subgraph import dense_rows
 from sfumato.tables._importing import import_tables
 from sfumato.verify import verify
 
@@ -169,3 +172,55 @@ def test_nodes_that_arrive_are_refused():
     fitted = sf.LabelMessages().calibrate(sf.Budget(4.0, 0.0), unit, graph.public_facts(unit)).fit(graph, seed=0)
     with pytest.raises(InputError, match="owners"):
         arriving_after(fitted)
+
+
+def with_owners(graph, most, seed, kept=None):
+    """A real graph whose edges each belong to one of their ends, drawn at random; ``kept`` marks those that are there."""
+    source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    once = source < graph.indices
+    ends = np.stack([source[once], graph.indices[once].astype(np.int64)])
+    person = np.where(np.random.default_rng(seed).random(ends.shape[1]) < 0.5, *ends)
+    kept = np.ones(ends.shape[1], bool) if kept is None else kept
+    fields = {name: getattr(graph, name) for name in ("y", "classes", "roles")} | {"x": graph.stored_x}
+    how = {"person": person[kept], "edges_per_person": most, **fields}
+    return Graph.from_edges(*ends[:, kept], graph.num_nodes, directed=False, **how), ends
+
+
+def fitted(method, graph, most, seed):
+    unit = sf.PersonLevel(most, directed=False)
+    return method.calibrate(sf.Budget(4.0, 0.0), unit, graph.public_facts(unit)).fit(graph, seed=seed)
+
+
+def accuracies(graph, most, seed):
+    """Test accuracy of label messages and of the best model without the graph."""
+    owned, _ = with_owners(graph, most, seed)
+    runs = (fitted(method, owned, most, seed) for method in (sf.LabelMessages(), sf.GraphFree()))
+    return [run.evaluate(owned)["test_scores"]["accuracy"] for run in runs]
+
+
+def ranking(graph, most, seed):
+    """AUC of held-out links beside pairs without one, by scores of a run and by the cosine of the rows of the node table."""
+    draws = np.random.default_rng(seed + 100)
+    held = draws.random(graph.num_edges) < 0.1
+    owned, ends = with_owners(graph, most, seed, ~held)
+    linked = {(u, v) for u, v in ends.T.tolist()}
+    others = draws.integers(0, graph.num_nodes, (2, held.sum()))
+    others = others[:, [u != v and (min(u, v), max(u, v)) not in linked for u, v in others.T.tolist()]]
+    asked, truth = np.hstack([ends[:, held], others]), np.repeat([1, 0], [held.sum(), others.shape[1]])
+    rows = np.hstack([dense_rows(graph), np.eye(graph.num_classes)[graph.y]])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    scores = fitted(sf.LinkMessages(), owned, most, seed).score_pairs(owned, asked)
+    return [roc_auc_score(truth, one) for one in (scores, (rows[asked[0]] * rows[asked[1]]).sum(axis=1))]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["facebook100/UCSC68", "facebook100/Reed98", "npz/cora_ml", "lastfm_asia"])
+def test_a_run_that_protects_persons_is_better_than_the_node_table(name, data_dir):
+    graphs = [load_dataset(name, data_dir).with_split(seed=seed, labeled=True) for seed in range(3)]
+    measures = {"accuracy": accuracies} | ({"AUC": ranking} if graphs[0].num_features else {})
+    for measured, of in measures.items():
+        for most in (1, 2, 5, 10):
+            found = 100 * np.mean([of(graph, most, seed) for seed, graph in enumerate(graphs)], axis=0)
+            print(f"| {name} | {measured} | {most} | {found[0]:.1f} | {found[1]:.1f} |")
+            if most == 2:
+                assert found[0] > found[1]
