@@ -49,7 +49,7 @@ class AnyOwners(Graph):
     """A graph whose edges have owners where the unit is a person, with the bound of the unit: it fits under every unit."""
 
     def public_facts(self, unit, **how):
-        return replace(super().public_facts(unit, **how), edges_per_person=getattr(unit, "edges", None))
+        return replace(super().public_facts(unit, **how), edges_per_person=getattr(unit, "edges_per_person", None))
 
 
 def pixels(num_nodes, seed=1, num_features=144, max_degree=None, **how):

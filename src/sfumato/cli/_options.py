@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.catalog import CARDS, WORDS, words_with
 from sfumato.cli._answer_options import AnswerOptions
 from sfumato.cli._budget_options import BudgetOptions
+from sfumato.cli._edge_options import EdgeOptions
 from sfumato.cli._methods import METHOD as METHODS
 from sfumato.cli._methods import complete_method, complete_setting
 from sfumato.cli._statistics_options import StatisticsOptions
@@ -60,7 +61,7 @@ _running = partial(option, panel=RUNS, commands=_TUNE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
+class Options(BudgetOptions, AnswerOptions, StatisticsOptions, EdgeOptions):
     """The options of a command: each means what its help text says, and None stands for one that was not given.
 
     Those that ``given`` has looked at name a method, a unit and a folder ``out``.
@@ -146,29 +147,6 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions):
     )
     drop: tuple[str, ...] = _read(
         "A column of the node or edge table to leave out. May be repeated.", default=(), commands=_ALL
-    )
-    edge_weight: str | None = _tables(
-        "The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts "
-        "the same). Rows of one edge are added.",
-        first_in={"describe": DATA},
-    )
-    max_weight: float | None = _tables(
-        "With --edge-weight: the largest weight that counts in full, such as 100; larger ones are clipped to it. It is "
-        "public: choose it without looking at the data.",
-        first_in={"describe": DATA},
-    )
-    window: str | None = _tables(
-        "COLUMN=WINDOW: read only the edges whose time in that column of the edge table lies in this day, week, month, quarter "
-        "or year of UTC, such as date=2026-03. With --ledger and, at its first run, --population: each window has the totals of "
-        "the ledger for itself, and a record is one edge in one window. With --unit edge or arc."
-    )
-    person: str | None = _tables(
-        "The column of the edge table that says who owns a row, such as the patient of a referral; it may be one of the ends. "
-        "With --edges-per-person and --unit person: all edges that one person owns are one record."
-    )
-    edges_per_person: int | None = _tables(
-        "With --person: the most distinct edges that one person adds to the graph. Of a person with more, a fixed choice that "
-        "reads this person's rows alone keeps so many. It is public: choose it without looking at the data."
     )
     text: tuple[str, ...] = _read(
         "A column of the node table that holds texts, which --text-features turns into features. May be repeated.",

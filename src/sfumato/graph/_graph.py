@@ -152,8 +152,8 @@ class Graph(ShownGraph, FeaturesHeld):
             counts = np.bincount(self.y[self.y >= 0])
             self._set(classes=tuple(map(str, range(len(counts)))))
             read = facts_of_classes(self.classes, counts.tolist())
-            self._set(assumed_public=tuple(dict.fromkeys((*self.assumed_public, *read))))
-            self._set(undeclared=tuple(dict.fromkeys((*self.undeclared, CLASSES))))
+            more = {"assumed_public": (*self.assumed_public, *read), "undeclared": (*self.undeclared, CLASSES)}
+            self._set(**{name: tuple(dict.fromkeys(values)) for name, values in more.items()})
         if self.feature_names and len(self.feature_names) != self.num_features:
             raise DataError(
                 f"Expected one feature name a column of x ({self.num_features}), got {len(self.feature_names)}. "
@@ -229,8 +229,7 @@ class Graph(ShownGraph, FeaturesHeld):
     ) -> Graph:
         """Build a graph from arcs; if undirected, both arcs of every edge must be there.
 
-        ``source``, ``target``, ``num_nodes``, ``directed``, ``self_loops`` and the other fields are those of
-        :meth:`from_edges`.
+        The arguments and the other fields are those of :meth:`from_edges`.
 
         >>> Graph.from_arcs([0, 1], [1, 0], 2, directed=False).num_edges
         1

@@ -20,7 +20,7 @@ from sfumato.graph._schema import CATEGORIES
 from sfumato.graph._targets import MULTILABEL, RANGE
 from sfumato.privacy.budget import Budget
 from sfumato.privacy.events import MOST
-from sfumato.privacy.units import PersonLevel, Unit, check_own_name
+from sfumato.privacy.units import Unit, check_own_name
 from sfumato.record.ledger import OWN
 
 if TYPE_CHECKING:
@@ -136,27 +136,28 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
             f"Expected public facts that were made for {unit}, got those of {public.unit}: what is public there may be protected "
             "here. Use graph.public_facts(unit) with this very unit."
         )
-    if type(unit) is PersonLevel and public.unit is None and public.edges_per_person is None:
-        public = replace(public, edges_per_person=unit.edges)
+    if public.unit is None and public.edges_per_person is None:
+        public = replace(public, edges_per_person=unit.edges_per_person)
     _check_owners(unit, public.edges_per_person)
     return replace(public, unit=unit)
 
 
 def _check_owners(unit: Unit, kept: int | None) -> None:
     """Refuse a unit of persons on a graph without their bound, and any other on a graph with one, where rows depend on rows."""
-    if type(unit) is PersonLevel:
-        if kept != unit.edges:
-            raise InputError(
-                f"Expected a graph of which a reader kept at most {unit.edges} edges of each person, as unit person says, got "
-                f"{'one without owners of edges' if kept is None else f'one with {kept} of each'}. Read the edge table with "
-                f"person=COLUMN and edges_per_person={unit.edges} (--person and --edges-per-person)."
-            )
-    elif unit.private and kept is not None:
+    wanted = unit.edges_per_person
+    if kept == wanted or not unit.private:
+        return
+    if wanted is None:
         raise InputError(
             f"Expected unit person for a graph that holds at most {kept} edges of each person, got {unit.name}: where one row is "
             "taken out, another of the same person may come in, so that one record is more than one edge. Use unit person, or "
             "read the table without person and edges_per_person."
         )
+    raise InputError(
+        f"Expected a graph of which a reader kept at most {wanted} edges of each person, as unit person says, got "
+        f"{'one without owners of edges' if kept is None else f'one with {kept} of each'}. Read the edge table with "
+        f"person=COLUMN and edges_per_person={wanted} (--person and --edges-per-person)."
+    )
 
 
 def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:

@@ -53,6 +53,11 @@ class PersonLevel(Unit):
             raise fail("directed", self.directed, "to be True (edges are single arcs) or False (undirected edges)")
 
     @property
+    def edges_per_person(self) -> int:
+        """The most edges of one person that a reader keeps: ``edges``."""
+        return self.edges
+
+    @property
     def arcs_per_record(self) -> int:
         """How many arcs a record holds at most."""
         return self.edges * (1 if self.directed else 2)

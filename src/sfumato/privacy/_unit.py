@@ -105,6 +105,11 @@ class Unit(ABC):
         """How records fall into cells, such as ``classes``; empty where a record is no cell."""
         return ""
 
+    @property
+    def edges_per_person(self) -> int | None:
+        """The most edges of one person that a reader keeps, where a record is all edges of a person; else None."""
+        return None
+
     def num_cells(self, num_classes: int) -> int:
         """Return the public number of cells of data with so many classes; 0 where a record is no cell.
 

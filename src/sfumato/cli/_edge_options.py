@@ -1,0 +1,39 @@
+"""The options that say what columns of the edge table mean, beside its two ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from sfumato.cli._table import DATA, option
+
+_tables = partial(option, panel=DATA, commands="train check tune describe", again=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeOptions:
+    """Weights, times and owners of edges."""
+
+    edge_weight: str | None = _tables(
+        "The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts "
+        "the same). Rows of one edge are added.",
+        first_in={"describe": DATA},
+    )
+    max_weight: float | None = _tables(
+        "With --edge-weight: the largest weight that counts in full, such as 100; larger ones are clipped to it. It is "
+        "public: choose it without looking at the data.",
+        first_in={"describe": DATA},
+    )
+    window: str | None = _tables(
+        "COLUMN=WINDOW: read only the edges whose time in that column of the edge table lies in this day, week, month, quarter "
+        "or year of UTC, such as date=2026-03. With --ledger and, at its first run, --population: each window has the totals of "
+        "the ledger for itself, and a record is one edge in one window. With --unit edge or arc."
+    )
+    person: str | None = _tables(
+        "The column of the edge table that says who owns a row, such as the patient of a referral; it may be one of the ends. "
+        "With --edges-per-person and --unit person: all edges that one person owns are one record."
+    )
+    edges_per_person: int | None = _tables(
+        "With --person: the most distinct edges that one person adds to the graph. Of a person with more, a fixed choice that "
+        "reads this person's rows alone keeps so many. It is public: choose it without looking at the data."
+    )
