@@ -33,6 +33,7 @@ def two_records(graph: Graph) -> tuple[Graph, Graph]:
         indices=np.zeros(0, np.int32),
         degree_bounds=None,
         weights=None,
+        types=None,
     )
     trained = np.flatnonzero(graph.train_mask & (labels >= 0))
 

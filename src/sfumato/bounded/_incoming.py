@@ -38,6 +38,30 @@ def owned(graph: Graph) -> Arcs:
     return Arcs(graph.indptr, graph.indices, None if graph.weights is None else graph.weights.steps)
 
 
+def incoming_of(graph: Graph, name: str) -> Arcs:
+    r"""Return the arcs of one type of edges by destination; the graph has types and so no weights.
+
+    **Formal guarantee.** A record is one edge of one type, and types are public. So the sets of arcs of different types are
+    disjoint as records, and together hold every record once: adding or removing a record changes the arcs of one type alone.
+    *Joint sensitivity.* Of sums over the arcs of each type, released side by side, a record changes those of one type: in L1 and
+    in L2 norm, all of them together move by no more than a single hop does (parallel composition), however many types there are.
+    So they are one release with the noise of one hop, and no budget is divided among types. Two nodes that are linked by k types
+    are k records. It would be unsound to count an edge in the sums of two types, such as of a type and of all types together:
+    that record would move both, by twice as much in L1 norm.
+
+    >>> from sfumato.graph._graph import Graph
+    >>> kinds = {"edge_type": ["friend", "call", "call"], "edge_types": ("friend", "call")}
+    >>> known = Graph.from_edges([0, 0, 1], [1, 1, 2], 3, directed=False, **kinds)
+    >>> incoming_of(known, "friend").sources.tolist(), incoming_of(known, "call").sources.tolist()
+    ([1, 0], [1, 0, 2, 1])
+
+    Source: McSherry (2009), Privacy Integrated Queries, theorem 4 (parallel composition).
+    """
+    assert graph.types is not None
+    lists = kept(owned(graph), graph.types.of(name))
+    return regrouped(lists) if graph.directed else lists
+
+
 def capped(lists: Arcs, max_out_degree: int, key: Key) -> Arcs:
     """Keep at most ``max_out_degree`` arcs of each owner, as :func:`~sfumato.bounded._degree.cap_out_degree` does with ``key``.
 

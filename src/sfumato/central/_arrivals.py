@@ -42,15 +42,13 @@ from numpy.typing import NDArray
 from sfumato._validate import fail
 from sfumato.bounded._incoming import owned, regrouped
 from sfumato.bounded._routing import (
-    needs_one_way,
-    one_way,
-    outward,
     public_order,
     receiving,
 )
 from sfumato.bounded.aggregation import Arcs
-from sfumato.central._counts import NAME, Counter, one_hot, stored_weight
+from sfumato.central._counts import NAME, Counter, Kinds, one_hot, stored_weight
 from sfumato.central._shares import release_hop, route
+from sfumato.central._typed import routed_along, routed_counts
 from sfumato.errors import InputError
 from sfumato.graph._targets import probabilities, softmax
 from sfumato.method._derived import derived
@@ -125,9 +123,11 @@ class LabelInference(Inference):
 
     def _edges(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
         """Counts. Receivers that are not first send the posterior of what they heard."""
-        arcs, count = regrouped(heard.lists), graph.num_nodes
-        one = needs_one_way(plan.unit)
-        arcs = one_way(arcs, public_order(heard.first, session.seed)) if one else outward(arcs, heard.first)
+        count, rank = graph.num_nodes, public_order(heard.first, session.seed)
+        if plan.public.edge_types is None:
+            arcs: Arcs | Kinds = routed_along(plan, regrouped(heard.lists), heard.first, rank)
+        else:
+            arcs = routed_counts(plan, graph, heard.first, rank)
         counter = Counter(plan, session, arcs, heard.first)
         counts = counter.of_known(heard.rows)
         if self.head.hops(plan.unit) == 1:
@@ -235,6 +235,11 @@ def arriving_after(trained: Fitted) -> LabelInference:
             "Expected a run whose edges have no owners for nodes that arrive later, got one of unit person: who owns edges of "
             "arrivals may own edges of the run as well, and would pay twice. Predict the grown graph as another graph, which is "
             "charged."
+        )
+    if trained.plan.public.edge_types is not None:
+        raise InputError(
+            "Expected a run without types of edges for nodes that arrive later, got one that learned from types: edges of "
+            "arrivals have none. Predict the grown graph as another graph, which is charged."
         )
     if "window" in (trained.certificate.values.get("population") or {}):
         raise InputError(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 NAME = "aggregate/1"
+Kinds: TypeAlias = "dict[str, Arcs]"
+"""The arcs of each type of edges, by its name."""
 Noise = float | NDArray[np.float64]
 """A standard deviation of all rows, or one of each, [num_nodes, 1]."""
 WEIGHTS = (0.25, 0.0, 0.125, 0.5, 1.0)
@@ -54,16 +56,21 @@ _WEIGHT, _SHARES = "later.weight", "class.shares"
 def counts_release(
     unit: Unit, public: PublicFacts, hops: int, noise_multiplier: float, gaussian: bool = False
 ) -> Release:
-    """Describe the one release: S and, if there are two ``hops``, T beside it.
+    """Describe the one release: S and, if there are two ``hops``, T beside it, each for every protected type of edges.
 
     Of Laplace noise, the usual, the noise multiplier is 1 / epsilon; of Gaussian noise it is the deviation over the sensitivity.
     """
     count_sensitivity(unit)
     nodes, classes = public.num_nodes, public.num_classes
+    shape = (nodes, hops * max(len(protected_types(public)), 1) * classes)
     if gaussian:
-        touched = routed_coordinates(unit, nodes, classes)
-        return Release(NAME, GaussianEvent(noise_multiplier), (nodes, hops * classes), touched)
-    return Release(NAME, PureEvent(1 / noise_multiplier), (nodes, hops * classes), 0)
+        return Release(NAME, GaussianEvent(noise_multiplier), shape, routed_coordinates(unit, nodes, classes))
+    return Release(NAME, PureEvent(1 / noise_multiplier), shape, 0)
+
+
+def protected_types(public: PublicFacts) -> tuple[str, ...]:
+    """Return the types of edges that are records, in their order; none where edges have no types."""
+    return tuple(name for name in public.edge_types or () if name not in (public.public_types or ()))
 
 
 def least_noise(budget: Budget) -> tuple[str, Budget]:
@@ -85,13 +92,21 @@ def least_noise(budget: Budget) -> tuple[str, Budget]:
 
 
 class Counter:
-    """The two parts of one release over fixed arcs; it is charged when the counter is made. ``known`` nodes send in the first."""
+    """The two parts of one release over fixed arcs; it is charged when the counter is made. ``known`` nodes send in the first.
 
-    def __init__(self, plan: Planned, session: Session, arcs: Arcs, known: NDArray[np.bool_]) -> None:
+    Of a graph whose edges have types, ``arcs`` are those of each protected type, by its name: a part then holds the counts of
+    every type side by side (:func:`~sfumato.bounded._incoming.incoming_of`).
+    """
+
+    def __init__(self, plan: Planned, session: Session, arcs: Arcs | Kinds, known: NDArray[np.bool_]) -> None:
         self._private, self._session, self._key = plan.unit.private, session, new_key()
         self._gaussian = plan.unit.private and isinstance(plan.event(NAME), GaussianEvent)
         self._noise = count_deviation(plan) if self._gaussian else laplace_scale(plan)
-        self._parts = {"known": from_senders(arcs, known), "others": from_senders(arcs, ~known)}
+        kinds: Kinds = {"": arcs} if not isinstance(arcs, dict) else arcs
+        self._parts = {
+            name: {kind: from_senders(one, sends) for kind, one in kinds.items()}
+            for name, sends in (("known", known), ("others", ~known))
+        }
         if plan.unit.private:
             self._key = session.charge(NAME)
 
@@ -104,13 +119,24 @@ class Counter:
         return self._part("others", f"{NAME}/others", rows)
 
     def _part(self, name: str, bound: str, rows: NDArray[np.float32]) -> NDArray[np.int64]:
-        arcs = self._parts.pop(name)  # a part is released once
+        kinds = self._parts.pop(name)  # a part is released once
         if self._private:
-            self._session.bind(bound, rows, *arcs.arrays)
-        key = derive_key(self._key, name)
-        if self._gaussian:
-            return gaussian_counts(arcs, rows, float(self._noise), key)
-        return noisy_counts(arcs, rows, self._noise, key)
+            for kind, arcs in kinds.items():
+                self._session.bind(f"{bound}/{kind}" if kind else bound, rows, *arcs.arrays)
+        found = []
+        for kind in list(kinds):
+            key = derive_key(self._key, name, *((kind,) if kind else ()))  # each type has noise of its own
+            arcs = kinds.pop(kind)
+            if self._gaussian:
+                found.append(gaussian_counts(arcs, rows, float(self._noise), key))
+            else:
+                found.append(noisy_counts(arcs, rows, self._noise, key))
+        return found[0] if len(found) == 1 else side_by_side(*found)
+
+
+def side_by_side(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Put counts of the same nodes side by side, a block of rows at a time."""
+    return in_blocks(lambda low, high: np.hstack([part[low:high] for part in parts]), len(parts[0]), read=parts)
 
 
 def one_hot(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -162,15 +188,22 @@ def message_inputs(
 
     Surpluses are told in units of ``step``; ``stddev`` is that of the noise.
     """
-    total = messages.sum(axis=1, keepdims=True)
-    center = np.full(own.shape[1], 1 / own.shape[1]) if shares is None else shares.astype(np.float64)
+    return np.hstack([*message_parts(messages, step, stddev, shares), np.log(own)]).astype(np.float32)
+
+
+def message_parts(
+    messages: NDArray[np.float64], step: float, stddev: Noise, shares: NDArray[np.float32] | None
+) -> list[NDArray[np.float64]]:
+    """Return what :func:`message_inputs` says of counts alone: surplus, direction and, with shares, rates and their root."""
+    total, classes = messages.sum(axis=1, keepdims=True), messages.shape[1]
+    center = np.full(classes, 1 / classes) if shares is None else shares.astype(np.float64)
     surplus = messages - total * center
     parts = [surplus / step, directions(surplus, stddev)]
     if shares is not None:
         prior, there = smoothing(stddev), np.maximum(total, 0)
         rates = (np.maximum(messages, 0) + prior * center) / (there + prior)
         parts += [np.log(rates / center), np.sqrt(there)]
-    return np.hstack([*parts, np.log(own)]).astype(np.float32)
+    return parts
 
 
 def smoothing(noise_stddev: Noise) -> Noise:

@@ -56,11 +56,8 @@ from sfumato._validate import (
     real,
     setting,
 )
-from sfumato.bounded._incoming import incoming
 from sfumato.bounded._routing import (
     needs_one_way,
-    one_way,
-    outward,
     public_order,
     routed_arc_change,
     routed_coordinates,
@@ -72,11 +69,11 @@ from sfumato.central._counts import (
     Counter,
     best_weight,
     class_shares,
-    count_inputs,
     counts_release,
     least_noise,
     one_hot,
     reading_arrays,
+    side_by_side,
     stored_shares,
     stored_weight,
 )
@@ -90,9 +87,9 @@ from sfumato.central._rows import (
     features_of,
     head_scores,
     labeled_nodes,
-    learn_head,
 )
 from sfumato.central._shares import Routed, release_hop, share_inputs, shared_labels
+from sfumato.central._typed import learn_weighing_types, read_counts, routed_counts, thoughts_by, with_public
 from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
@@ -168,6 +165,7 @@ class LabelMessages(CuratorMethod):
         returns_known=True,
         explains=True,
         reads_weights=True,
+        reads_types=("edge", "none"),
         notes=(
             "Constants of the method were chosen on Rutgers89, Cornell5, BU10, UCSC68, Duke14, Cora-ML, Citeseer, co-author "
             "CS and Amazon Computers.",
@@ -238,35 +236,29 @@ class LabelMessages(CuratorMethod):
         public, (rows, known) = plan.public, one_hot(graph, plan.public.num_classes)
         prior = PRIOR.best(public, graph, PRIOR.trained(public, graph, session))
         own, rank = posterior(public, prior, graph), public_order(known, session.seed)
-        arcs = incoming(graph)
-        arcs = one_way(arcs, rank) if needs_one_way(plan.unit) else outward(arcs, known)
-        counter = Counter(plan, session, arcs, known)
-        del arcs
-        counts, shares = counter.of_known(rows), class_shares(rows, known)
+        counter = Counter(plan, session, routed_counts(plan, graph, known, rank), known)
+        told, shares = counter.of_known(rows), class_shares(rows, known)
+        counts = with_public(plan, graph, told)
         y, ids, val = labeled_nodes(graph)
         learners, val = ids[self.learners(plan.unit, known, rank)[ids]], drawn(val, MOST_HELD_OUT)
         ids = drawn(learners, MOST_LEARNED, session.seed)
         del rows, rank
 
         def first(at: Rows) -> NDArray[np.float32]:
-            return count_inputs(plan, rows_of(counts, at), rows_of(own, at), 0, shares)
+            return read_counts(plan, rows_of(counts, at), rows_of(own, at), 0, shares)
 
         examples = (first(ids), y[ids]), (first(val), y[val])
-        weights = learn_head(self, graph.num_classes, session, *examples) | reading_arrays(shares)
+        weights = learn_weighing_types(plan, self, session, *examples) | reading_arrays(shares)
         del examples
         if self.hops(plan.unit) == 2:
-            thought = in_blocks(
-                lambda start, stop: softmax(head_scores(weights, first(slice(start, stop)))),
-                len(own),
-                read=(counts, own),
-            )
-            counts = _side_by_side(counts, counter.of_others(thought))
-            del thought
-            inputs = {w: count_inputs(plan, rows_of(counts, val), rows_of(own, val), w, shares) for w in WEIGHTS}
+            thoughts = thoughts_by(plan, weights, own, shares)
+            told = side_by_side(told, counter.of_others(thoughts(counts)))
+            counts = with_public(plan, graph, told, thoughts)
+            inputs = {w: read_counts(plan, rows_of(counts, val), rows_of(own, val), w, shares) for w in WEIGHTS}
             seen = {w: softmax(head_scores(weights, rows)) for w, rows in inputs.items()}
             weights |= reading_arrays(shares, best_weight(seen, y[val]))
-        told = head_scores(weights, _inputs(plan, rows_of(counts, val), rows_of(own, val), weights))
-        return Outcome(kept_model(public, graph, session, prior, weights, (told, val)), {"aggregate/1": counts})
+        scores = head_scores(weights, _inputs(plan, rows_of(counts, val), rows_of(own, val), weights))
+        return Outcome(kept_model(public, graph, session, prior, weights, (scores, val)), {"aggregate/1": told})
 
     def _run_node(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
         """One hop over arcs that training nodes own and that lead to receivers; other rows are not released, and zero."""
@@ -336,7 +328,8 @@ class LabelMessages(CuratorMethod):
         if "labels" not in plan.unit.public:
             inputs = share_inputs(plan, released, centered_rows(graph, {}))
         elif not self.drops_messages(plan, weights):
-            counts, own = released["aggregate/1"], posterior(plan.public, stored_prior(weights), graph)
+            own = posterior(plan.public, stored_prior(weights), graph)
+            counts = self._counts(plan, weights, released, graph, own)
             return in_blocks(
                 lambda first, last: head_scores(weights, _inputs(plan, counts[first:last], own[first:last], weights)),
                 len(own),
@@ -353,11 +346,20 @@ class LabelMessages(CuratorMethod):
         """
         own = posterior(plan.public, stored_prior(weights), graph)
         shares = class_shares(*one_hot(graph, graph.num_classes))
-        return count_inputs(plan, released["aggregate/1"], own, stored_weight(weights), shares)
+        counts = self._counts(plan, weights, released, graph, own)
+        return read_counts(plan, counts, own, stored_weight(weights), shares)
+
+    def _counts(
+        self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, own: NDArray[np.float32]
+    ) -> NDArray[np.int64]:
+        """Released counts, and beside them those of public types of edges."""
+        return with_public(
+            plan, graph, released["aggregate/1"], thoughts_by(plan, weights, own, stored_shares(weights))
+        )
 
 
 def _inputs(plan: Planned, counts: NDArray[np.int64], own: NDArray[np.float32], weights: Arrays) -> NDArray[np.float32]:
-    return count_inputs(plan, counts, own, stored_weight(weights), stored_shares(weights))
+    return read_counts(plan, counts, own, stored_weight(weights), stored_shares(weights))
 
 
 def kept_model(
@@ -382,10 +384,6 @@ def posterior(public: PublicFacts, prior: Arrays, graph: Graph) -> NDArray[np.fl
     """Class probabilities of every node by the graph-free model, kept away from 0."""
     scores = PRIOR.scorer(public, prior)
     return of_all_rows(lambda rows: np.maximum(softmax(scores(rows)), 1e-6), features_of(graph))
-
-
-def _side_by_side(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    return in_blocks(lambda low, high: np.hstack([first[low:high], second[low:high]]), len(first), read=(first, second))
 
 
 def stored_prior(weights: Arrays) -> Arrays:

@@ -105,7 +105,8 @@ def hold_out(graph: Graph, seed: int, sides: str | None = None) -> HeldOut:
     others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1], second)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(ends[0][~held], minlength=graph.num_nodes))))
     weights = None if graph.weights is None else graph.weights.take(~held)
-    left = graph.changed(indptr=indptr, indices=graph.indices[~held], weights=weights)
+    types = None if graph.types is None else graph.types.take(~held)
+    left = graph.changed(indptr=indptr, indices=graph.indices[~held], weights=weights, types=types)
     return HeldOut(left, links, others, found)
 
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sfumato.errors import DataError
 from sfumato.graph._checks import MOST_FEATURE, first_beyond
 from sfumato.graph._packed import PackedRows
+from sfumato.graph._types import EdgeTypes
 from sfumato.graph._weights import EdgeWeights
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def _fixed(value: Any) -> bool:
     """Whether nobody can write to what this holds."""
     if isinstance(value, EdgeWeights):
         return _fixed(value.steps)
+    if isinstance(value, EdgeTypes):
+        return _fixed(value.marks)
     if isinstance(value, PackedRows):
         return all(map(_fixed, value.parts))
     if isinstance(value, sp.csr_matrix):

@@ -12,6 +12,10 @@ UNWEIGHTED = "Not read: the weights of edges. {}: every edge counts the same."
 """What is said of a learner that leaves out the weights of a graph; the braces stand for its name."""
 
 
+UNTYPED = "Not read: the types of edges. {}: nodes are linked if an edge of any type links them."
+"""What is said of a learner that sees one kind of links; the braces stand for its name."""
+
+
 def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: bool = False) -> None:
     """Tell in a warning which columns or attributes are not read."""
     listed = ", ".join(names)

@@ -29,6 +29,8 @@ _WHERE_KNOWN = (
     "target",
     "target_range",
     "max_weight",
+    "edge_types",
+    "public_types",
     "split",
     "edges_per_person",
 )
@@ -54,6 +56,8 @@ class PublicFacts:
     class is learned, and None otherwise: ``num_classes`` then counts labels, or is 1; ``target_range`` holds the limits of a
     number. ``max_weight`` is the declared bound of the edges' weights, if there are any that a method reads, and
     ``edges_per_person`` that of the edges that one person owns, if a reader kept no more of anybody.
+    ``edge_types`` are the declared types of edges, if there are several and a method reads them, and ``public_types`` those of
+    them whose edges are no secret.
 
     ``unit`` is the privacy unit under which these facts are public, which certificates name elsewhere: no plan of another unit
     takes them. Facts that are written by hand may leave it out; then they hold only what every unit makes public, and the graph
@@ -75,6 +79,8 @@ class PublicFacts:
     target: str | None = None
     target_range: tuple[float, float] | None = None
     max_weight: float | None = None
+    edge_types: tuple[str, ...] | None = None
+    public_types: tuple[str, ...] | None = None
     split: tuple[float, ...] | None = None
     edges_per_person: int | None = None
     unit: Any = None
@@ -131,6 +137,8 @@ def public_facts(graph: Any, unit: Any, *, assume_public: bool = False) -> Publi
         target=None if graph.targets is None else graph.targets.kind,
         target_range=None if graph.targets is None else graph.targets.limits,
         max_weight=None if graph.weights is None else graph.weights.bound,
+        edge_types=None if graph.types is None else graph.types.names,
+        public_types=None if graph.types is None else graph.types.public or None,
         split=split,
         edges_per_person=graph.edges_per_person,
         unit=unit,

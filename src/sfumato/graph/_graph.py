@@ -45,17 +45,11 @@ from sfumato.graph._packed import Features, FeaturesHeld
 from sfumato.graph._persons import with_persons
 from sfumato.graph._shown import ShownGraph
 from sfumato.graph._splits import DEFAULT_FRACTIONS, random_roles
-from sfumato.graph._storage import features_apart, load_arrays, save_arrays, stored_features
+from sfumato.graph._stored import loaded_fields, save_graph, stored_facts
 from sfumato.graph._targets import RANGE, Targets
+from sfumato.graph._types import EdgeTypes, check_alone, with_types
 from sfumato.graph._unique import facts_of_classes
-from sfumato.graph._weights import EdgeWeights, check_steps, with_weights
-
-_STORED = (
-    "directed", "name", "max_degree", "mean_degree", "merged", "outside", "classes", "feature_names", "assumed_public",
-    "undeclared", "num_features", "image_shape", "ranges", "target", "widths", "max_weight", "window", "edges_per_person",
-)  # fmt: skip
-_DERIVED = ("num_features", "target", "widths", "max_weight")
-"""What graph.json says of arrays."""
+from sfumato.graph._weights import EdgeWeights, with_weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,8 +83,9 @@ class Graph(ShownGraph, FeaturesHeld):
     ``ranges`` are the declared ends of columns of numbers, by which these were clipped and scaled.
     ``targets`` stand in place of ``y`` where several labels of a node or a number are learned
     (:class:`~sfumato.graph._targets.Targets`); then ``classes`` are the names of their columns.
-    ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph._weights.EdgeWeights`), ``drawn`` a
-    digest of the roles of ``with_split`` and their fractions. ``window`` says that the arcs are those of a window of time
+    ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph._weights.EdgeWeights`), and ``types``
+    say which of several kinds of links an arc stands for (:class:`~sfumato.graph._types.EdgeTypes`). ``drawn`` is a digest of the
+    roles of ``with_split`` and their fractions. ``window`` says that the arcs are those of a window of time
     (:mod:`sfumato._window`), ``edges_per_person`` that at most so many of one person's were kept (:mod:`sfumato.graph._persons`).
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
@@ -121,6 +116,7 @@ class Graph(ShownGraph, FeaturesHeld):
     ranges: Ranges = ()
     targets: Targets | None = None
     weights: EdgeWeights | None = None
+    types: EdgeTypes | None = None
     drawn: tuple[str, tuple[float, ...] | None] | None = None
     undeclared: tuple[str, ...] = ()
     window: str | None = None
@@ -142,6 +138,8 @@ class Graph(ShownGraph, FeaturesHeld):
             self._set(degree_bounds=check_degree_bounds(self.degree_bounds, self.indptr, self.indices))
         if self.weights is not None and not (self._passed(0, 3) and self._passed(7, 8)):
             self.weights.check(self.indptr, self.indices, directed=self.directed)
+        if self.types is not None:
+            self._check_types(self.types)
         if self.targets is not None:
             self._take_targets(self.targets)
         self._set(window=self.window and str(Window.parse(self.window)))
@@ -167,7 +165,16 @@ class Graph(ShownGraph, FeaturesHeld):
 
     def _arrays(self) -> tuple[Any, ...]:
         features = self.stored_x, self.node_ids
-        return self.indptr, self.indices, self.directed, self.max_degree, *features, self.degree_bounds, self.weights
+        return (
+            self.indptr,
+            self.indices,
+            self.directed,
+            self.max_degree,
+            *features,
+            self.degree_bounds,
+            self.weights,
+            self.types,
+        )
 
     def _passed(self, start: int, stop: int) -> bool:
         """Say whether these very arrays passed before, so that ``replace(graph, roles=...)`` stays cheap."""
@@ -179,6 +186,11 @@ class Graph(ShownGraph, FeaturesHeld):
         self._set(indptr=indptr, indices=indices)
         if not self.directed:
             check_symmetric(indptr, indices)
+
+    def _check_types(self, types: EdgeTypes) -> None:
+        check_alone(self.weights, self.edges_per_person)
+        if not (self._passed(0, 3) and self._passed(8, 9)):
+            types.check(self.indptr, self.indices, directed=self.directed)
 
     def _take_targets(self, targets: Targets) -> None:
         check_kind(Targets, targets=targets)
@@ -201,7 +213,8 @@ class Graph(ShownGraph, FeaturesHeld):
         its reverse is merged; ``merged`` counts it. ``self_loops`` is ``"remove"`` (and count), ``"keep"`` or ``"error"``;
         ``fields`` are the other fields of :class:`Graph`; ``edge_weight``, one number >= 0 a row, with the public ``max_weight``
         becomes its ``weights`` (rows of one edge add up, then they are clipped). Of ``person``, who owns each row, at most
-        ``edges_per_person`` edges each are kept.
+        ``edges_per_person`` edges each are kept. ``edge_type``, a name or number of the public ``edge_types`` a row, becomes its
+        ``types``; ``public_types`` are those of them that are no secret.
 
         >>> Graph.from_edges([0, 1, 1], [1, 0, 1], 2, directed=False).merged
         {'duplicates': 0, 'reversed': 1, 'self_loops': 1}
@@ -209,6 +222,7 @@ class Graph(ShownGraph, FeaturesHeld):
         source, target, fields = with_persons(fields, source, target, num_nodes, directed=directed)
         pack = pack_edges if directed is False else pack_arcs
         indptr, indices, merged = pack(source, target, num_nodes, self_loops)
+        fields = with_types(fields, (indptr, indices), (source, target), pairs=directed is False)
         fields = with_weights(fields, (indptr, indices), (source, target), pairs=directed is False)
         return cls.from_sorted(indptr, indices, directed=directed, merged=merged, **fields)
 
@@ -235,6 +249,7 @@ class Graph(ShownGraph, FeaturesHeld):
         1
         """
         indptr, indices, merged = pack_arcs(source, target, num_nodes, self_loops)
+        fields = with_types(fields, (indptr, indices), (source, target), pairs=False)
         fields = with_weights(fields, (indptr, indices), (source, target), pairs=False)
         return cls(indptr, indices, directed, merged=merged, **fields)
 
@@ -352,49 +367,23 @@ class Graph(ShownGraph, FeaturesHeld):
 
     def save(self, directory: str | Path) -> Path:
         """Write the graph as .npy files and graph.json into a new directory, whole or not at all."""
-        plain = ("indptr", "indices", "y", "node_ids", "roles", "degree_bounds", "cells")
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in plain}
-        arrays |= {"targets": self.targets and self.targets.values, "weights": self.weights and self.weights.steps}
-        arrays |= features_apart(self.stored_x)
-        there = {name: array for name, array in arrays.items() if array is not None}
-        return save_arrays(Path(directory), there, self.stored_facts())
+        return save_graph(self, Path(directory))
 
     def stored_facts(self) -> dict[str, Any]:
         """Return what graph.json says beside the arrays."""
-        facts = {name: getattr(self, name) for name in _STORED if name == "num_features" or name not in _DERIVED}
-        facts |= {} if self.weights is None else {"max_weight": self.weights.bound}
-        target, widths = None if self.targets is None else self.targets.facts(), getattr(self.stored_x, "widths", None)
-        return facts | {"target": target, "widths": widths}
+        return stored_facts(self)
 
     @classmethod
     def load(cls, directory: str | Path, mmap: bool = True) -> Graph:
         """Read the ``directory`` that :meth:`save` or :func:`~sfumato.tables._importing.import_tables` wrote.
 
         With ``mmap`` arrays stay on disk until they are read. Whatever a sensitivity rests on is checked: arcs are in order, none
-        is there twice, promises and bounds on degrees hold, weights are clipped. So are types, shapes and the columns of sparse
-        features. Values of features, ids and the reverse of every arc are trusted as saved.
+        is there twice, promises and bounds on degrees hold, weights are clipped, types are declared. So are types, shapes and the
+        columns of sparse features. Values of features, ids and the reverse of every arc are trusted as saved.
 
         Raises:
             DataError: a file is missing or damaged.
             SchemaError: a node has more arcs than graph.json promises.
         """
-        absent: dict[str, Any] = {**dict.fromkeys(_STORED[-7:]), "outside": {}, "ranges": (), "undeclared": ()}
-        arrays, facts = load_arrays(Path(directory), _STORED, absent, mmap)
-        arrays["x"] = stored_features(arrays, len(arrays["indptr"]) - 1, facts["num_features"], facts["widths"])
-        indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))
-        fields: dict[str, Any] = {name: facts[name] for name in _STORED if name not in _DERIVED}
-        fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-        fields["ranges"] = tuple(map(tuple, fields["ranges"]))
-        if facts["target"] is not None:
-            fields["targets"] = Targets(values=arrays.pop("targets"), names=fields["classes"], **facts["target"])
-        if facts["max_weight"] is not None:
-            fields["weights"] = EdgeWeights(arrays.pop("weights"), facts["max_weight"])
-            check_steps(fields["weights"].steps, len(indices))
-        for name in ("x", "node_ids"):
-            if arrays.get(name) is not None and arrays[name].shape[0] != len(indptr) - 1:
-                raise DataError(
-                    f"Expected {directory} to hold {name} of every node, got others. Import or save it again."
-                )
-        check_promise(fields["max_degree"], indptr, indices)
-        checked = indptr, indices, fields["directed"], fields["max_degree"], arrays["x"], arrays.get("node_ids")
-        return cls(indptr, indices, **arrays, **fields, _checked=(*checked, None, fields.get("weights")))
+        fields, checked = loaded_fields(Path(directory), mmap)
+        return cls(**fields, _checked=checked)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph | None:
     """Return the graph on these rows, in this order, without the arcs that leave them; None if there are no rows.
 
-    Arcs keep their weights. It has no labels if all of them are missing.
+    Arcs keep their weights and types. It has no labels if all of them are missing.
 
     >>> from sfumato.graph._graph import Graph
     >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False)
@@ -36,6 +36,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
     ids = chosen if graph.node_ids is None else graph.node_ids[chosen]
     indptr, indices = part.indptr.astype(np.int64), part.indices.astype(np.int32)
     weights = None if graph.weights is None else graph.weights.take(_places(graph, chosen))
+    types = None if graph.types is None else graph.types.take(_places(graph, chosen))
     most = None if graph.max_degree is None else min(graph.max_degree, len(chosen))
     mean = None if graph.mean_degree is None else min(graph.mean_degree, len(chosen))
     return replace(
@@ -52,6 +53,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
         degree_bounds=None if graph.degree_bounds is None else graph.degree_bounds[chosen],
         cells=None if graph.cells is None else graph.cells[chosen],
         weights=weights,
+        types=types,
         merged={},
         outside={},
     )

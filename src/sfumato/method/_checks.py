@@ -13,7 +13,7 @@ import numpy as np
 from sfumato._validate import check_kind, fail
 from sfumato.errors import DataError, DroppedWarning, InputError, LedgerError, SfumatoError, UnsupportedTargetError
 from sfumato.graph._again import checked_again
-from sfumato.graph._dropped import UNWEIGHTED
+from sfumato.graph._dropped import UNTYPED, UNWEIGHTED
 from sfumato.graph._facts import PublicFacts, labeled_mask
 from sfumato.graph._graph import Graph
 from sfumato.graph._schema import CATEGORIES
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 200
 _MOST_ASSUMED = 10_000
 _MOST_NUMBERS = 2**36  # of eight bytes: half a terabyte
-_ALWAYS = ("num_nodes", "num_features", "image_shape", "directed", "max_weight", "degree_bounds", "edges_per_person")
+_ALWAYS = (
+    "num_nodes", "num_features", "image_shape", "directed", "max_weight", "edge_types", "public_types", "degree_bounds",
+    "edges_per_person",
+)  # fmt: skip
 _OF_LABELS = ("num_train", "split", "num_classes", "target", "target_range")
 _IF_STATED = ("num_arcs", "untrained_classes", "max_degree", "mean_degree")
 """Facts of a plan that are compared with those of a graph; a test tells of one that is in none of the three."""
@@ -178,15 +181,26 @@ def check_target(method: Method, unit: Unit, public: PublicFacts) -> None:
 
 
 def as_read(method: Method, public: PublicFacts) -> PublicFacts:
-    """Return the facts of a graph without the bound of weights of edges, if the ``method`` does not read them; then warn of it.
+    """Return the facts of a graph without those of edges that the ``method`` does not read under their unit; then warn of it.
 
-    A method that reads no links at all reads no weights, of which no warning tells.
+    These are the bound of their weights, and their types. A method that reads no links at all reads neither, of which no warning
+    tells.
     """
-    if public.max_weight is None or method.card.reads_weights:
-        return public
+    known = what_it_reads(method, public)
     if method.card.reads_links:
-        warnings.warn(UNWEIGHTED.format(f"Method {method.name!r}"), DroppedWarning, stacklevel=2)
-    return replace(public, max_weight=None)
+        for name, told in (("max_weight", UNWEIGHTED), ("edge_types", UNTYPED)):
+            if getattr(known, name) != getattr(public, name):
+                warnings.warn(told.format(f"Method {method.name!r}"), DroppedWarning, stacklevel=2)
+    return known
+
+
+def what_it_reads(method: Method, public: PublicFacts) -> PublicFacts:
+    """Return the facts of a graph without those of edges that a ``method`` does not read under the unit of the facts."""
+    if public.max_weight is not None and not method.card.reads_weights:
+        public = replace(public, max_weight=None)
+    if public.edge_types is not None and getattr(public.unit, "name", None) not in method.card.reads_types:
+        public = replace(public, edge_types=None, public_types=None)
+    return public
 
 
 def check_same(planned: PublicFacts, found: PublicFacts, *, labels: bool) -> None:
@@ -220,7 +234,7 @@ def as_inferred(trained: PublicFacts, public: PublicFacts) -> PublicFacts:
 
 def check_as_trained(trained: PublicFacts, public: PublicFacts) -> None:
     """Refuse to apply a model to a graph with other features or another target than it was trained with."""
-    for name in ("num_features", "num_classes", "target", "target_range", "max_weight"):
+    for name in ("num_features", "num_classes", "target", "target_range", "max_weight", "edge_types", "public_types"):
         expected, found = getattr(trained, name), getattr(public, name)
         if expected != found:
             told = _told(public, name)

@@ -84,10 +84,14 @@ def _graph_mac(graph: Graph, identity: GraphKey, key: Key) -> bytes:
     packing = getattr(graph.stored_x, "widths", None)
     targets = () if graph.targets is None else (graph.targets.values,)
     weights = () if graph.weights is None else (graph.weights.steps,)
+    types = () if graph.types is None else (graph.types.marks,)
     bounds = () if graph.degree_bounds is None else (graph.degree_bounds,)
-    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells, *columns, *targets, *weights, *bounds)
-    text = np.frombuffer((repr(identity) + (repr(packing) if packing else "")).encode(), np.uint8)
-    return operand_mac(key, text, *(np.empty(0) if array is None else array for array in arrays))
+    arrays = (graph.indptr, graph.indices, graph.y, graph.roles, graph.cells)
+    beside = (*columns, *targets, *weights, *types, *bounds)
+    text = np.frombuffer(
+        (repr(identity) + "".join(repr(one) for one in (packing, graph.types) if one)).encode(), np.uint8
+    )
+    return operand_mac(key, text, *(np.empty(0) if array is None else array for array in (*arrays, *beside)))
 
 
 def warn_of_repeated(graph: Graph, key: str, epsilon: float, remedy: str) -> None:

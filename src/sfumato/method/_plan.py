@@ -29,7 +29,7 @@ from sfumato.method._graph_key import GraphKey, id_lines
 from sfumato.method._identity import Identity
 from sfumato.method._opening import open_session, warn_of_repeated
 from sfumato.method._rows import ALONE
-from sfumato.method._summaries import ShownFit, ShownPlan, statement
+from sfumato.method._summaries import ShownFit, ShownPlan, described, statement
 from sfumato.method.contract import Accuracies, Arrays, Method, Origin, Planned, Progress, Watch
 from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.budget import Budget
@@ -107,7 +107,7 @@ class Plan(ShownPlan, Planned):
         if self.epsilon is None:
             return f"{self.method.name}: no privacy."
         lines = [
-            f"{self.method.name} protects {self.unit.describe()} ({self.unit.relation}).",
+            f"{self.method.name} protects {described(self)} ({self.unit.relation}).",
             f"Cost: epsilon = {round_up(self.epsilon)}, delta = {self.delta:.3g}.",
         ]
         lines += [f"  releases {r.name} {list(r.shape)} to {r.visible_to}: {r.event}" for r in self.releases]
@@ -213,8 +213,7 @@ class Plan(ShownPlan, Planned):
             self.unit, assume_public=True
         )  # the plan says what it assumes, and is compared below
         checks.check_names(graph, self.public.assumed)
-        learns, card = self.method.origin is None, self.method.card
-        known = facts if card.reads_weights else replace(facts, max_weight=None)
+        learns, card, known = self.method.origin is None, self.method.card, checks.what_it_reads(self.method, facts)
         if not learns:
             self.method.check(graph)
             checks.check_same(self.public, checks.as_inferred(self.public, known), labels=card.reads_labels)

@@ -13,6 +13,7 @@ from sfumato.privacy.calibration import accountant
 from sfumato.privacy.promises import implausible
 from sfumato.record._certificate import Statement
 from sfumato.record._shown import claim_words, meaning
+from sfumato.record._types import suffix
 
 if TYPE_CHECKING:
     from sfumato.method._graph_key import GraphKey
@@ -37,6 +38,14 @@ _OF_A_FIT = {
     "released",
     "weights",
 }
+
+
+def described(plan: Planned) -> str:
+    """Say in plain words what a plan protects: the record of its unit and, where edges have types, of which of them."""
+    typed = suffix(plan.public.edge_types, plan.public.public_types) if plan.unit.private else ""
+    return plan.unit.describe() + typed
+
+
 _LEARNED = {"multilabel": "labels", "number": "numbers"}
 
 
@@ -57,7 +66,7 @@ class ShownPlan(Shown):
         plan = cast("Planned", self)
         return {
             "method": plan.method.name,
-            "protects": plan.unit.describe(),
+            "protects": described(plan),
             "cost": claim_words(plan.epsilon, plan.delta),
             "releases": ", ".join(f"{one.name} {list(one.shape)}" for one in plan.releases) or "nothing",
         }
@@ -90,7 +99,7 @@ class ShownFit(Shown):
             "method": self.plan.method.name,
             "graph": f"{self.graph_key.name}, {self.graph_key.num_nodes:,} nodes",
             _LEARNED.get(self.plan.public.target or "", "classes"): f"{len(self.graph_key.classes)}",
-            "protects": self.plan.unit.describe(),
+            "protects": described(self.plan),
             "cost": claim_words(self.certificate.epsilon, self.certificate.delta),
         }
 

@@ -20,6 +20,7 @@ from sfumato.record import _arrivals as arrivals
 from sfumato.record import _collected as collected
 from sfumato.record import _deployment as deployment
 from sfumato.record import _population as population
+from sfumato.record import _types as types
 from sfumato.record import _windows as windows
 from sfumato.record._prices import MOST, prices
 from sfumato.record._shown import NO_PRIVACY, ShownCertificate, delta_up, factor_words, origin_words
@@ -214,6 +215,7 @@ def certify(stated: Statement) -> Certificate:
             "No certificate is written for a run that did not finish its plan."
         )
     plan = ledger.plan
+    typed = types.of_facts(facts) if unit.private else ""
     known = None if unit.no_arc_change is None else prices(ledger.releases, plan["claim"])
     return Certificate(
         {
@@ -230,6 +232,7 @@ def certify(stated: Statement) -> Certificate:
             "unit": unit_to_dict(unit),
             "protects": unit.describe()
             + unit.weighed * ("max_weight" in facts)
+            + typed
             + windows.suffix(plan.get("population")),
             "claim": plan["claim"],
             **({} if known is None else {"prices": known}),
@@ -245,6 +248,7 @@ def certify(stated: Statement) -> Certificate:
             "who_may_see": {who: list(what) for who, what in stated.who_may_see.items()},
             "caveats": [
                 *caveats(unit, bool(facts.get("directed")), ledger.releases),
+                *([types.CAVEAT] if typed else ()),
                 *([windows.WINDOWED] if "window" in plan.get("population", ()) else ()),
                 *each_feature(stated.settings, facts),
                 *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),

@@ -88,6 +88,7 @@ def without_arcs(nodes: Graph) -> Graph:
         indptr=np.zeros(nodes.num_nodes + 1, np.int64),
         indices=np.empty(0, np.int32),
         weights=None,
+        types=None,
         degree_bounds=None,
         max_degree=None,
         mean_degree=None,

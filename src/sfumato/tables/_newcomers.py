@@ -91,6 +91,7 @@ class Newcomers(Graph):
             "indices": np.zeros(0, np.int32),
             "merged": merged,
             "weights": None,
+            "types": None,
             "_checked": (),
         }
         values |= {"y": None, "classes": trained.classes, "roles": np.full(new, _TEST, np.uint8), "name": trained.name}

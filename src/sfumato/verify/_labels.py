@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ._baselines import of_graph_free, tree_faults
 from ._kinds import Matrix
 from ._rules import OF_HOPS, OWN, Rules, Sizes, sizes
+from ._types import protected_types
 from ._units import edges_in, public_parts
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class LabelMessages(Rules):
     routed = True
     inductive = True
     reads_weights = True
+    reads_types = ("edge", "none")
     arrives = True
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
@@ -65,8 +67,9 @@ class LabelMessages(Rules):
         (nodes, columns), hops = found[0].shape, self.hops(certificate)
         gaussian = certificate["settings"].get("noise") == "gaussian"
         event, touched = ("gaussian", found[0].affected) if gaussian else ("pure", 0)  # a row of one of the parts
-        moved = float(edges_in(certificate) or 1)
-        return [Matrix("aggregate/1", [nodes, hops * (columns or 0)], touched, event=event, sensitivity=moved)]
+        moved, kinds = float(edges_in(certificate) or 1), max(len(protected_types(certificate["public_facts"])), 1)
+        shape = [nodes, kinds * hops * (columns or 0)]  # an edge is of one type: one block moves
+        return [Matrix("aggregate/1", shape, touched, event=event, sensitivity=moved)]
 
     def columns(self, certificate: Certificate) -> int:
         return sizes(certificate)[2]
@@ -88,7 +91,10 @@ class LabelMessages(Rules):
             return alone
         if "class.shares" in names:  # runs that were saved without them read no rates
             classes = self.columns(certificate)
-            head |= {"head.weight": [classes, 4 * classes + 1], "class.shares": [classes]}
+            kinds = len(certificate["public_facts"].get("edge_types", ()))
+            blocks = kinds + 1 if kinds else 1  # one for each type, and one for their sum
+            inputs = blocks * (3 * classes + 1) + classes
+            head |= {"head.weight": [classes, inputs], "class.shares": [classes]}
         return {**alone, **head, **({"later.weight": [1]} if self.hops(certificate) == 2 else {})}
 
     def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:

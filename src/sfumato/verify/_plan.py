@@ -12,6 +12,7 @@ from ._facts import edge_weight_faults, fact_faults, origin_faults, target_fault
 from ._population import population_faults
 from ._releases import Tensors, output_faults, release_faults
 from ._selection import is_tuned, selection_faults
+from ._types import type_faults
 from ._words import words_faults
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def method_faults(
         yield from fact_faults(certificate)
         yield from target_faults(certificate, rules)
         yield from edge_weight_faults(certificate, rules)
+        yield from type_faults(certificate, rules)
     yield from rules.faults(certificate)
     if not is_tuned(certificate):
         yield from release_faults(certificate, rules)

@@ -59,7 +59,8 @@ class Rules:
     ``audience`` says who may see what, by the name of each unit under which the method has a proof. ``trust`` replaces the unit's
     trust model (``_sentences.py``). ``facts`` is the form of its public facts in the JSON Schema. ``inductive`` says whether
     weights may come from another run, ``reads_links`` whether it learns from neighbors, ``scores_pairs`` whether it scores pairs
-    of nodes, ``reads_weights`` whether weights of edges count, ``arrives`` whether it has releases for nodes that arrive later,
+    of nodes, ``reads_weights`` whether weights of edges count, ``reads_types`` under which units their types do, ``arrives``
+    whether it has releases for nodes that arrive later,
     ``targets`` which kinds of targets it learns beside classes, and ``since`` which format is the first that it wrote.
     ``network`` is the kind of release of a trained network, ``epochs`` the passes of DP-SGD if the settings give none, and
     ``routed`` hops send each label along one arc.
@@ -84,6 +85,7 @@ class Rules:
     reads_links: ClassVar[bool] = True
     scores_pairs: ClassVar[bool] = False
     reads_weights: ClassVar[bool] = False
+    reads_types: ClassVar[tuple[str, ...]] = ()
     arrives: ClassVar[bool] = False
     targets: ClassVar[tuple[str, ...]] = ()
     network: ClassVar[type[Network]] = Network

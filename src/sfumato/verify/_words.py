@@ -10,6 +10,8 @@ from . import _arrivals as arrivals
 from ._caveats import stated
 from ._documents import differences, plain
 from ._sentences import SENTENCES
+from ._types import CAVEAT as TYPED
+from ._types import suffix as typed_suffix
 from ._units import UNITS, unit_rules
 from ._windows import CAVEAT as WINDOWED
 from ._windows import suffix
@@ -51,10 +53,11 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     limits = [*rules.caveats(certificate), *arrivals.caveats(certificate)]
     windowed = suffix(certificate.get("population"))
     caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums)]
-    caveats += [*([WINDOWED] if windowed else ()), *limits]
+    typed = typed_suffix(certificate)
+    caveats += [*([TYPED] if typed else ()), *([WINDOWED] if windowed else ()), *limits]
     weighed = _WEIGHED.get(unit["name"], "") if "max_weight" in certificate["public_facts"] else ""
     expected: dict[str, Any] = {
-        "protects": UNITS[unit["name"]].protects(unit) + weighed + windowed,
+        "protects": UNITS[unit["name"]].protects(unit) + weighed + typed + windowed,
         "caveats": [*caveats, *stated(rules.doubts(certificate), held, may_be_old="collection" not in certificate)],
         "who_may_see": EVERYTHING if unit["name"] == "none" else rules.who_may_see(certificate),
     }
