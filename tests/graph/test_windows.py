@@ -172,9 +172,9 @@ def test_errors_name_the_row_of_the_file_and_not_of_the_window(tmp_path):
     ("how", "said"),
     [
         ({"window": "when=2026-03"}, "to have the column 'when'"),
-        ({"window": "source=2026-03"}, "beside its ends and weights"),
+        ({"window": "source=2026-03"}, "beside its ends, weights and types"),
         ({"window": "day=2026-03", "drop": ["day"]}, "is read as time"),
-        ({"window": "day=2026-03", "edge_weight": "day", "max_weight": 1.0}, "beside its ends and weights"),
+        ({"window": "day=2026-03", "edge_weight": "day", "max_weight": 1.0}, "beside its ends, weights and types"),
         ({"window": "day=2026-03", "self_loops": "error"}, "self_loops"),
         ({"window": "day=2026-13"}, "a window that there is"),
     ],

@@ -165,7 +165,7 @@ class LabelMessages(CuratorMethod):
         returns_known=True,
         explains=True,
         reads_weights=True,
-        reads_types=("edge", "none"),
+        reads_types=("labels",),
         notes=(
             "Constants of the method were chosen on Rutgers89, Cornell5, BU10, UCSC68, Duke14, Cora-ML, Citeseer, co-author "
             "CS and Amazon Computers.",

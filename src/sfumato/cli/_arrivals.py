@@ -86,6 +86,7 @@ def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Sourc
             person=None,
             edges_per_person=None,
         )
+        stored = replace(stored, edge_type=None, edge_types=(), public_types=())
     elif given["nodes"] is not None or given["edges"] is not None:
         stored = replace(stored, dataset=None, data_dir=None, min_class_size=None, graph=None)
     elif given["graph"] is not None:

@@ -38,6 +38,6 @@ def complete_column(ctx: typer.Context, incomplete: str) -> Iterator[str]:
 
 COMPLETE: dict[str, Any] = {
     "run": complete_run,
-    **dict.fromkeys(("label", "drop", "text", "by", "edge_weight"), complete_column),
+    **dict.fromkeys(("label", "drop", "text", "by", "edge_weight", "edge_type"), complete_column),
 }
 """What lists the values of an option, by its name in a table of options."""

@@ -16,7 +16,8 @@ from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 
 _COUNTS = ("nodes", "arcs", "features", "classes")
-_OF_RUN = ("split", "text_features", "image_size", "edge_weight", "max_weight", "min_class_size")
+_OF_EDGES = ("edge_weight", "max_weight", "edge_type", "edge_types", "public_types")
+_OF_RUN = ("split", "text_features", "image_size", *_OF_EDGES, "min_class_size")
 
 if TYPE_CHECKING:
     from sfumato.evaluation._source import Source
@@ -137,7 +138,7 @@ def kept_of_run(options: Options) -> dict[str, Any]:
     taken = {name: getattr(kept, name) for name in ("text_features", "image_size")}
     if options.dataset is None:
         taken |= {name: here[name] or getattr(kept, name) for name in ("text", "drop")}
-        taken |= {name: getattr(kept, name) for name in ("edge_weight", "max_weight", "id_column", "ends")}
+        taken |= {name: getattr(kept, name) for name in (*_OF_EDGES, "id_column", "ends")}
     return {**here, **drawn, **taken}
 
 

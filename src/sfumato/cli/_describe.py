@@ -37,6 +37,9 @@ def describe(
     drop: list[str] | None = of("drop"),
     edge_weight: str | None = of("edge_weight"),
     max_weight: float | None = of("max_weight"),
+    edge_type: str | None = of("edge_type"),
+    edge_types: list[str] | None = of("edge_types"),
+    public_types: list[str] | None = of("public_types"),
     write_schema: Path | None = typer.Option(
         None,
         "--write-schema",
@@ -58,6 +61,7 @@ def describe(
 
     check_installed("duckdb", "pyarrow", "numba")
     from sfumato.graph._schema import Schema
+    from sfumato.graph._types import declared_types
     from sfumato.graph._weights import declared_weight
     from sfumato.tables._cells import numbers
     from sfumato.tables._outline import Outline, schema_text
@@ -72,6 +76,7 @@ def describe(
     source = Source(
         nodes=str(nodes), edges=str(edges), label=one_or_more(label), schema=None if schema is None else str(schema),
         directed=directed, edge_weight=edge_weight, max_weight=max_weight, drop=tuple(drop or ()),
+        edge_type=edge_type, edge_types=tuple(edge_types or ()), public_types=tuple(public_types or ()),
     ).check(labeled=False)  # fmt: skip
     told: list[Columns] = []
     graph = source.load(told=kept(told))
@@ -79,9 +84,11 @@ def describe(
     declared = Schema.read(schema)
     if write_schema is not None:
         weight = declared_weight(edge_weight, max_weight, declared.edges)
+        types = declared_types(edge_type, edge_types, public_types, declared.edges)
         table = FileTable(nodes)
         text = schema_text(
-            outline, declared, weight, drop=source.drop, from_data=from_data, numbers=lambda name: numbers(table.column(name)),
+            outline, declared, weight, types, drop=source.drop, from_data=from_data,
+            numbers=lambda name: numbers(table.column(name)),
         )  # fmt: skip
         write_page(write_schema, text)
     if as_json:

@@ -12,7 +12,7 @@ _tables = partial(option, panel=DATA, commands="train check tune describe", agai
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeOptions:
-    """Weights, times and owners of edges."""
+    """Weights, types, times and owners of edges."""
 
     edge_weight: str | None = _tables(
         "The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts "
@@ -36,4 +36,15 @@ class EdgeOptions:
     edges_per_person: int | None = _tables(
         "With --person: the most distinct edges that one person adds to the graph. Of a person with more, a fixed choice that "
         "reads this person's rows alone keeps so many. It is public: choose it without looking at the data."
+    )
+    edge_type: str | None = _tables(
+        "The column of the edge table that names the type of each edge, where there are several kinds of links (default: as the "
+        "schema says, else all edges are of one kind). A record then is one edge of one type."
+    )
+    edge_types: tuple[str, ...] = _tables(
+        "With --edge-type: a type that there may be, known without this data. Repeat it for each type.", default=()
+    )
+    public_types: tuple[str, ...] = _tables(
+        "With --edge-type: a type whose edges are no secret. They are read without noise and not protected. May be repeated.",
+        default=(),
     )

@@ -47,6 +47,9 @@ class Source:
     labeled: bool = False  # nodes without a label get no role, which is sound only where labels are public
     edge_weight: str | None = None
     max_weight: float | None = None  # the public bound of weights; None takes the word of the schema
+    edge_type: str | None = None
+    edge_types: tuple[str, ...] = ()  # all of them, public; none takes the word of the schema
+    public_types: tuple[str, ...] = ()  # those whose edges are no secret
     drop: tuple[str, ...] = ()  # beside what the schema drops
     id_column: str | None = None  # as a run remembers it
     ends: tuple[str, str] | None = None  # columns of the two ends, as a run remembers them
@@ -86,6 +89,8 @@ class Source:
         for refused, told in (
             (self.named and (self.edge_weight is not None or self.max_weight is not None),
              "Expected `edge_weight` and `max_weight` with `nodes` and `edges` only. Drop them."),
+            (self.named and (self.edge_type or self.edge_types or self.public_types),
+             "Expected `edge_type`, `edge_types` and `public_types` with `nodes` and `edges` only. Drop them."),
             (self.named and self.window is not None,
              "Expected `window` with `nodes` and `edges` only: a named data set has no times. Drop it."),
             (self.named and (self.person is not None or self.edges_per_person is not None),
@@ -125,8 +130,17 @@ class Source:
         return None if self.schema is None else Schema.read(self.schema).label
 
     def _check_store(self) -> None:
-        fixed = (*_OF_TABLES[:4], "min_class_size", "image_size", "edge_weight", "max_weight", "drop", "window", "person",
-                 "edges_per_person")  # fmt: skip
+        edges = (
+            "edge_weight",
+            "max_weight",
+            "edge_type",
+            "edge_types",
+            "public_types",
+            "window",
+            "person",
+            "edges_per_person",
+        )
+        fixed = (*_OF_TABLES[:4], "min_class_size", "image_size", *edges, "drop")
         option = next((name for name in fixed if getattr(self, name)), None)
         if option is not None:
             raise InputError(
@@ -174,8 +188,9 @@ class Source:
         return read(
             str(self.nodes), str(self.edges), label=self.label, schema=schema, directed=self.directed, text=self.text,
             text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
-            drop=self.drop, told=told, window=self.window, person=self.person,
-            edges_per_person=self.edges_per_person, features=None if self.features else (), **self._by_name(),
+            drop=self.drop, told=told, window=self.window, edge_type=self.edge_type, edge_types=self.edge_types or None,
+            public_types=self.public_types, person=self.person, edges_per_person=self.edges_per_person,
+            features=None if self.features else (), **self._by_name(),
         )  # fmt: skip
 
     def _of_groups(self) -> Any:
@@ -206,8 +221,13 @@ class Source:
 
         if self.nodes is None or self.edges is None or self.ends is not None:
             return {}
-        weight = {"edge_weight": self.edge_weight, "max_weight": self.max_weight, "window": self.window}
+        weight: dict[str, Any] = {"edge_weight": self.edge_weight, "max_weight": self.max_weight, "window": self.window}
         weight |= {"person": self.person, "edges_per_person": self.edges_per_person}
+        weight |= {
+            "edge_type": self.edge_type,
+            "edge_types": self.edge_types or None,
+            "public_types": self.public_types,
+        }
         try:
             own, *ends = special_columns(self.nodes, self.edges, schema=self.schema, drop=self.drop, **weight)
         except (SfumatoError, OSError):  # a run is kept, whatever became of its tables
@@ -284,7 +304,7 @@ class Source:
         path = run / "evaluation" / "source.json"
         try:
             values = json.loads(path.read_text())
-            lists = {name: tuple(values.get(name, ())) for name in ("text", "drop")}
+            lists = {name: tuple(values.get(name, ())) for name in ("text", "drop", "edge_types", "public_types")}
             return cls(**{**values, **lists, "ends": tuple(values["ends"]) if values.get("ends") else None})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(

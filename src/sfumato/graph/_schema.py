@@ -21,6 +21,13 @@ It is read from a TOML file, such as
     weight = "amount"           # a column of the edge table
     max = 100.0                 # larger weights are clipped to it
 
+or, if there are several kinds of links,
+
+    [edges]
+    type = "kind"               # a column of the edge table
+    types = ["friend", "school"]
+    public = ["school"]         # edges of these types are no secret
+
 What a schema does not declare is read off the data, and listed as assumed public; so are categories marked
 ``from_data = true`` and classes beside ``classes_from_data = true``, which somebody read off the data for the schema. What the
 data says beyond the schema never changes it, and is not told: a number outside ``min`` and ``max`` is clipped, a category or
@@ -43,6 +50,7 @@ from sfumato._encoding import decoded
 from sfumato._validate import check_int, check_real, nearest
 from sfumato.errors import SchemaError
 from sfumato.graph._targets import check_limits
+from sfumato.graph._types import check_type_names
 from sfumato.graph._weights import check_bound
 
 CATEGORIES = "categories of column "
@@ -91,13 +99,20 @@ class Column:
 class EdgeColumns:
     """The columns of the edge table that are read: ``weight``, with the public bound ``max`` that larger weights are clipped to.
 
-    A bound is required. The largest weight of the data is a fact about one private edge.
+    A bound is required. The largest weight of the data is a fact about one private edge. In place of weights ``type`` names a
+    column of types, of which ``types`` lists all and ``public`` those that are no secret (:mod:`sfumato.graph._types`).
     """
 
     weight: str | None = None
     max: float | None = None
+    type: str | None = None
+    types: tuple[str, ...] | None = None
+    public: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.type is not None or self.types is not None or self.public:
+            self._check_types()
+            return
         if not isinstance(self.weight, str) or self.max is None:
             raise SchemaError(
                 "Expected [edges] to have weight, a column name, and max, the largest weight that may count, got one of them. "
@@ -105,6 +120,18 @@ class EdgeColumns:
             )
         object.__setattr__(self, "weight", trimmed(self.weight))
         object.__setattr__(self, "max", check_bound(self.max))
+
+    def _check_types(self) -> None:
+        if not isinstance(self.type, str) or self.types is None or self.weight is not None or self.max is not None:
+            raise SchemaError(
+                "Expected [edges] to have type, a column name, and types, the list of all types, without weight and max, got "
+                "others. A type that only the data tells would be a fact about private edges: list those that there may be."
+            )
+        names, public = check_type_names(
+            *(_names(*one) if one[1] else () for one in (("types", self.types), ("public", self.public)))
+        )
+        for name, value in (("type", trimmed(self.type)), ("types", names), ("public", public)):
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -116,8 +143,8 @@ class Schema:
     ``columns`` are feature columns; ``id``, ``label``, ``role`` and ``degree_column`` name special columns of the node table;
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
     node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. ``edges`` declares the weights
-    of edges, ``sides`` is the feature column that tells the two sides of a bipartite graph apart (or ``COLUMN=VALUE``, for whose
-    nodes suggestions are made), and ``drop`` names columns that are left out. Errors:
+    or types of edges, ``sides`` is the feature column that tells the two sides of a bipartite graph apart (or ``COLUMN=VALUE``,
+    for whose nodes suggestions are made), and ``drop`` names columns that are left out. Errors:
     :class:`~sfumato.errors.SchemaError` for an unknown key or a malformed value.
 
     Raises:
@@ -216,7 +243,7 @@ class Schema:
         _expect("columns", columns, Mapping, "a table of columns")
         declared: dict[str, Any] = {"columns": {name: _column(name, facts) for name, facts in columns.items()}}
         if (edges := values.get("edges")) is not None:
-            _expect("edges", edges, Mapping, "a table with weight and max")
+            _expect("edges", edges, Mapping, "a table with weight and max, or type and types")
             _check_keys(edges, [item.name for item in fields(EdgeColumns)], "[edges]")
             declared["edges"] = EdgeColumns(**edges)
         return cls(**{**values, **declared})

@@ -198,7 +198,8 @@ def what_it_reads(method: Method, public: PublicFacts) -> PublicFacts:
     """Return the facts of a graph without those of edges that a ``method`` does not read under the unit of the facts."""
     if public.max_weight is not None and not method.card.reads_weights:
         public = replace(public, max_weight=None)
-    if public.edge_types is not None and getattr(public.unit, "name", None) not in method.card.reads_types:
+    needed, told = method.card.reads_types, () if public.unit is None else public.unit.public
+    if public.edge_types is not None and (needed is None or not {*needed} <= {*told}):
         public = replace(public, edge_types=None, public_types=None)
     return public
 

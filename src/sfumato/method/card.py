@@ -125,7 +125,7 @@ class Card(CardHead):
         reads_links: whether the method reads links at all.
         learns: whether it learns from the labels of training nodes; a method that only counts needs neither.
         reads_weights: whether the weights of links count, if a graph has any; a proof has to cover them.
-        reads_types: the names of the units under which the types of links count, if a graph has several; others see one kind.
+        reads_types: what has to be public so that the types of links count, if a graph has several; None if they never do.
         returns_known: whether training nodes are answered by their known labels where these are public, because the
             method's own predictions for them lean on features.
         explains: whether scores of a node follow from its own features and its released rows alone, so that parts of them can
@@ -141,7 +141,7 @@ class Card(CardHead):
     reads_links: bool = True
     learns: bool = True
     reads_weights: bool = False
-    reads_types: tuple[str, ...] = ()
+    reads_types: tuple[str, ...] | None = None
     returns_known: bool = False
     explains: bool = False
     notes: tuple[str, ...] = ()

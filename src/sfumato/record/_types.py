@@ -16,12 +16,12 @@ def suffix(names: Sequence[str] | None, public: Sequence[str] | None) -> str:
     """Return what is added to the words of what is protected, by the types of edges and those that are public.
 
     >>> suffix(("friend", "call", "school"), ("school",))
-    ', of one type (friend, call); edges of these types are public and read as they are: school'
+    ', of one type (friend, call) while edges of other types are public (school)'
     """
     if not names:
         return ""
     kept = [name for name in names if name not in (public or ())]
-    told = f"; edges of these types are public and read as they are: {', '.join(public)}" if public else ""
+    told = f" while edges of other types are public ({', '.join(public)})" if public else ""
     return f", of one type ({', '.join(kept)}){told}"
 
 

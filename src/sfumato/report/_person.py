@@ -127,9 +127,15 @@ def _edge(certificate: Mapping[str, Any]) -> Person:
         )
     what = "one link between you and one other person, for example that you are friends"
     what += ", and how much it counts (its weight, such as how often you met)" * _weighed(certificate)
-    asked, belief = "whether you two are linked", "you two are linked"
+    asked, belief, limits = "whether you two are linked", "you two are linked", [_SEVERAL]
+    facts = certificate.get("public_facts", {})
+    if "edge_types" in facts:
+        public = facts.get("public_types", ())
+        what += f", of one kind (kinds of links here: {', '.join(facts['edge_types'])})"
+        asked, belief = "whether a link of one kind joins you two", "a link of this kind joins you two"
+        limits += [f"Links of these kinds, which are public: {', '.join(public)}."] if public else []
     return Person(
-        what, asked, belief, limits=(_SEVERAL,), parts_of_link=1, noun="link", plural="links", yours="a link of yours"
+        what, asked, belief, limits=tuple(limits), parts_of_link=1, noun="link", plural="links", yours="a link of yours"
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._graph import Graph
 from sfumato.graph._schema import Schema, label_columns
+from sfumato.graph._types import with_types
 from sfumato.graph._weights import with_weights
 from sfumato.tables._columns import (
     check_no_roles,
@@ -71,6 +72,10 @@ def build_graph(
         source, target, weights = (np.concatenate(part) for part in zip(*weighed, strict=True))
         fields |= {"edge_weight": weights, "max_weight": how.weight[1]}
         fields = with_weights(fields, (indptr, indices), (source, target), pairs=not directed)
+    if how.types is not None:
+        source, target, kinds = (np.concatenate(part) for part in zip(*weighed, strict=True))
+        fields |= {"edge_type": kinds.astype(np.int64), "edge_types": how.types[1], "public_types": how.types[2]}
+        fields = with_types(fields, (indptr, indices), (source, target), pairs=not directed)
     return Graph.from_sorted(indptr, indices, directed=directed, **fields)
 
 

@@ -39,8 +39,8 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|in
 class ReadColumn:
     """What a reader took a column for; of values it says only how many are missing.
 
-    ``use`` is ``id``, ``label``, ``role``, ``feature``, ``text``, ``bound`` (of degrees), ``end``, ``weight``, ``time``,
-    ``person`` or ``left out``;
+    ``use`` is ``id``, ``label``, ``role``, ``feature``, ``text``, ``bound`` (of degrees), ``end``, ``weight``, ``type``,
+    ``time``, ``person`` or ``left out``;
     ``count`` is the number of categories or classes, and ``declared`` whether a schema says what the column may hold.
     """
 

@@ -121,9 +121,8 @@ def by_place(names: list[str], how: Reading) -> list[str]:
 
 
 def _unused(names: Sequence[str], how: Reading) -> list[str]:
-    """The columns with a name that are read as neither weights nor times, nor as owners, who may be ends themselves."""
-    used = (how.weight and how.weight[0], how.within and how.within.column)
-    rest = [name for name in named(names) if name not in used]
+    """The columns with a name that are read as neither weights, types nor times, nor as owners, who may be ends themselves."""
+    rest = [name for name in named(names) if name not in how.of_edges]
     others = [name for name in rest if name != how.person]
     return others if len(others) > 1 else rest
 
@@ -184,6 +183,13 @@ def weight_name(names: list[str], ends: tuple[str, str], how: Reading, place: st
             f"Expected weights of {place} beside its ends, got the column {weight!r} as both. Name another."
         )
     return weight and needed(weight, how, place, "weight")
+
+
+def type_name(names: list[str], ends: tuple[str, str], how: Reading, place: str) -> str | None:
+    column = known(names, how.types and how.types[0], place)
+    if column in ends:
+        raise DataError(f"Expected types of {place} beside its ends, got the column {column!r} as both. Name another.")
+    return column and needed(column, how, place, "type")
 
 
 def check_ends(

@@ -57,8 +57,8 @@ def _node_columns(
 
 
 def edge_columns(names: list[str], how: Reading, place: str, ids: Any) -> tuple[ReadColumn, ...]:
-    """Return what each column of an edge table is taken for. No end, weight or time is missing: rows without are refused."""
-    from sfumato.tables._cells import NUMBER, ReadColumn
+    """Return what each column of an edge table is taken for. None is missing of ends, weights, types and times."""
+    from sfumato.tables._cells import CATEGORY, NUMBER, ReadColumn
 
     ends, weight = edge_names(names, how, place), how.weight
     return tuple(
@@ -68,6 +68,8 @@ def edge_columns(names: list[str], how: Reading, place: str, ids: Any) -> tuple[
         if how.within is not None and name == how.within.column
         else ReadColumn(name, "person")
         if name == how.person
+        else ReadColumn(name, "type", CATEGORY, len(how.types[1]), declared=True)
+        if how.types is not None and name == how.types[0]
         else ReadColumn(name, "weight", NUMBER, declared=True)
         if weight is not None and name == weight[0]
         else ReadColumn(name, "left out")

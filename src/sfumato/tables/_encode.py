@@ -19,6 +19,7 @@ from sfumato.graph._checks import ROLES
 from sfumato.graph._declared import CLASSES
 from sfumato.graph._schema import Schema, contradiction
 from sfumato.graph._targets import MULTILABEL, Targets
+from sfumato.graph._types import check_codes
 from sfumato.graph._unique import facts_of_classes
 from sfumato.graph._weights import check_values
 from sfumato.tables._arrow import counted, is_number, is_text, plain, spelled, unlisted, uuids
@@ -194,6 +195,12 @@ def encode_weights(name: str, column: pa.ChunkedArray, place: str, number: Calla
             "Correct the row, or name another column."
         )
     return check_values(found, name, place, number)
+
+
+def encode_types(
+    name: str, column: pa.ChunkedArray, types: tuple[str, ...], place: str, number: Callable[[int], int]
+) -> np.ndarray:
+    return check_codes(coded(words(name, column, types), types), types, f"{place}, column {name!r},", number)
 
 
 def encode_bounds(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:

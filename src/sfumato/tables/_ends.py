@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import DataError
-from sfumato.tables._columns import by_place, check_ends, edge_names, needed, passed, row_number, weight_name
+from sfumato.tables._columns import by_place, check_ends, edge_names, needed, passed, row_number, type_name, weight_name
 from sfumato.tables._persons import person_column, persons_of
 from sfumato.tables._tables import FileTable, check_names
 from sfumato.tables._windows import inside, time_column
@@ -74,9 +74,10 @@ class Places:
 def edge_batches(
     edges: Any, nodes: Places, how: Reading, places: tuple[str, str], number: Numbers, rows: int = 0, skip: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None, Any]]:
-    """Yield the numbers of both ends of edges, their weights and their owners, rows after rows; None where none are declared.
+    """Yield the numbers of both ends of edges, their weights or numbers of types, and their owners, rows after rows.
 
-    Owners are an Arrow array of texts. Of the rows outside a window that is asked for nothing is read but their time.
+    What is not declared is None, and owners are an Arrow array of texts. Of the rows outside a window that is asked for nothing
+    is read but their time.
     """
     from sfumato.tables import _encode as encode
     from sfumato.tables._unmatched import remedy
@@ -85,12 +86,13 @@ def edge_batches(
     names = edge_names(edges.column_names, how, places[1])
     check_ends(names, edges.column_names, how, places[1], nodes.holds)
     weight = weight_name(edges.column_names, names, how, places[1])
+    kind = type_name(edges.column_names, names, how, places[1])
     time = time_column(edges.column_names, names, how, places[1])
     person = person_column(edges.column_names, names, how, places[1])
     found = by_place(edges.column_names, how)
     numbered = Numbered(names if len(found) > 2 else ())
     out, more = _Others(passed(edges.column_names, how) if found else [], nodes), _Others(found[2:], nodes)
-    read = list(dict.fromkeys(filter(None, (*names, weight, time, person, *out.names, *more.names))))
+    read = list(dict.fromkeys(filter(None, (*names, weight, kind, time, person, *out.names, *more.names))))
     parts = edges.batches(read, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
 
     kept: np.ndarray | None = None
@@ -120,9 +122,13 @@ def edge_batches(
             ends.append(codes)
         if numbered.some():
             more.see(part)
-        weights = encode.encode_weights(weight, part.column(weight), places[1], here) if weight else None
+        values = None
+        if weight is not None:
+            values = encode.encode_weights(weight, part.column(weight), places[1], here)
+        if kind is not None and how.types is not None:
+            values = encode.encode_types(kind, part.column(kind), how.types[1], places[1], here)
         owners = persons_of(part.column(person), person, places[1], here) if person else None
-        yield ends[0], ends[1], weights, owners
+        yield ends[0], ends[1], values, owners
         skip += whole.num_rows
     if (odd := numbered.still()) is not None and more.names:
         raise row_number(odd, places[1])

@@ -85,6 +85,11 @@ def import_tables(
             "is not decided on disk. Read the tables with read_csv or read_parquet, which hold them in memory, and write the "
             "store with Graph.save."
         )
+    if reading.types is not None:
+        raise InputError(
+            f"Expected no types of edges with an import, got the column {reading.types[0]!r}: they are not sorted on disk. Read "
+            "the tables with read_csv or read_parquet, which hold them in memory, and write the store with Graph.save."
+        )
     limit = memory_bytes(memory_limit)
     files = [existing(path).resolve() for path in (nodes, *([edges] if isinstance(edges, str | Path) else edges))]
     if len(files) < 2:

@@ -67,6 +67,9 @@ def read_csv(
     window: str | None = None,
     person: str | None = None,
     edges_per_person: int | None = None,
+    edge_type: str | None = None,
+    edge_types: Sequence[str] | None = None,
+    public_types: Sequence[str] = (),
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
@@ -113,6 +116,10 @@ def read_csv(
         person: column of the edge file that names who owns a row, for :class:`~sfumato.privacy.units.PersonLevel`.
         edges_per_person: the most distinct edges that one person adds to the graph, known without this data; a choice that reads
             only this person's rows leaves out the others (:mod:`sfumato.graph._persons`).
+        edge_type: column of the edges' types, if there are several kinds of links (:mod:`sfumato.graph._types`); None takes the
+            schema's word, else every edge is of one kind.
+        edge_types: all types, known without this data; None takes the schema's word.
+        public_types: those of them whose edges are no secret.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -124,7 +131,8 @@ def read_csv(
     """
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
-        text_features, report, edge_weight, max_weight, told, drop, window, person, edges_per_person,
+        text_features, report, edge_weight, max_weight, told, drop, window, person, edges_per_person, edge_type, edge_types,
+        public_types,
     )  # fmt: skip
     numbers = numbering(nodes), numbering(edges)
     return read_tables(file_table(nodes), file_table(edges), how, (str(nodes), str(edges)), numbers)
@@ -145,7 +153,7 @@ def read_tables(
     check_drop(how.left_out, nodes.column_names, edges.column_names, places)
     graph = build_graph(nodes, edges, how, places, numbers)
     ends = edge_names(edges.column_names, how, places[1])
-    used = {*ends, *(how.weight or ()), how.within and how.within.column, how.person, *how.left_out}
+    used = {*ends, *how.of_edges, how.person, *how.left_out}
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
     if how.text_features is not None:
         graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PARTS = {
     "id": "node_ids", "label": "labels", "role": "roles", "feature": "features", "text": "features", "bound": "node_ids",
-    "end": "arcs", "weight": "arcs", "time": "arcs",
+    "end": "arcs", "weight": "arcs", "type": "arcs", "time": "arcs",
 }  # fmt: skip
 """The part of the data that a column of each use belongs to, as units name what is public. Bounds of degrees are declared so."""
 _HEAD = (
@@ -107,6 +107,7 @@ def schema_text(
     outline: Outline,
     declared: Schema,
     weight: tuple[str, float] | None,
+    types: tuple[str, tuple[str, ...], tuple[str, ...]] | None = None,
     *,
     drop: Sequence[str] = (),
     from_data: bool = False,
@@ -142,6 +143,14 @@ def schema_text(
             at += len(made)
     if weight is not None:
         lines += ["", "[edges]", f"weight = {_string(weight[0])}", f"max = {weight[1]!r}"]
+    if types is not None:
+        lines += [
+            "",
+            "[edges]",
+            f"type = {_string(types[0])}",
+            f"types = {_array(types[1])}",
+            f"public = {_array(types[2])}",
+        ]
     return "\n".join(lines) + "\n"
 
 

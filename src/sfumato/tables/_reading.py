@@ -12,13 +12,14 @@ from sfumato._window import Window
 from sfumato.errors import InputError
 from sfumato.graph._persons import TELL
 from sfumato.graph._schema import Schema, trimmed
+from sfumato.graph._types import check_alone, declared_types
 from sfumato.graph._weights import declared_weight
 
 if TYPE_CHECKING:
     from sfumato.tables._cells import Told
     from sfumato.text._documents import Report
 
-_ONE = ("id_column", "role", "source", "target", "edge_weight", "person")
+_ONE = ("id_column", "role", "source", "target", "edge_weight", "edge_type", "person")
 _SEVERAL = ("label", "features", "text", "drop")
 """The arguments that name columns: white space at their ends does not count, as in the tables themselves."""
 
@@ -47,6 +48,9 @@ class Reading:
     window: str | None = None
     person: str | None = None
     edges_per_person: int | None = None
+    edge_type: str | None = None
+    edge_types: Sequence[str] | None = None
+    public_types: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in (*_ONE, *_SEVERAL):
@@ -73,6 +77,8 @@ class Reading:
                 f"edges_per_person={self.edges_per_person!r}. {TELL}"
             )
         check_int(low=1, edges_per_person=self.edges_per_person or 1)
+        if self.types is not None:
+            check_alone(self.weight, self.edges_per_person)
         if self.within is not None and self.self_loops == "error":
             raise fail("self_loops", "error", "to be 'remove' or 'keep' where a window is read")
 
@@ -94,6 +100,19 @@ class Reading:
     def weight(self) -> tuple[str, float] | None:
         """The column of the weights of edges and their public bound; None where edges have none."""
         return declared_weight(self.edge_weight, self.max_weight, Schema.read(self.schema).edges)
+
+    @property
+    def types(self) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+        """The column of the types of edges, the names of all types, and which are public; None where edges have none."""
+        return declared_types(self.edge_type, self.edge_types, self.public_types, Schema.read(self.schema).edges)
+
+    @property
+    def of_edges(self) -> tuple[str | None, ...]:
+        """The columns of the edge table that are read beside the ends: weights, types and times, each if there is one."""
+        declared = self.weight, self.types
+        return *(
+            None if one is None else one[0] for one in declared
+        ), None if self.within is None else self.within.column
 
 
 def _named(argument: str, given: Any) -> Any:

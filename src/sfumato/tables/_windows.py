@@ -48,9 +48,9 @@ def time_column(names: list[str], ends: tuple[str, str], how: Reading, place: st
     if how.within is None:
         return None
     column = known(names, how.within.column, place)
-    if column in (*ends, how.weight and how.weight[0]):
+    if column in (*ends, *how.of_edges[:2]):
         raise DataError(
-            f"Expected the times of {place} beside its ends and weights, got the column {column!r} as both. Name another."
+            f"Expected the times of {place} beside its ends, weights and types, got the column {column!r} as both. Name another."
         )
     if len(by_place(names, how)) > 2:
         raise DataError(

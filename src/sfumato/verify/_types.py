@@ -31,7 +31,7 @@ def suffix(certificate: Certificate) -> str:
     if "edge_types" not in facts or certificate["unit"]["name"] == "none":
         return ""
     public = facts.get("public_types")
-    told = f"; edges of these types are public and read as they are: {', '.join(public)}" if public else ""
+    told = f" while edges of other types are public ({', '.join(public)})" if public else ""
     return f", of one type ({', '.join(protected_types(facts))}){told}"
 
 
@@ -48,7 +48,8 @@ def type_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
         yield f"{where}edge_types: expected none, since {said}"
     if len(names) < 2 or len(set(names)) < len(names):
         yield f"{where}edge_types: expected two different names or more"
-    if "max_weight" in facts:
-        yield f"{where}max_weight: expected none beside edge_types"
+    for other in ("max_weight", "edges_per_person"):
+        if other in facts:
+            yield f"{where}{other}: expected none beside edge_types, since no bound is proved for both"
     if public is not None and not (0 < len(public) < len(names) and [n for n in names if n in public] == public):
         yield f"{where}public_types: expected some of edge_types, in their order, and not all"

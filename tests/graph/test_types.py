@@ -1,0 +1,220 @@
+"""Types of edges: read from tables, kept with their arcs, told to plans and certificates, and refused where nothing is proved."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import sfumato as sf
+from sfumato.errors import DataError, DroppedWarning, InputError, SchemaError
+from sfumato.evaluation._links import hold_out
+from sfumato.graph import from_frames, read_csv, read_parquet
+from sfumato.graph._graph import Graph
+from sfumato.graph._subgraph import induced
+from sfumato.graph._types import EdgeTypes
+from sfumato.method._opening import _graph_mac
+from sfumato.verify import verify
+
+NODES = pd.DataFrame({"id": ["ann", "bob", "cat", "dan"], "age": [1, 2, 3, 4]})
+EDGES = pd.DataFrame({
+    "source": ["ann", "bob", "ann", "cat", "ann"],
+    "target": ["bob", "ann", "cat", "dan", "bob"],
+    "kind": ["friend", "call", "call", "friend", "friend"],
+})  # fmt: skip
+HOW = {"edge_type": "kind", "edge_types": ["friend", "call"]}
+EDGE = sf.EdgeLevel(directed=False)
+
+
+def people(nodes=160, seed=0, public=()):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=nodes)
+    source, target = rng.integers(nodes, size=(2, 900))
+    kinds = rng.integers(3, size=900)
+    alike = (kinds == 1) & (rng.random(900) < 0.7)
+    for row in np.flatnonzero(alike):
+        target[row] = rng.choice(np.flatnonzero(y == y[source[row]]))
+    types = {"edge_type": kinds, "edge_types": ("far", "near", "other"), "public_types": public}
+    return Graph.from_edges(source, target, nodes, directed=False, y=y, **types).with_split(labeled=True)
+
+
+def matrix(graph, name):
+    there = graph.types.of(name).astype(np.int64)
+    return sp.csr_matrix((there, graph.indices, graph.indptr), shape=(graph.num_nodes,) * 2).toarray()
+
+
+def test_rows_of_one_pair_in_several_types_are_one_arc_with_a_bit_for_each():
+    graph = from_frames(NODES, EDGES, **HOW)
+    assert graph.num_edges == 3
+    assert matrix(graph, "friend").tolist() == [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+    assert matrix(graph, "call").tolist() == [[0, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    directed = from_frames(NODES, EDGES, directed=True, **HOW)
+    assert matrix(directed, "call").tolist() == [[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_every_reader_and_the_schema_say_the_same(tmp_path):
+    whole = from_frames(NODES, EDGES, **HOW, public_types=["call"])
+    NODES.to_csv(tmp_path / "n.csv", index=False)
+    EDGES.to_csv(tmp_path / "e.csv", index=False)
+    NODES.to_parquet(tmp_path / "n.parquet")
+    EDGES.to_parquet(tmp_path / "e.parquet")
+    schema = {"edges": {"type": "kind", "types": ["friend", "call"], "public": ["call"]}}
+    for found in (
+        read_csv(tmp_path / "n.csv", tmp_path / "e.csv", schema=schema),
+        read_parquet(tmp_path / "n.parquet", tmp_path / "e.parquet", **HOW, public_types=("call",)),
+    ):
+        assert np.array_equal(found.types.marks, whole.types.marks)
+        assert (found.types.names, found.types.public) == (("friend", "call"), ("call",))
+    facts = whole.public_facts(EDGE).to_dict()
+    assert (facts["edge_types"], facts["public_types"]) == (["friend", "call"], ["call"])
+
+
+def test_a_graph_of_one_type_is_the_plain_graph():
+    one = EDGES.assign(kind="friend")
+    with pytest.warns(DroppedWarning):
+        plain = from_frames(NODES, one)
+    graph = from_frames(NODES, one, edge_type="kind", edge_types=["friend"])
+    assert graph.types is None
+    assert np.array_equal(graph.indices, plain.indices)
+    assert {"edge_types", "public_types"}.isdisjoint(graph.public_facts(EDGE).to_dict())
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ({"edge_type": "kind"}, InputError, "1 to 16 different names"),
+        ({"edge_type": "kind", "edge_types": ["friend"]}, DataError, "row 2 of .* has another, or none"),
+        ({"edge_types": ["friend"]}, InputError, "to stand beside edge_type"),
+        ({"edge_type": "source", "edge_types": ["a", "b"]}, DataError, "beside its ends"),
+        ({"edge_type": "knd", "edge_types": ["a", "b"]}, DataError, "Did you mean"),
+        ({**HOW, "public_types": ["school"]}, InputError, "to be among the types friend, call"),
+        ({**HOW, "public_types": ["friend", "call"]}, InputError, "to leave a type that is protected"),
+        ({"edge_type": "kind", "edge_types": ["friend", "friend"]}, InputError, "different names"),
+        ({"edge_type": "kind", "edge_types": ["friend", "a\nVALID"]}, InputError, "letters, digits"),
+        ({**HOW, "edge_weight": "kind", "max_weight": 1}, InputError, "types or weights of edges, got both"),
+        ({**HOW, "person": "source", "edges_per_person": 2}, InputError, "types of edges or owners of edges, got both"),
+        ({"schema": {"edges": {"type": "kind"}}}, SchemaError, "types, the list of all types"),
+        ({"schema": {"edges": {"type": "kind", "types": ["friend", "call"], "max": 1}}}, SchemaError, "without weight"),
+        ({**HOW, "schema": {"edges": {"type": "source", "types": ["a", "b"]}}}, InputError, "Expected one edge_type"),
+    ],
+)
+def test_what_is_not_declared_or_not_proved_is_refused(how, error, message):
+    with pytest.raises(error, match=message):
+        from_frames(NODES, EDGES, **how)
+
+
+def test_types_and_weights_together_are_refused():
+    """One record would move the sums of several types: the near miss of tests/soundness/test_types.py."""
+    graph = from_frames(NODES, EDGES, **HOW)
+    from sfumato.graph._weights import EdgeWeights
+
+    with pytest.raises(InputError, match="types or weights of edges, got both"):
+        replace(graph, weights=EdgeWeights(np.ones(graph.num_arcs, np.uint16), 1.0))
+    with pytest.raises(InputError, match="types or weights of edges, got both"):
+        Graph.from_edges(
+            [0], [1], 2, directed=False, edge_type=[0], edge_types=("a", "b"), edge_weight=[1.0], max_weight=1
+        )
+
+
+def test_types_and_owners_of_edges_together_are_refused():
+    """A person keeps pairs of nodes, and a pair of two types moves the sums of both."""
+    with pytest.raises(InputError, match="types of edges or owners of edges, got both"):
+        replace(people(), edges_per_person=1)
+    owned = {"person": [0, 0], "edges_per_person": 1}
+    with pytest.raises(InputError, match="types of edges or owners of edges, got both"):
+        Graph.from_edges([0, 0], [1, 1], 2, directed=False, edge_type=[0, 1], edge_types=("a", "b"), **owned)
+
+
+def test_the_verifier_refuses_types_that_no_method_reads_and_lists_that_name_no_types():
+    from sfumato.verify._methods import rules_of
+    from sfumato.verify._types import type_faults
+
+    def faults(method="label-messages", unit="edge", **facts):
+        return list(type_faults({"method": method, "unit": {"name": unit}, "public_facts": facts}, rules_of(method)))
+
+    assert faults() == faults(edge_types=["a", "b"]) == faults(edge_types=["a", "b"], public_types=["b"]) == []
+    for found in (
+        faults("gap", edge_types=["a", "b"]),
+        faults(unit="node", edge_types=["a", "b"]),
+        faults(edge_types=["a"]),
+        faults(edge_types=["a", "a"]),
+        faults(public_types=["a"]),
+        faults(edge_types=["a", "b"], public_types=["a", "b"]),
+        faults(edge_types=["a", "b"], public_types=["c"]),
+        faults(edge_types=["a", "b"], max_weight=1.0),
+        faults(edge_types=["a", "b"], edges_per_person=2),
+    ):
+        assert len(found) == 1, found
+
+
+def test_marks_that_do_not_fit_are_refused():
+    graph = people()
+    with pytest.raises(DataError, match=r"take their types along \(types.take\)"):
+        replace(graph, indptr=np.zeros(161, np.int64), indices=np.zeros(0, np.int32))
+    names = graph.types.names
+    for marks in (np.zeros_like(graph.types.marks), np.full_like(graph.types.marks, 8)):
+        with pytest.raises(DataError, match="every arc to have a declared type"):
+            replace(graph, types=EdgeTypes(marks, names))
+    odd = graph.types.marks.copy()
+    odd[0] ^= 6
+    odd[0] |= 1
+    with pytest.raises(DataError, match="both arcs of every edge to have the same types"):
+        replace(graph, types=EdgeTypes(odd, names))
+
+
+def test_types_stay_with_their_arcs_and_are_kept_on_disk(tmp_path):
+    graph = people(public=("other",))
+    chosen = np.random.default_rng(1).permutation(160)[:50]
+    part, held = induced(graph, chosen), hold_out(graph, 0).graph
+    for name in graph.types.names:
+        assert np.array_equal(matrix(part, name), matrix(graph, name)[np.ix_(chosen, chosen)])
+        left = matrix(held, name)
+        assert np.array_equal(left[left > 0], matrix(graph, name)[left > 0])
+    graph.save(tmp_path / "store")
+    found = Graph.load(tmp_path / "store")
+    assert np.array_equal(found.types.marks, graph.types.marks)
+    assert (found.types.names, found.types.public) == (graph.types.names, ("other",))
+    graph.changed(types=None).save(tmp_path / "plain")
+    assert "edge_types" not in (tmp_path / "plain" / "graph.json").read_text()
+
+
+def test_the_key_of_what_a_fit_reads_holds_the_types():
+    graph, key = people(), bytes(32)
+    swapped = replace(graph, types=EdgeTypes(graph.types.marks, ("near", "far", "other")))
+    macs = {_graph_mac(one, "same", key) for one in (graph, swapped, graph.changed(types=None))}
+    assert len(macs) == 3
+
+
+@pytest.mark.parametrize("public", [(), ("other",), ("far", "other")])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_run_says_which_types_are_protected_verifies_and_predicts_again(tmp_path, public, hops):
+    graph = people(public=public)
+    plan = sf.LabelMessages(num_hops=hops).calibrate(sf.Budget(4.0, 0.0), EDGE, graph.public_facts(EDGE))
+    fitted = plan.fit(graph)
+    kept = [name for name in ("far", "near", "other") if name not in public]
+    told = f" while edges of other types are public ({', '.join(public)})" if public else ""
+    assert fitted.certificate.values["protects"].endswith(f"of one type ({', '.join(kept)}){told}")
+    assert fitted.released["aggregate/1"].shape == (160, hops * len(kept) * 3)
+    fitted.save(tmp_path / "run")
+    assert verify(tmp_path / "run").valid
+    again = sf.load(tmp_path / "run")
+    np.testing.assert_allclose(again.predict_proba(graph), fitted.predict_proba(graph), atol=1e-5)
+
+
+def test_methods_without_types_say_that_they_see_one_kind_of_links():
+    graph = people()
+    with pytest.warns(DroppedWarning, match="linked if an edge of any type links them"):
+        plan = sf.GAP(epochs=2).calibrate(sf.Budget(4.0, 1e-6), EDGE, graph.public_facts(EDGE))
+    assert plan.public.edge_types is None
+    assert "type" not in plan.fit(graph).certificate.values["protects"]
+
+
+def test_predicting_needs_public_types_and_another_graph_is_read_with_the_same_ones():
+    graph = people(public=("other",))
+    fitted = sf.LabelMessages().calibrate(sf.Budget(8.0, 0.0), EDGE, graph.public_facts(EDGE)).fit(graph)
+    other = people(200, seed=1, public=("other",))
+    plan = fitted.calibrate_inference(sf.Budget(8.0, 0.0), EDGE, other.public_facts(EDGE))
+    assert plan.fit(other).predict_proba(other).shape == (200, 3)
+    with pytest.raises(InputError, match="edge_types"):
+        fitted.calibrate_inference(sf.Budget(8.0, 0.0), EDGE, other.changed(types=None).public_facts(EDGE))
