@@ -55,11 +55,10 @@ def test_rows_are_written_for_other_tools(sfumato, run, tmp_path):
     assert [line[0] for line in lines] == [str(node) for node in range(len(lines))]
 
 
-def test_the_best_others_of_each_node_are_written_whether_linked_or_not(sfumato, refused, run, tmp_path, monkeypatch):
+def test_the_best_others_of_each_node_are_written_whether_linked_or_not(sfumato, refused, run, tmp_path):
     from sfumato import load
     from sfumato.graph import Graph, campus
 
-    monkeypatch.setattr("sfumato.method._rows._PAIRS_AT_ONCE", 1 << 14)  # in several parts, as those of a large graph
     out = tmp_path / "best.csv"
     told = json.loads(sfumato("predict", run, "--top", 3, "--out", out, "--json").out)
     header, *lines = read(out)
@@ -78,6 +77,33 @@ def test_the_best_others_of_each_node_are_written_whether_linked_or_not(sfumato,
     assert fitted.best_pairs(bare, 3)[0].T.tolist() == [[int(node), int(other)] for node, other, _ in lines]
     refused("Expected top to be from 1 to", "predict", run, "--top", 0, "--out", tmp_path / "none.csv")
     refused("Expected top to be from 1 to", "predict", run, "--top", count, "--out", tmp_path / "none.csv")
+
+
+def test_lists_for_one_viewer_within_a_column_and_among_candidates(sfumato, refused, run, tmp_path):
+    file, known = tmp_path / "list.csv", tmp_path / "mine.csv"
+    assert sfumato("predict", run, "--top", 4, "--for", 7, "--out", file).code == 0
+    whole = [line[1] for line in read(file)[1:]]
+    assert len(whole) == 4
+    known.write_text(f"friend\n{whole[1]}\n{whole[0]}\n")
+    shown = sfumato("predict", run, "--top", 2, "--for", 7, "--linked", known, "--out", file, "--force")
+    assert [line[:2] for line in read(file)[1:]] == [["7", other] for other in whole[2:]]
+    assert "the list is for 7 alone" in shown.out
+    told = json.loads(
+        sfumato("predict", run, "--top", 3, "--within", "label", "--among", 40, "--out", file, "--force", "--json").out
+    )
+    assert 0.3 < told["share_found"] <= 1
+    assert f"{told['pairs']}" == f"{len(read(file)) - 1}"
+    more = sfumato("predict", run, "--top", 3, "--among", 60, "--out", file, "--force")
+    assert "Of the best others of 100 nodes, or fewer," in more.out
+    none = ("--out", tmp_path / "none.csv")
+    refused("Expected --within with --top", "predict", run, "--within", "label", *none)
+    refused("Expected --linked with --for", "predict", run, "--top", 3, "--linked", known, *none)
+    refused("got 'nobody'", "predict", run, "--top", 3, "--for", "nobody", *none)
+    refused("Expected column to be a column", "predict", run, "--top", 3, "--within", "nothing", *none)
+    refused("Expected among", "predict", run, "--top", 3, "--among", 2, *none)
+    known.write_text("friend\nnobody\n")
+    refused("got 'nobody'", "predict", run, "--top", 3, "--for", 7, "--linked", known, *none)
+    assert not (tmp_path / "none.csv").exists()
 
 
 def test_force_replaces_what_the_command_wrote_and_nothing_else(sfumato, refused, run, tmp_path):

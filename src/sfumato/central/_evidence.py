@@ -91,9 +91,9 @@ class Evidence:
 
     def of(self, pairs: NDArray[np.integer]) -> Floats:
         """Return how rare each number of each pair is, float64 [m, 4] from 0 to 1; ``pairs`` is [2, m]."""
-        total = len(self._reference) + 1
+        total = len(self.sorted_reference) + 1
         found = self._raw(pairs)
-        for column, values in enumerate(self._reference.T):
+        for column, values in enumerate(self.sorted_reference.T):
             above = total - 1 - np.searchsorted(values, found[:, column], side="left")
             found[:, column] = np.log(total / (above + 1)) / np.log(total)
         return found
@@ -103,6 +103,11 @@ class Evidence:
         """Return the numbers of the random pairs themselves, float64 [M, 4]."""
         return self.of(self._random_pairs)
 
+    @property
+    def of_nodes(self) -> tuple[Floats, Floats, NDArray[np.int64], Floats]:
+        """Return what numbers of pairs are made of: log degrees, log affinities, classes and directions of nodes."""
+        return self._log_degrees, self._log_affinities, self._labels, self._directions
+
     @cached_property
     def _random_pairs(self) -> NDArray[np.int64]:
         first, second = np.random.default_rng(0).integers(self.graph.num_nodes, size=(2, _REFERENCE))
@@ -110,11 +115,13 @@ class Evidence:
         return np.stack((first[apart], second[apart]))
 
     @cached_property
-    def _reference(self) -> Floats:
+    def sorted_reference(self) -> Floats:
+        """Return the values of the random pairs, each number sorted for itself, float64 [M, 4]."""
         return np.sort(self._raw(self._random_pairs), axis=0)
 
     @cached_property
-    def _rows(self) -> sp.csr_matrix:
+    def public(self) -> sp.csr_matrix:
+        """Return the public row of each node, of norm 1."""
         return public_rows(self.graph)
 
     @cached_property
@@ -174,7 +181,7 @@ class Evidence:
         u, v = pairs
         met, label = self._log_affinities, self._labels
         found: Floats = np.stack((
-            cosines(self._rows, pairs),
+            cosines(self.public, pairs),
             self._log_degrees[u] + self._log_degrees[v],
             met[u, label[v]] + met[v, label[u]],
             np.einsum("ij,ij->i", self._directions[u], self._directions[v]),

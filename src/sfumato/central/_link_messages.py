@@ -35,6 +35,7 @@ from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_dra
 from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import laplace_scale
 from sfumato.central._evidence import NAMES, Evidence, fit_weights
+from sfumato.central._finding import EvidenceFinder
 from sfumato.graph._arcs import owners
 from sfumato.graph._sides import check_sides, sides_of
 from sfumato.loops.kernels import INT16_ONE
@@ -146,10 +147,7 @@ class LinkMessages(CuratorMethod):
         Raises:
             InputError: the graph has no labels, or other classes than in training.
         """
-        if graph.y is None or graph.num_classes != plan.public.num_classes:
-            classes = f"to have labels of {plan.public.num_classes} classes, as in training"
-            raise fail("graph", graph.name, classes, "Name the column with `label`.")
-        evidence = self._evidence(plan, graph, self._counts(plan, released))
+        evidence = self._known(plan, released, graph)
         if evidence.sides is not None and not evidence.sides.apart(pairs).all():
             raise fail(
                 "pairs",
@@ -160,9 +158,22 @@ class LinkMessages(CuratorMethod):
         found: NDArray[np.float64] = evidence.of(pairs) @ weights[WEIGHT]
         return found
 
+    def finder(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> EvidenceFinder:
+        """Return what finds the best others of nodes, those of the other side if there are sides. No edge is read.
+
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`pair_scores`.
+        """
+        return EvidenceFinder(self._known(plan, released, graph), weights[WEIGHT])
+
     def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
         """Return the noisy counts of neighbors by class, float32 [num_nodes, num_classes]."""
         return (self._counts(plan, released) / INT16_ONE).astype(np.float32)
+
+    def _known(self, plan: Planned, released: Arrays, graph: Graph) -> Evidence:
+        if graph.y is None or graph.num_classes != plan.public.num_classes:
+            classes = f"to have labels of {plan.public.num_classes} classes, as in training"
+            raise fail("graph", graph.name, classes, "Name the column with `label`.")
+        return self._evidence(plan, graph, self._counts(plan, released))
 
     def _width(self, public: PublicFacts) -> int:
         """How many columns rows have."""

@@ -17,7 +17,19 @@ class AnswerOptions:
 
     pairs: Path | None = _answers("Score links: a CSV file of node pairs (a header, then two columns of node ids).")
     top: int | None = _answers(
-        "Score links: write for each node so many others with the best scores, linked already or not."
+        "Suggest: write for each node so many others with the best scores, linked already or not."
+    )
+    viewer: str | None = _answers("With --top: the list of the node with this id alone.", flags="--for")
+    linked: Path | None = _answers(
+        "With --for, on the viewer's own device: a CSV file with ids of those that the viewer is linked with (a header, then one "
+        "column), who are left out. The list then is for the viewer alone."
+    )
+    within: str | None = _answers(
+        "With --top: suggest only others with the same value of this public column, or label."
+    )
+    among: int | None = _answers(
+        "With --top: score so many others of each node at most, where all pairs are too many. How many of the best others are "
+        "lost is measured on 100 nodes, and told."
     )
     embeddings: Path | None = _answers("Write the released row of each node to this new CSV file, for other tools.")
     explain: str | None = _answers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from sfumato._encoding import decoded
 from sfumato._files import whole_file
 from sfumato._validate import fail
-from sfumato.cli._output import free_file
+from sfumato.cli._output import free_file, stage_bars
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted
+    from sfumato.method.contract import Progress
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,26 @@ class Rows:
     top: int | None
     embeddings: Path | None
     explain: str | None = None
+    viewer: str | None = None
+    linked: Path | None = None
+    within: str | None = None
+    among: int | None = None
 
     @property
     def asked(self) -> int:
         """How many of them are asked for."""
         return sum(value is not None for value in (self.pairs, self.top, self.embeddings, self.explain))
+
+    def check(self) -> None:
+        """Refuse options that shape lists where no lists are asked for, and links without a viewer."""
+        shapes = {"--for": self.viewer, "--linked": self.linked, "--within": self.within, "--among": self.among}
+        idle = [name for name, value in shapes.items() if value is not None]
+        if idle and self.top is None:
+            raise InputError(f"Expected {idle[0]} with --top, got it alone. Say how long lists are, such as --top 10.")
+        if self.linked is not None and self.viewer is None:
+            raise InputError(
+                "Expected --linked with --for, since links are known to one viewer, got it for all. Drop it."
+            )
 
 
 def answer_rows(
@@ -54,7 +70,7 @@ def answer_rows(
     else:
         file = free_file(out or run / "scores.csv", force)
         told = (
-            write_best(fitted, graph, rows.top, file)
+            write_best(fitted, graph, rows, file, quiet=as_json)
             if rows.pairs is None
             else write_scores(fitted, graph, rows.pairs, file)
         )
@@ -63,18 +79,40 @@ def answer_rows(
         "Anyone who may know every link may see them." if "arcs" in fitted.plan.unit.public else "Anyone may see them."
     )
     seen = "This run has no privacy: they must stay." if fitted.plan.epsilon is None else seen
+    seen = seen if rows.linked is None else f"What was left out tells links: the list is for {rows.viewer} alone."
+    if "share_found" in told:
+        seen += f" Of the best others of 100 nodes, or fewer, {100 * told['share_found']:.1f} % are in their lists."
     typer.echo(json.dumps(told) if as_json else f"Wrote {wrote} to {told['out']}. This spent nothing. {seen}")
 
 
-def write_best(fitted: Fitted, graph: Graph, top: int | None, out: Path) -> dict[str, Any]:
-    """Write the best-scored others of each node, linked or not, and return what was written."""
-    pairs, scores = fitted.best_pairs(graph, top)
-    ids = _ids(graph)
-    lines = (
-        (ids[node], ids[other], f"{score:.6f}") for (node, other), score in zip(pairs.T.tolist(), scores, strict=True)
-    )
-    write_lines(out, ("node", "other", "score"), lines)
-    return {"out": str(out), "pairs": len(scores), "epsilon_spent": 0.0}
+def write_best(fitted: Fitted, graph: Graph, rows: Rows, out: Path, *, quiet: bool) -> dict[str, Any]:
+    """Write the best-scored others of each node while they are found, and return what was written."""
+    assert rows.top is not None
+    ids, known, nodes = _ids(graph), np.empty(0, np.int64), None
+    if rows.viewer is not None:
+        nodes = _places(graph, [rows.viewer], "--for")
+    if rows.linked is not None:
+        _, lines = _read(rows.linked, 1)
+        known = _places(graph, [line[0] for line in lines], repr(str(rows.linked)))
+    top = min(rows.top + len(known), graph.num_nodes - 1) if len(known) and rows.top > 0 else rows.top
+    found, count = fitted.suggestions(graph, top, nodes=nodes, within=rows.within, among=rows.among), 0
+
+    def lines_of(report: Progress | None) -> Iterator[tuple[Any, Any, str]]:
+        nonlocal count
+        done = 0
+        for block in found:
+            left = block if nodes is None else block.without(known, rows.top)
+            count, done = count + len(left.scores), done + block.num_nodes
+            for (node, other), score in zip(left.pairs.T.tolist(), left.scores, strict=True):
+                yield ids[node], ids[other], f"{score:.6f}"
+            if report is not None:
+                report("lists of nodes", done, len(found.nodes))
+
+    with stage_bars(quiet) as report:
+        write_lines(out, ("node", "other", "score"), lines_of(report))
+    share = found.share_found
+    told = {"out": str(out), "pairs": count, "epsilon_spent": 0.0}
+    return told if share is None else {**told, "share_found": share}
 
 
 def write_scores(fitted: Fitted, graph: Graph, pairs: Path, out: Path) -> dict[str, Any]:
@@ -97,9 +135,10 @@ def _ids(graph: Graph) -> list[Any]:
     return list(range(graph.num_nodes)) if graph.node_ids is None else graph.node_ids.tolist()
 
 
-def _read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
+def _read(path: Path, columns: int = 2) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    name, what = ("pairs", "two columns") if columns == 2 else ("linked", "a column")
     if not path.is_file():
-        raise fail("pairs", str(path), "to be a CSV file with two columns of node ids", "Check the path.")
+        raise fail(name, str(path), f"to be a CSV file with {what} of node ids", "Check the path.")
     try:
         table = [line for line in csv.reader(io.StringIO(decoded(path.read_bytes()), newline="")) if line]
     except UnicodeDecodeError:
@@ -109,15 +148,24 @@ def _read(path: Path) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
             f"Expected {str(path)!r} to be CSV, got a cell that is too long or not closed. Check its quotes."
         ) from None
     for number, line in enumerate(table, 1):
-        if len(line) < 2:
+        if len(line) < columns:
             raise DataError(
                 f"Expected two columns of node ids in {str(path)!r}, got one in line {number}. Add the other."
             )
-    header, *lines = [(line[0].strip(), line[1].strip()) for line in table] or [("", "")]
+    header, *lines = [tuple(cell.strip() for cell in line[:columns]) for line in table] or [("",) * columns]
     return header, lines
 
 
-def _rows(graph: Graph, path: Path, header: tuple[str, ...], lines: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
+def _places(graph: Graph, ids: Sequence[str], where: str) -> NDArray[np.int64]:
+    """The rows of nodes with these ids."""
+    places = {str(node): row for row, node in enumerate(_ids(graph))}
+    unknown = next((node for node in ids if node.strip() not in places), None)
+    if unknown is not None:
+        raise DataError(f"Expected node ids of the run in {where}, got {unknown!r}. Ids are those of the node table.")
+    return np.array([places[node.strip()] for node in ids], np.int64)
+
+
+def _rows(graph: Graph, path: Path, header: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
     places = {str(node): row for row, node in enumerate(_ids(graph))}
     if {*header} <= places.keys():
         raise DataError(

@@ -72,7 +72,10 @@ def predict(context: typer.Context, values: dict[str, Any]) -> None:
     check_trained(asked.run)
     writer, pays = _writer(asked, fitted)
     shared = shared_ledger(asked, private=fitted.plan.epsilon is not None)
-    rows = Rows(asked.pairs, asked.top, asked.embeddings, asked.explain)
+    rows = Rows(
+        asked.pairs, asked.top, asked.embeddings, asked.explain, asked.viewer, asked.linked, asked.within, asked.among
+    )
+    rows.check()
     _check_rows(asked, rows, writer)
     if asked.new_nodes is not None or asked.new_edges is not None:
         _arrived(context, asked, fitted, writer, shared)

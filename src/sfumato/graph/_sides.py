@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import fail, nearest
-from sfumato.errors import DataError
+from sfumato.errors import DataError, InputError
 from sfumato.graph._arcs import owners
 
 if TYPE_CHECKING:
@@ -84,6 +84,23 @@ def check_sides(graph: Graph, declared: str | None) -> Sides | None:
     return found
 
 
+def values_of(graph: Graph, column: str) -> NDArray[np.int64]:
+    """Return a number for each value of a public column of words or numbers, or of ``label``, int64 [num_nodes]; 0 if missing.
+
+    >>> from sfumato.graph._graph import Graph
+    >>> values_of(Graph.from_edges([0], [1], 3, directed=False, y=[1, 0, -1]), "label").tolist()
+    [2, 1, 0]
+    """
+    if column == LABEL and graph.y is not None:
+        return graph.y + 1
+    places = [at for at, name in enumerate(graph.feature_names) if name.startswith(f"{column}=")]
+    if not places and column in graph.feature_names:
+        return np.unique(_columns(graph, [graph.feature_names.index(column)])[:, 0], return_inverse=True)[1] + 1
+    if not places:
+        raise _no_column(graph, column, "column")
+    return np.asarray((_columns(graph, places) == 1) @ np.arange(1, len(places) + 1), np.int64)
+
+
 def _values(graph: Graph, column: str) -> dict[str, NDArray[np.bool_]]:
     """The nodes with each value of a column."""
     if column == LABEL and graph.y is not None:
@@ -91,16 +108,20 @@ def _values(graph: Graph, column: str) -> dict[str, NDArray[np.bool_]]:
     names = graph.feature_names
     coded = {name.partition("=")[2]: at for at, name in enumerate(names) if name.startswith(f"{column}=")}
     if coded:
-        return {value: _column(graph, at) == 1 for value, at in coded.items()}
+        return dict(zip(coded, (_columns(graph, [*coded.values()]) == 1).T, strict=True))
     if column not in names:
-        known = {name.partition("=")[0] for name in names}
-        hint = nearest(column, known) or "It is a feature column of the node table, or label for the two classes."
-        raise fail("sides", column, "to be a column of the graph", hint)
-    found = _column(graph, names.index(column))
+        raise _no_column(graph, column, "sides")
+    found = _columns(graph, [names.index(column)])[:, 0]
     return {str(one): found == one for one in (0, 1)}
 
 
-def _column(graph: Graph, at: int) -> NDArray[np.float32]:
+def _no_column(graph: Graph, column: str, option: str) -> InputError:
+    known = {name.partition("=")[0] for name in graph.feature_names}
+    hint = nearest(column, known) or "It is a feature column of the node table, or label for the classes."
+    return fail(option, column, "to be a column of the graph", hint)
+
+
+def _columns(graph: Graph, places: list[int]) -> NDArray[np.float32]:
     x: Any = graph.x
-    found = x[:, [at]].toarray() if sp.issparse(x) else np.asarray(x)[:, [at]]
-    return np.asarray(found, np.float32).ravel()
+    found = x[:, places].toarray() if sp.issparse(x) else np.asarray(x)[:, places]
+    return np.asarray(found, np.float32)

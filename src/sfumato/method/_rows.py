@@ -12,6 +12,7 @@ from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method._checks import check_graph
 from sfumato.method._identity import OTHER_COLUMNS, in_classes
+from sfumato.method._suggesting import Suggestions, finder_of
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from sfumato.record._certificate import Certificate
 
 _SAME = "the same node ids"
-_PAIRS_AT_ONCE = 1 << 22
 ALONE = "Features alone predict here: use sfumato.central._arrivals.graph_free(fitted, graph), which spends nothing."
 _SPENDS = "Predicting on another private graph spends budget: use calibrate_inference(budget, unit, public).fit(graph)."
 _ORDER = (
@@ -152,27 +152,37 @@ class ReleasedRows:
             pairs = found.fitted_rows[pairs]
         return self.ran.method.pair_scores(self.ran, self.weights, self.released, found.graph, pairs)
 
-    def best_pairs(self, graph: Graph, top: int | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return for each node the others with the best scores, int64 [2, n * top], and the scores. This spends nothing.
+    def suggestions(
+        self,
+        graph: Graph,
+        top: int,
+        *,
+        nodes: NDArray[np.integer] | None = None,
+        within: str | None = None,
+        among: int | None = None,
+    ) -> Suggestions:
+        """Return lists of the ``top`` others with the best scores for each node, made while they are read. This spends nothing.
 
-        Links that are there already are among them. To leave them out would tell which pairs are linked, and that is protected.
-        Of equal scores the lower row comes first. All n (n - 1) pairs are scored.
+        Links that are there already are among them. To leave them out would tell which pairs are linked, and that is protected:
+        let each viewer do it, with :meth:`~sfumato.method._suggesting.Block.without`. Of equal scores the lower row comes first.
+        All pairs are scored unless ``within`` or ``among`` says which are not.
+
+        Args:
+            nodes: row numbers of those who get a list; None for all. Of a bipartite graph only those that ``sides`` names do.
+            within: a public column, or ``label``; others with another value are not suggested.
+            among: score so many others of a node at most, which those of its cell share.
         """
         asked = self.as_fitted(graph)
-        most = graph.num_nodes - 1
-        if top is None or not 1 <= top <= most:
-            raise fail("top", top, f"to be from 1 to {most}, the number of other nodes")
-        found, best = [], []
-        for nodes in np.array_split(np.arange(most + 1), -(-(most + 1) * most // _PAIRS_AT_ONCE)):
-            others = np.arange(most) + (np.arange(most) >= nodes[:, None])  # all nodes but the one of the row
-            pairs = np.stack([np.repeat(nodes, most), others.ravel()])
-            scores = self.ran.method.pair_scores(self.ran, self.weights, self.released, asked.graph, pairs)
-            first = np.argsort(-scores.reshape(others.shape), axis=1, kind="stable")[:, :top]
-            found.append(np.take_along_axis(others, first, 1).ravel())
-            best.append(np.take_along_axis(scores.reshape(others.shape), first, 1).ravel())
-        others, scores = (asked.back(np.concatenate(part).reshape(-1, top)) for part in (found, best))
-        others = others if asked.rows is None else asked.rows[others]
-        return np.stack([np.repeat(np.arange(most + 1), top), others.ravel()]), scores.ravel()
+        rows = asked.fitted_rows if nodes is None else asked.fitted_rows[np.asarray(nodes, np.int64)]
+        finder = finder_of(self.ran, self.weights, self.released, asked.graph)
+        return Suggestions(finder, asked.graph, rows, top, within, among, asked.rows)
+
+    def best_pairs(self, graph: Graph, top: int, **only: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the lists of :meth:`suggestions` at once, by rows of nodes: int64 [2, m], and the scores; ``only`` as there."""
+        blocks = list(self.suggestions(graph, top, **only))
+        pairs = np.hstack([np.empty((2, 0), np.int64), *(block.pairs for block in blocks)])
+        order = np.argsort(pairs[0], kind="stable")
+        return pairs[:, order], np.concatenate([np.empty(0), *(block.scores for block in blocks)])[order]
 
     def embeddings(self, graph: Graph) -> NDArray[np.float32]:
         """Return the released row of each node as features for other tools, float32 [num_nodes, columns]. This spends nothing.
