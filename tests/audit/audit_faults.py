@@ -442,7 +442,7 @@ FAULTS = (
     Fault("sampling rate understated", replace(_MLP, epochs=2, batch_size=16), sf.RecordLevel(),
           patched(_learning, "PrivateSGD", not_sampled), "bound", 1.0, 10),
     Fault("divisor that counts records", _IMAGES, sf.RecordLevel(),
-          patched(Training, "__init__", only_those_there), "bound", 0.05, 60),
+          patched(Training, "__init__", only_those_there), "bound", 0.05, 60, attacks=("few",)),
 )  # fmt: skip
 _BRIEF = GAP(epochs=1, num_hops=2)
 SUM = "noisy_neighborhood_sum"
