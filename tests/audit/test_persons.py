@@ -39,7 +39,12 @@ def found(method, unit, name, delta):
 def bound_of(unit):
     scores = found(sf.LabelMessages(num_hops=1, epochs=1), unit, "aggregate/1", 0.0)
     return audit_runs(
-        *scores, name="one person", knowledge="both graphs and the counts", delta=0.0, confidence=0.999, policy=Explicit(MOST)
+        *scores,
+        name="one person",
+        knowledge="both graphs and the counts",
+        delta=0.0,
+        confidence=0.999,
+        policy=Explicit(MOST),
     ).epsilon_lower_bound
 
 

@@ -295,3 +295,25 @@ def test_a_resumable_run_keeps_its_window(tmp_path, sfumato):
     new = ("--ledger", tmp_path / "l.jsonl", *FIRST, "--resumable", "--out", tmp_path / "out")
     assert sfumato("train", "auto", *tables, *EACH, "--window", "paid=2026-02", *new).code == 0
     assert verify(tmp_path / "out").population["window"] == "2026-02"
+
+
+def test_a_month_of_whole_persons_has_the_totals_for_itself(tmp_path, sfumato):
+    tables = [*write(tmp_path / "tables"), "--person", "payer", "--edges-per-person", "3", "--no-controls"]
+    for at, month in enumerate(RUNS):
+        charged = ["--window", f"paid={month}", "--ledger", tmp_path / "l.jsonl", *(() if at else FIRST)]
+        run = ["--unit", "person", *EACH[2:], "--out", tmp_path / f"run-{at}"]
+        assert sfumato("train", "auto", *tables, *charged, *run).code == 0
+    assert sfumato("verify", tmp_path / "l.jsonl").code == 0
+    shown = " ".join(sfumato("ledger", "show", tmp_path / "l.jsonl").out.split())
+    assert "a record is all edges of one person in one month." in shown
+    told = sfumato("verify", tmp_path / "run-1")
+    assert (told.code, "for all edges of one person in one month (here 2026-02, by column paid)" in told.out) == (
+        0,
+        True,
+    )
+    assert "any one person: all edges that the person owns, at most 3, in any one month" in told.out + (
+        (tmp_path / "run-1/guarantee.txt").read_text()
+    )
+    refused = sfumato("train", "auto", *tables, "--window", "paid=2026-03", "--ledger", tmp_path / "l.jsonl", "--unit",
+                      "edge", *EACH[2:], "--out", tmp_path / "run-3")  # fmt: skip
+    assert refused.code == 2

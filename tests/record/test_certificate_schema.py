@@ -221,7 +221,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                     "image_shape",
                     "target",
                     "target_range",
-                    "max_weight",
+                    "max_weight", "edges_per_person",
                     "split",
                 },
                 "graph_spec": {"own"},

@@ -50,6 +50,36 @@ def records():
             yield rows, tuple(row for row in rows if (*row[:2], TIMES[row[2]]) != (u, v, month))
 
 
+OWNERS = ("ann", "bob")
+
+
+def of_owners(rows, gone=None, most=2):
+    """The edges of each month that two persons own, who may both own one, without the rows of one (person, month)."""
+    owned = [(u, v, time, OWNERS[at % 2]) for at, (u, v, time) in enumerate(rows * 2 + rows[:1])]
+    owned = [row for row in owned if (row[3], TIMES[row[2]]) != gone]
+    columns = dict(zip(("from", "to", "time", "who"), zip(*owned, strict=True) if owned else ((),) * 4, strict=True))
+    edges = pa.table(
+        {
+            name: pa.array(list(one), pa.int64() if name in ("from", "to") else pa.string())
+            for name, one in columns.items()
+        }
+    )
+    how = {"label": "kind", "source": "from", "target": "to", "person": "who", "edges_per_person": most}
+    read = [from_frames(NODES, edges, window=f"time=2026-{month}", **how) for month in MONTHS]
+    return [{(u, v) for u, v in np.argwhere(adjacency(graph).toarray()).tolist() if u < v} for graph in read]
+
+
+def test_a_person_in_a_month_is_read_by_one_window_and_is_at_most_the_bound_there():
+    for rows in TABLES[::7]:
+        whole = of_owners(rows)
+        for gone in product(OWNERS, MONTHS):
+            rest = of_owners(rows, gone)
+            changes = [len(one - other) for one, other in zip(whole, rest, strict=True)]
+            assert all(other <= one for one, other in zip(whole, rest, strict=True))
+            assert sum(map(bool, changes)) <= 1
+            assert max(changes) <= 2
+
+
 def single_rows():
     return ((rows, tuple(row for row in rows if row != gone)) for rows in TABLES for gone in rows)
 

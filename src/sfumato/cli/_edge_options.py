@@ -27,7 +27,7 @@ class EdgeOptions:
     window: str | None = _tables(
         "COLUMN=WINDOW: read only the edges whose time in that column of the edge table lies in this day, week, month, quarter "
         "or year of UTC, such as date=2026-03. With --ledger and, at its first run, --population: each window has the totals of "
-        "the ledger for itself, and a record is one edge in one window. With --unit edge or arc."
+        "the ledger for itself, and a record is one edge, or one person, in one window. With --unit edge, arc or person."
     )
     person: str | None = _tables(
         "The column of the edge table that says who owns a row, such as the patient of a referral; it may be one of the ends. "

@@ -271,9 +271,14 @@ def _print(account: Account) -> None:
     )
     windows = header.get("windows")
     if windows is not None:
+        from sfumato.record._population import RECORDS
+
         period = windows["period"]
         _lines(
-            [f"Each {period} by column {windows['column']} has that for itself: a record is one edge in one {period}."]
+            [
+                f"Each {period} by column {windows['column']} has that for itself: a record is {RECORDS[unit['name']]} in one "
+                f"{period}."
+            ]
         )
     table = Table("", "date", "run", "by", "method", "state", box=box.SIMPLE_HEAD)
     if windows is not None:

@@ -168,7 +168,11 @@ class Certificate(ShownCertificate):
                 f"{run['ledger_head'][:16]}, epsilon {run['epsilon']}, delta {run['delta']}): each edge pays once, there or here."
             )
         lines += map(origin_words, origins)
-        lines += [population.words(self.values["population"])] if "population" in self.values else []
+        lines += (
+            [population.words(self.values["population"], self.values["unit"]["name"])]
+            if "population" in self.values
+            else []
+        )
         lines += [deployment.words(self.values["deployment"])] if "deployment" in self.values else []
         lines += [f"Chosen among: {canonical_json(one)}." for one in self.values.get("candidates", ())]
         return "\n".join([*lines, self.values["data_collection"], *note_words(self.values)])
@@ -249,7 +253,7 @@ def certify(stated: Statement) -> Certificate:
             "caveats": [
                 *caveats(unit, bool(facts.get("directed")), ledger.releases),
                 *([types.CAVEAT] if typed else ()),
-                *([windows.WINDOWED] if "window" in plan.get("population", ()) else ()),
+                *([windows.caveat(unit.name)] if "window" in plan.get("population", ()) else ()),
                 *each_feature(stated.settings, facts),
                 *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),
                 *([] if stated.arrival is None else [arrivals.ASSUMED]),

@@ -42,6 +42,9 @@ from typing import Any
 from sfumato._validate import check_int, check_real, fail
 from sfumato.record._shown import claim_words
 
+RECORDS = {"edge": "one edge", "person": "all edges of one person"}
+"""What a record is in one window, by the units that may have windows (:mod:`sfumato.record._windows`)."""
+
 COVERS = (
     "This run alone. The ledger of its population adds up all releases that are charged there: through all of them, one record "
     "costs at most the totals of the population."
@@ -93,8 +96,8 @@ def stated(header: Mapping[str, Any], window: str | None = None) -> dict[str, An
     return {"name": header["dataset"]["name"], **totals, **windows}
 
 
-def words(population: Mapping[str, Any]) -> str:
-    """Say in a sentence what a certificate states of a population.
+def words(population: Mapping[str, Any], unit: str = "edge") -> str:
+    """Say in a sentence what a certificate of a ``unit`` states of a population.
 
     >>> words({"name": "members", "total_epsilon": 4.0, "total_delta": 1e-5})[:78]
     'Population members: through all releases in its ledger, one record costs at mo'
@@ -104,7 +107,7 @@ def words(population: Mapping[str, Any]) -> str:
         period, column = population["windows"]["period"], population["windows"]["column"]
         return (
             f"Population {population['name']}, {period} {population['window']} by column {column}: through all releases in its "
-            f"ledger, whichever {period} they read, one edge in one {period} costs at most {cost}."
+            f"ledger, whichever {period} they read, {RECORDS[unit]} in one {period} cost{'s' * (unit == 'edge')} at most {cost}."
         )
     return (
         f"Population {population['name']}: through all releases in its ledger, one record costs at most {cost}; who joined after "

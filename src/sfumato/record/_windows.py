@@ -19,13 +19,17 @@ release of another window in between multiplies the probabilities on both sides 
 claims of window W are within the totals. :math:`\square` That one row lies in one window is what is used: if a boundary were
 counted in two, both accounts would pay, and the sum of both would be what is promised.
 
+**Persons.** Where rows have owners (:class:`~sfumato.privacy.units.PersonLevel`), a record (p, W) is all rows that person p owns
+at times in W (*user-month*). The proof is the same: of the rows that a release of another window reads, none are p's in W, and
+how many edges of a person stay is decided among the rows of one window (:mod:`sfumato.graph._persons`).
+
 **Several records.** An edge that is there in k windows is k records, in k accounts. By rule ``basic`` all of them together are
 within (k total epsilon, k total delta): the induction over the releases of the k windows adds up their claims. So is an edge
 whose time is moved to another window (k = 2: one record goes, another comes). In one window, k records cost the price of a group
 (:func:`~sfumato.record._population.group_price`), which bounds every other case too.
 
 **What has no windows.** A release that reads something private that lasts is in every window: features and labels at node
-level, or the record of a person (*user-month*). So a ledger with windows takes edge level alone, where they are public. Nodes
+level. So a ledger with windows takes edges and their owners alone, where these are public. Nodes
 that arrive are refused too: their edges are read without times.
 """
 
@@ -36,18 +40,28 @@ from typing import Any
 
 from sfumato._window import PERIODS, Window, days_of
 from sfumato.errors import InputError
-from sfumato.record._population import is_population
+from sfumato.record._population import RECORDS, is_population
 
-WINDOWED = (
-    "A record is one edge in one window of time. An edge that is there in k windows is k records, and costs up to k times the "
-    "epsilon through all releases. An edge whose time is moved to another window is two records."
-)
-"""The caveat of a run that is charged to a window."""
+_CAVEATS = {
+    "edge": "A record is one edge in one window of time. An edge that is there in k windows is k records, and costs up to k "
+    "times the epsilon through all releases. An edge whose time is moved to another window is two records.",
+    "person": "A record is all edges of one person in one window of time. A person with edges in k windows is k records, and "
+    "costs up to k times the epsilon through all releases. Moving an edge to another window changes two records.",
+}
 _UNIT = (
-    "Expected --window with --unit edge or arc, got unit {!r}: features, labels and people last through all windows, so what is "
-    "released of one window tells of them in all others, and windows do not add up apart. Leave out --window: then all runs of "
-    "the ledger add up."
+    "Expected --window with --unit edge, arc or person, got unit {!r}: features, labels and people last through all windows, so "
+    "what is released of one window tells of them in all others, and windows do not add up apart. Leave out --window: then all "
+    "runs of the ledger add up."
 )
+
+
+def caveat(unit: str) -> str:
+    """Return the caveat of a run under a unit that is charged to a window.
+
+    >>> caveat("person")[:64]
+    'A record is all edges of one person in one window of time. A per'
+    """
+    return _CAVEATS[unit]
 
 
 def check_unit(name: str) -> None:
@@ -55,7 +69,7 @@ def check_unit(name: str) -> None:
 
     >>> check_unit("edge")
     """
-    if name != "edge":
+    if name not in RECORDS:
         raise InputError(_UNIT.format(name))
 
 

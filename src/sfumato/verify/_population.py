@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ._documents import one_line, plain, round_up
-from ._windows import window_faults
+from ._windows import CAVEATS, RECORDS, window_faults
 
 if TYPE_CHECKING:
     from ._rules import Certificate
@@ -34,7 +34,7 @@ def population_faults(certificate: Certificate) -> Iterator[str]:
     if found["name"] != found["name"].strip():
         yield f"{where}.name: expected a name without spaces around, got {plain(found['name'])}"
     yield from window_faults(found, where)
-    if "window" in found and certificate["unit"]["name"] != "edge":
+    if "window" in found and certificate["unit"]["name"] not in CAVEATS:
         yield f"{where}.window: not expected under unit {plain(certificate['unit']['name'])}, whose records last through all"
     if "collection" in certificate:
         yield f"{where}: not expected of reports that devices sent, which have ledgers of their own"
@@ -44,8 +44,8 @@ def population_faults(certificate: Certificate) -> Iterator[str]:
             yield f"{where}.total_{name}: {total} is less than the claim of this run, {claimed}"
 
 
-def population_words(found: dict[str, Any]) -> str:
-    """Return what a verdict says of it.
+def population_words(found: dict[str, Any], unit: str = "edge") -> str:
+    """Return what a verdict of a run under a ``unit`` says of it.
 
     >>> population_words({"name": "members", "total_epsilon": 4.0, "total_delta": 1e-5})[:76]
     'population: members, through all releases in its ledger at most epsilon 4, d'
@@ -53,7 +53,7 @@ def population_words(found: dict[str, Any]) -> str:
     of = ""
     if "window" in found:
         period, column = found["windows"]["period"], one_line(found["windows"]["column"])
-        of = f", for one edge in one {period} (here {found['window']}, by column {column})"
+        of = f", for {RECORDS.get(unit, 'one record')} in one {period} (here {found['window']}, by column {column})"
     return (
         f"population: {one_line(found['name'])}, through all releases in its ledger at most epsilon "
         f"{round_up(found['total_epsilon'])}, delta {found['total_delta']:.9g}{of}; that the ledger holds this run and adds up "

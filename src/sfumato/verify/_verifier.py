@@ -210,7 +210,7 @@ def describe(run: Path, result: Verification) -> str:
             "the model was learned from nothing else, is the word of the author"
         )
     if result.population is not None:
-        lines.append(population_words(result.population))
+        lines.append(population_words(result.population, (result.unit or {}).get("name", "edge")))
     if result.deployment is not None:
         lines.append(deployment_words(result.deployment))
     if result.arrivals:

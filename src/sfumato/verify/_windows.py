@@ -17,10 +17,14 @@ _FORMS = {
     "year": "[0-9]{4}",
 }
 _DAY_IN = {"day": "{}", "week": "{}-7", "month": "{}-01", "quarter": "{:.4}-01-01", "year": "{}-01-01"}
-CAVEAT = (
-    "A record is one edge in one window of time. An edge that is there in k windows is k records, and costs up to k times the "
-    "epsilon through all releases. An edge whose time is moved to another window is two records."
-)
+RECORDS = {"edge": "one edge", "person": "all edges of one person"}
+CAVEATS = {
+    "edge": "A record is one edge in one window of time. An edge that is there in k windows is k records, and costs up to k "
+    "times the epsilon through all releases. An edge whose time is moved to another window is two records.",
+    "person": "A record is all edges of one person in one window of time. A person with edges in k windows is k records, and "
+    "costs up to k times the epsilon through all releases. Moving an edge to another window changes two records.",
+}
+"""What is said of windows, by the units that may have them."""
 
 
 def is_window(period: str, name: str) -> bool:
@@ -49,8 +53,8 @@ def header_faults(header: Mapping[str, Any]) -> Iterator[str]:
         return
     if header["dataset"].get("population") is not True:
         yield "line 1: windows: not expected in the ledger of a list of ids"
-    if header["unit"].get("name") != "edge":
-        yield "line 1: windows: expected unit edge, since features, labels and people last through all windows"
+    if header["unit"].get("name") not in CAVEATS:
+        yield "line 1: windows: expected unit edge or person, since features, labels and people last through all windows"
     if "schedule" in header:
         yield "line 1: windows: not expected beside a schedule, which counts the runs of all of them"
 

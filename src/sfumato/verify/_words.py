@@ -13,7 +13,7 @@ from ._sentences import SENTENCES
 from ._types import CAVEAT as TYPED
 from ._types import suffix as typed_suffix
 from ._units import UNITS, unit_rules
-from ._windows import CAVEAT as WINDOWED
+from ._windows import CAVEATS as WINDOWED
 from ._windows import suffix
 from .events import leaves
 
@@ -54,7 +54,11 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     windowed = suffix(certificate.get("population"))
     caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums)]
     typed = typed_suffix(certificate)
-    caveats += [*([TYPED] if typed else ()), *([WINDOWED] if windowed else ()), *limits]
+    caveats += [
+        *([TYPED] if typed else ()),
+        *([WINDOWED[unit["name"]]] if windowed and unit["name"] in WINDOWED else ()),
+        *limits,
+    ]
     weighed = _WEIGHED.get(unit["name"], "") if "max_weight" in certificate["public_facts"] else ""
     expected: dict[str, Any] = {
         "protects": UNITS[unit["name"]].protects(unit) + weighed + typed + windowed,
