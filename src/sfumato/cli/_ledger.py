@@ -271,12 +271,12 @@ def _print(account: Account) -> None:
     )
     windows = header.get("windows")
     if windows is not None:
-        from sfumato.record._population import RECORDS
+        from sfumato.privacy.units import class_named
 
         period = windows["period"]
         _lines(
             [
-                f"Each {period} by column {windows['column']} has that for itself: a record is {RECORDS[unit['name']]} in one "
+                f"Each {period} by column {windows['column']} has that for itself: a record is {class_named(unit['name']).in_window} in one "
                 f"{period}."
             ]
         )

@@ -44,6 +44,11 @@ class PersonLevel(Unit):
     name: ClassVar[str] = "person"
     words: ClassVar[Mapping[str, str]] = {"person": "one person: all edges that the person owns"}
     weighed: ClassVar[str] = ", and their weights"
+    in_window: ClassVar[str] = "the set of edges of one person"
+    of_windows: ClassVar[str] = (
+        "A record is all edges of one person in one window of time. A person with edges in k windows is k records, and "
+        "costs up to k times the epsilon through all releases. Moving an edge to another window changes two records."
+    )
     relation: ClassVar[str] = "add-remove"
     public: ClassVar[tuple[str, ...]] = EDGE_PUBLIC
 

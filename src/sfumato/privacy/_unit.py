@@ -57,6 +57,8 @@ class Unit(ABC):
             (``local``) or their links (``link``).
         private: whether anything is claimed.
         weighed: what is added to the words of what is protected where weights of edges count; empty if they never do.
+        in_window: what a record is in one window of time; empty where records last through all windows.
+        of_windows: the limit of the claim that follows for records in several windows.
         budget: the numbers that state a budget under this unit.
         takes_max_degree: the words of which a bound on the arcs of an owner is a part.
         arc_words: the word of each choice of arcs, by the word of ``--arcs``; empty for units without such a choice.
@@ -77,6 +79,8 @@ class Unit(ABC):
     trust: ClassVar[Trust] = "curator"
     private: ClassVar[bool] = True
     weighed: ClassVar[str] = ""
+    in_window: ClassVar[str] = ""
+    of_windows: ClassVar[str] = ""
     budget: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     takes_max_degree: ClassVar[tuple[str, ...]] = ()
     arc_words: ClassVar[Mapping[str, str]] = {}

@@ -68,6 +68,11 @@ class EdgeLevel(Unit):
     name: ClassVar[str] = "edge"
     words: ClassVar[Mapping[str, str]] = {"arc": "one directed arc", "edge": "one edge"}
     weighed: ClassVar[str] = ", and its weight"
+    in_window: ClassVar[str] = "one edge"
+    of_windows: ClassVar[str] = (
+        "A record is one edge in one window of time. An edge that is there in k windows is k records, and costs up to k "
+        "times the epsilon through all releases. An edge whose time is moved to another window is two records."
+    )
     relation: ClassVar[str] = "add-remove"
     public: ClassVar[tuple[str, ...]] = EDGE_PUBLIC
 

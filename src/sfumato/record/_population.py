@@ -40,10 +40,8 @@ from decimal import Decimal
 from typing import Any
 
 from sfumato._validate import check_int, check_real, fail
+from sfumato.privacy.units import class_named
 from sfumato.record._shown import claim_words
-
-RECORDS = {"edge": "one edge", "person": "all edges of one person"}
-"""What a record is in one window, by the units that may have windows (:mod:`sfumato.record._windows`)."""
 
 COVERS = (
     "This run alone. The ledger of its population adds up all releases that are charged there: through all of them, one record "
@@ -107,7 +105,7 @@ def words(population: Mapping[str, Any], unit: str = "edge") -> str:
         period, column = population["windows"]["period"], population["windows"]["column"]
         return (
             f"Population {population['name']}, {period} {population['window']} by column {column}: through all releases in its "
-            f"ledger, whichever {period} they read, {RECORDS[unit]} in one {period} cost{'s' * (unit == 'edge')} at most {cost}."
+            f"ledger, whichever {period} they read, {class_named(unit).in_window} in one {period} costs at most {cost}."
         )
     return (
         f"Population {population['name']}: through all releases in its ledger, one record costs at most {cost}; who joined after "

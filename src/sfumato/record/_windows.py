@@ -40,14 +40,9 @@ from typing import Any
 
 from sfumato._window import PERIODS, Window, days_of
 from sfumato.errors import InputError
-from sfumato.record._population import RECORDS, is_population
+from sfumato.privacy.units import class_named
+from sfumato.record._population import is_population
 
-_CAVEATS = {
-    "edge": "A record is one edge in one window of time. An edge that is there in k windows is k records, and costs up to k "
-    "times the epsilon through all releases. An edge whose time is moved to another window is two records.",
-    "person": "A record is all edges of one person in one window of time. A person with edges in k windows is k records, and "
-    "costs up to k times the epsilon through all releases. Moving an edge to another window changes two records.",
-}
 _UNIT = (
     "Expected --window with --unit edge, arc or person, got unit {!r}: features, labels and people last through all windows, so "
     "what is released of one window tells of them in all others, and windows do not add up apart. Leave out --window: then all "
@@ -61,7 +56,7 @@ def caveat(unit: str) -> str:
     >>> caveat("person")[:64]
     'A record is all edges of one person in one window of time. A per'
     """
-    return _CAVEATS[unit]
+    return class_named(unit).of_windows
 
 
 def check_unit(name: str) -> None:
@@ -69,7 +64,7 @@ def check_unit(name: str) -> None:
 
     >>> check_unit("edge")
     """
-    if name not in RECORDS:
+    if not class_named(name).in_window:
         raise InputError(_UNIT.format(name))
 
 

@@ -17,7 +17,7 @@ _FORMS = {
     "year": "[0-9]{4}",
 }
 _DAY_IN = {"day": "{}", "week": "{}-7", "month": "{}-01", "quarter": "{:.4}-01-01", "year": "{}-01-01"}
-RECORDS = {"edge": "one edge", "person": "all edges of one person"}
+RECORDS = {"edge": "one edge", "person": "the set of edges of one person"}
 CAVEATS = {
     "edge": "A record is one edge in one window of time. An edge that is there in k windows is k records, and costs up to k "
     "times the epsilon through all releases. An edge whose time is moved to another window is two records.",
