@@ -276,8 +276,8 @@ def _print(account: Account) -> None:
         period = windows["period"]
         _lines(
             [
-                f"Each {period} by column {windows['column']} has that for itself: a record is {class_named(unit['name']).in_window} in one "
-                f"{period}."
+                f"Each {period} by column {windows['column']} has that for itself: a record is "
+                f"{class_named(unit['name']).in_window} in one {period}."
             ]
         )
     table = Table("", "date", "run", "by", "method", "state", box=box.SIMPLE_HEAD)
