@@ -307,7 +307,10 @@ def test_a_month_of_whole_persons_has_the_totals_for_itself(tmp_path, sfumato):
     shown = " ".join(sfumato("ledger", "show", tmp_path / "l.jsonl").out.split())
     assert "a record is the set of edges of one person in one month." in shown
     told = sfumato("verify", tmp_path / "run-1")
-    assert (told.code, "for the set of edges of one person in one month (here 2026-02, by column paid)" in told.out) == (
+    assert (
+        told.code,
+        "for the set of edges of one person in one month (here 2026-02, by column paid)" in told.out,
+    ) == (
         0,
         True,
     )
