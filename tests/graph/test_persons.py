@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 import sfumato as sf
 from sfumato.datasets._loading import load_dataset
-from sfumato.errors import DataError, InputError
+from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.graph._subgraph import dense_rows
 from sfumato.tables._importing import import_tables
@@ -103,6 +103,20 @@ def test_half_a_declaration_and_columns_that_are_not_there_are_refused(how, told
 def test_a_row_without_an_owner_is_refused_with_its_number():
     with pytest.raises(DataError, match="row 3 has none in column 'who'"):
         read(CALLS.assign(who=[None if row == 2 else name for row, name in enumerate(CALLS.who)]))
+
+
+def test_a_schema_names_owners_too(tmp_path):
+    (tmp_path / "s.toml").write_text('[edges]\nperson = "who"\nedges_per_person = 2\n')
+    declared = sf.graph.from_frames(NODES, CALLS, label="label", schema=tmp_path / "s.toml")
+    assert (pairs(declared), declared.edges_per_person) == (pairs(read()), 2)
+    assert pairs(read(schema=tmp_path / "s.toml")) == pairs(read())
+    with pytest.raises(InputError, match="one edges_per_person, got 3 beside 2"):
+        read(schema=tmp_path / "s.toml", edges_per_person=3)
+    weighed = {"edges": {"person": "who", "edges_per_person": 2, "weight": "weight", "max": 4.0}}
+    assert read(CALLS.assign(weight=1.0), schema=weighed, person=None, edges_per_person=None).weights is not None
+    for wrong in ({"person": "who"}, {"person": "who", "edges_per_person": 0}, {"edges_per_person": 2}):
+        with pytest.raises(SchemaError, match="edges_per_person"):
+            read(schema={"edges": wrong})
 
 
 def test_arrays_need_the_bound_and_one_owner_a_row():

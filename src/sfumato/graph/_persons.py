@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_int, fail
-from sfumato.errors import DataError
+from sfumato.errors import DataError, InputError
 
 Words = NDArray[np.uint64]
 _KEY = b"sfumato: edges of a person"
@@ -111,6 +111,27 @@ def with_persons(
     if rest.get("edge_weight") is not None:
         rest["edge_weight"] = np.asarray(rest["edge_weight"])[kept]
     return source[kept], target[kept], rest
+
+
+def declared_owner(column: str | None, most: int | None, declared: Any) -> tuple[str, int] | None:
+    """Return the column of the owners of edges and their public bound; None where rows have no owners.
+
+    ``column`` and ``most`` are those that were asked for, and ``declared`` what a schema says.
+    """
+    said = (None, None) if declared is None else (declared.person, declared.edges_per_person)
+    for name, asked, other in (("person", column, said[0]), ("edges_per_person", most, said[1])):
+        if asked is not None and other is not None and asked != other:
+            raise InputError(f"Expected one {name}, got {asked!r} beside {other!r} in the schema. Correct one of them.")
+    column, most = column if column is not None else said[0], most if most is not None else said[1]
+    if column is None and most is None:
+        return None
+    if column is None or most is None:
+        raise InputError(
+            f"Expected the column of persons and their bound together, got person={column!r} and edges_per_person={most!r}. "
+            f"{TELL}"
+        )
+    check_int(low=1, edges_per_person=most)
+    return column, most
 
 
 TELL = (

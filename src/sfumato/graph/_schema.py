@@ -28,6 +28,12 @@ or, if there are several kinds of links,
     types = ["friend", "school"]
     public = ["school"]         # edges of these types are no secret
 
+or, if rows of the edge table have owners (beside weights or alone),
+
+    [edges]
+    person = "patient"          # a column of the edge table
+    edges_per_person = 5        # no more edges of one person are read
+
 What a schema does not declare is read off the data, and listed as assumed public; so are categories marked
 ``from_data = true`` and classes beside ``classes_from_data = true``, which somebody read off the data for the schema. What the
 data says beyond the schema never changes it, and is not told: a number outside ``min`` and ``max`` is clipped, a category or
@@ -101,6 +107,7 @@ class EdgeColumns:
 
     A bound is required. The largest weight of the data is a fact about one private edge. In place of weights ``type`` names a
     column of types, of which ``types`` lists all and ``public`` those that are no secret (:mod:`sfumato.graph._types`).
+    ``person`` names a column of owners, of whom each keeps at most ``edges_per_person`` edges (:mod:`sfumato.graph._persons`).
     """
 
     weight: str | None = None
@@ -108,8 +115,14 @@ class EdgeColumns:
     type: str | None = None
     types: tuple[str, ...] | None = None
     public: tuple[str, ...] = ()
+    person: str | None = None
+    edges_per_person: int | None = None
 
     def __post_init__(self) -> None:
+        if self.person is not None or self.edges_per_person is not None:
+            self._check_persons()
+            if self.weight is None and self.max is None and self.type is None:
+                return
         if self.type is not None or self.types is not None or self.public:
             self._check_types()
             return
@@ -120,6 +133,14 @@ class EdgeColumns:
             )
         object.__setattr__(self, "weight", trimmed(self.weight))
         object.__setattr__(self, "max", check_bound(self.max))
+
+    def _check_persons(self) -> None:
+        if not isinstance(self.person, str) or type(self.edges_per_person) is not int or self.edges_per_person < 1:
+            raise SchemaError(
+                "Expected [edges] to have person, a column name, and edges_per_person, the most edges of one person that count, "
+                "an integer of at least 1, got others. Choose the bound without looking at the data."
+            )
+        object.__setattr__(self, "person", trimmed(self.person))
 
     def _check_types(self) -> None:
         if not isinstance(self.type, str) or self.types is None or self.weight is not None or self.max is not None:

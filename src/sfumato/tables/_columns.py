@@ -123,7 +123,7 @@ def by_place(names: list[str], how: Reading) -> list[str]:
 def _unused(names: Sequence[str], how: Reading) -> list[str]:
     """The columns with a name that are read as neither weights, types nor times, nor as owners, who may be ends themselves."""
     rest = [name for name in named(names) if name not in how.of_edges]
-    others = [name for name in rest if name != how.person]
+    others = [name for name in rest if not how.owner or name != how.owner[0]]
     return others if len(others) > 1 else rest
 
 

@@ -67,7 +67,7 @@ def edge_columns(names: list[str], how: Reading, place: str, ids: Any) -> tuple[
         else ReadColumn(name, "time")
         if how.within is not None and name == how.within.column
         else ReadColumn(name, "person")
-        if name == how.person
+        if how.owner is not None and name == how.owner[0]
         else ReadColumn(name, "type", CATEGORY, len(how.types[1]), declared=True)
         if how.types is not None and name == how.types[0]
         else ReadColumn(name, "weight", NUMBER, declared=True)

@@ -153,7 +153,7 @@ def read_tables(
     check_drop(how.left_out, nodes.column_names, edges.column_names, places)
     graph = build_graph(nodes, edges, how, places, numbers)
     ends = edge_names(edges.column_names, how, places[1])
-    used = {*ends, *how.of_edges, how.person, *how.left_out}
+    used = {*ends, *how.of_edges, how.owner and how.owner[0], *how.left_out}
     tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
     if how.text_features is not None:
         graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)

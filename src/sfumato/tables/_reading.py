@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._validate import check_choice, check_int, fail
+from sfumato._validate import check_choice, fail
 from sfumato._window import Window
 from sfumato.errors import InputError
-from sfumato.graph._persons import TELL
+from sfumato.graph._persons import declared_owner
 from sfumato.graph._schema import Schema, trimmed
 from sfumato.graph._types import check_alone, declared_types
 from sfumato.graph._weights import declared_weight
@@ -71,14 +71,8 @@ class Reading:
                 f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
             )
 
-        if (self.person is None) != (self.edges_per_person is None):
-            raise InputError(
-                f"Expected the column of persons and their bound together, got person={self.person!r} and "
-                f"edges_per_person={self.edges_per_person!r}. {TELL}"
-            )
-        check_int(low=1, edges_per_person=self.edges_per_person or 1)
         if self.types is not None:
-            check_alone(self.weight, self.edges_per_person)
+            check_alone(self.weight, self.owner)
         if self.within is not None and self.self_loops == "error":
             raise fail("self_loops", "error", "to be 'remove' or 'keep' where a window is read")
 
@@ -90,7 +84,8 @@ class Reading:
     @property
     def owner(self) -> tuple[str, int] | None:
         """The column of the owners of edges, and the most edges that each keeps; None where rows have no owners."""
-        return None if self.person is None or self.edges_per_person is None else (self.person, self.edges_per_person)
+        said = Schema.read(self.schema).edges
+        return declared_owner(self.person, self.edges_per_person, said)
 
     @property
     def left_out(self) -> frozenset[str]:
