@@ -179,6 +179,16 @@ def test_runs_say_verify_and_keep_whom_they_protect(method, tmp_path):
     assert again.certificate.values == fitted.certificate.values
 
 
+def test_statistics_protect_persons_too(tmp_path):
+    graph, unit = owned_campus(3), sf.PersonLevel(3, directed=False)
+    fitted = sf.Statistics().calibrate(sf.Budget(2.0, 0.0), unit, graph.public_facts(unit)).fit(graph, seed=0)
+    assert [release.name for release in fitted.plan.releases] == ["edges", "mixing", "degrees"]
+    fitted.save(tmp_path / "run")
+    assert verify(tmp_path / "run").problems == ()
+    answer = next(one for one in sf.describe(fitted).answers if one.statistic == "edges")
+    assert answer.low <= graph.num_edges <= answer.high
+
+
 def test_nodes_that_arrive_are_refused():
     from sfumato.central._arrivals import arriving_after
 

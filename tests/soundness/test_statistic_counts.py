@@ -10,13 +10,14 @@ import pytest
 import sfumato as sf
 from sfumato.bounded import _statistics as bounded
 from sfumato.bounded._statistics import SCALED, by_bounds, l1_sensitivity, margin, most_degree, scaled, top_bounds
+from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._graph import PublicFacts
 from sfumato.graph._weights import FULL
 from sfumato.privacy import accounting
 from sfumato.privacy.events import ApproximateEvent, PureEvent
 from sfumato.statistics._counts import COUNTS, RANGES, Counted, degree_ends
 
-EDGE, ARC = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True)
+EDGE, ARC, PERSON = sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True), sf.PersonLevel(2, directed=False)
 NODE = sf.NodeLevel(arcs="incident")
 LABELS = np.array([0, 0, 1, -1, 1])
 DEGREES = ("degrees", "out-degrees", "in-degrees")
@@ -101,6 +102,35 @@ def test_one_edge_changes_counts_by_what_is_stated(name):
 def test_one_arc_changes_counts_by_what_is_stated(name):
     pairs = [(one, other) for one, other, _ in edge_pairs(directed())]
     assert reached(name, ARC, facts(3, directed=True), pairs) == l1_sensitivity(name, ARC, facts(3, directed=True))
+
+
+def without_two(graphs):
+    """All pairs of graphs of which one has two edges more."""
+    return [(graphs[edges - {*gone}], graphs[edges]) for edges in graphs for gone in combinations(sorted(edges), 2)]
+
+
+@pytest.mark.parametrize("name", ["edges", "mixing", "degrees", "node-degrees"])
+def test_a_person_changes_counts_by_what_is_stated(name):
+    assert reached(name, PERSON, facts(4), without_two(undirected(4))) == l1_sensitivity(name, PERSON, facts(4))
+
+
+@pytest.mark.parametrize("name", ["edges", "mixing", "out-degrees", "in-degrees", "mutual"])
+def test_a_person_with_arcs_changes_counts_by_what_is_stated(name):
+    unit, public = sf.PersonLevel(2, directed=True), facts(3, directed=True)
+    found = reached(name, unit, public, without_two(directed()))
+    assert found == l1_sensitivity(name, unit, public)
+
+
+@pytest.mark.parametrize("name", ["edges", "mixing", "degrees", "node-degrees"])
+def test_the_change_of_one_edge_is_too_little_for_a_person(name):
+    with pytest.raises(AssertionError, match="too small"):
+        reached(name, EDGE, facts(4), without_two(undirected(4)))
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_counts_that_noisy_degrees_bound_have_no_proof_for_persons(name):
+    with pytest.raises(UnsupportedUnitError, match="edges of one person"):
+        l1_sensitivity(name, PERSON, facts(5))
 
 
 def test_groups_do_not_add_up():

@@ -21,6 +21,9 @@ wedges             (below)                             D (D - 1) / 2 at the node
 stars              (below)                             C(D, 3) at the node, C(D - 1, 2) at each neighbor
 =================  ==================================  ====================================================
 
+*A person with k edges* moves each count by at most k times what one edge does, along the graphs between (triangle inequality);
+where k edges at one node fall into entries of one kind this is reached. Counts whose change no number bounds have no proof there.
+
 *Degrees* are held as the number of nodes of degree at most k, for public k. A node whose degree rises from d to d + 1 leaves
 the entry k = d and no other; one whose degree falls from d to 0 enters the d entries below. If degrees are counted by public
 groups, or triangles within groups, then a node, and a triangle, is in one group at most: the sums over groups are the same.
@@ -64,7 +67,7 @@ from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._weights import FULL
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, derive_key, operand_mac
-from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
+from sfumato.privacy.units import EdgeLevel, NodeLevel, PersonLevel, Unit, edges_in
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import PublicFacts
@@ -96,10 +99,14 @@ def l1_sensitivity(name: str, unit: Unit, public: PublicFacts) -> int:
     >>> facts = PublicFacts(100, 75, 0, 2, directed=False, max_degree=10)
     >>> l1_sensitivity("edges", EdgeLevel(directed=False), facts), l1_sensitivity("degrees", EdgeLevel(directed=False), facts)
     (1, 2)
+    >>> l1_sensitivity("degrees", PersonLevel(5, directed=False), facts)
+    10
     >>> l1_sensitivity("triangles", NodeLevel(arcs="incident"), facts)
     45
     """
-    if type(unit) is EdgeLevel:
+    edges = edges_in(unit)
+    if edges is not None:
+        assert isinstance(unit, EdgeLevel | PersonLevel)
         if unit.directed != public.directed:
             raise UnsupportedUnitError(
                 "Statistics have a proof for single edges of undirected graphs, and for single arcs of directed ones, got the "
@@ -107,9 +114,10 @@ def l1_sensitivity(name: str, unit: Unit, public: PublicFacts) -> int:
                 "Use --unit edge, which means the one that fits."
             )
         if name in _OF_EDGES:
-            return _OF_EDGES[name]
+            return edges * _OF_EDGES[name]
         raise UnsupportedUnitError(
-            f"No number bounds by how much one edge changes {name}. Release bounds on degrees first."
+            f"No number bounds by how much {'one edge' if edges == 1 else 'the edges of one person'} may change {name}, and "
+            "noisy bounds on degrees have a proof for single edges alone. Leave it out."
         )
     if type(unit) is NodeLevel and unit.arcs == "incident":
         return _of_nodes(name, unit, public)
@@ -164,7 +172,7 @@ def most_degree(unit: Unit, public: PublicFacts) -> int:
     99
     """
     most = max(1, public.num_nodes - 1)
-    return most if type(unit) is EdgeLevel or public.max_degree is None else min(most, public.max_degree)
+    return most if edges_in(unit) is not None or public.max_degree is None else min(most, public.max_degree)
 
 
 def scaled(name: str, first: int, second: int) -> int:

@@ -10,7 +10,7 @@ from sfumato.bounded._statistics import by_bounds
 from sfumato.errors import UnsupportedUnitError
 from sfumato.graph._facts import PublicFacts
 from sfumato.graph._weights import FULL
-from sfumato.privacy.units import EdgeLevel, NodeLevel, Unit
+from sfumato.privacy.units import EdgeLevel, NodeLevel, PersonLevel, Unit
 from sfumato.statistics._laws import Law
 from sfumato.statistics._statistics import ROWS, Statistics
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _UNITS: tuple[tuple[str, Unit], ...] = (
     ("edge", EdgeLevel(directed=False)),
     ("edge", EdgeLevel(directed=True)),
+    ("person", PersonLevel(1, directed=False)),
+    ("person", PersonLevel(1, directed=True)),
     ("node", NodeLevel(arcs="incident")),
 )
 
@@ -44,8 +46,8 @@ class Offer:
 def offers() -> tuple[Offer, ...]:
     """Return all statistics that can be asked for, with the units that have a proof.
 
-    >>> [one.units for one in offers() if one.name in ("edges", "triangles", "mutual")]
-    [('edge', 'node'), ('edge (undirected)', 'node (undirected)'), ('edge (directed)', 'node (directed)')]
+    >>> [one.units for one in offers() if one.name in ("edges", "triangles")]
+    [('edge', 'person', 'node'), ('edge (undirected)', 'node (undirected)')]
     """
     return tuple(Offer(name, row.words, row.share, tuple(_units(name))) for name, row in ROWS.items())
 

@@ -106,7 +106,7 @@ class Statistics(CuratorMethod):
     card: ClassVar[Card] = Card(
         name="statistics",
         summary="counts of the whole graph with intervals (sfumato describe)",
-        units=("edge", "node"),
+        units=("edge", "person", "node"),
         citations=("nissim2007smooth", "karwa2011private", "hay2009accurate"),
         audience=Audience(("noisy counts of the whole graph",), never=("counts before noise",)),
         controls=(),
@@ -336,7 +336,8 @@ def usual(unit: Unit, public: PublicFacts) -> str:
     names = ["edges", "mixing", "degrees"] if public.num_classes else ["edges", "degrees"]
     names += ["groups"] if public.num_classes and "labels" not in unit.public else []
     if "labels" in unit.public:  # else a node goes with all its edges, and these counts need much noise
-        names += ["mutual"] if public.directed else ["triangles", "wedges"]
+        found = ["triangles", "wedges"] if unit.edges_per_person is None else []
+        names += ["mutual"] if public.directed else found
         names += [] if public.max_weight is None else ["weight", "weights"]
     return ",".join(names)
 

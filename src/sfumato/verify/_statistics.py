@@ -11,6 +11,7 @@ import numpy as np
 
 from ._kinds import Planned
 from ._rules import Known, Rules
+from ._units import edges_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,7 +87,7 @@ class Statistics(Rules):
     reads_weights = True
     since = 3
     settings: ClassVar = {"stats": "name", "grouped": "flag", "failure": "fraction"}
-    audience: ClassVar = {"edge": _SEEN, "node": _SEEN}
+    audience: ClassVar = {"edge": _SEEN, "person": _SEEN, "node": _SEEN}
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:
         found = list(super().setting_faults(certificate))
@@ -106,9 +107,12 @@ class Statistics(Rules):
             yield f"{where}mutual: no pairs of arcs in undirected graphs"
         if known.max_weight is None and asked & {"weight", "weights"}:
             yield f"{where}weights of edges need a declared bound"
-        if unit["name"] == "edge" and unit["directed"] != known.directed:
+        of_edges = edges_in(certificate) is not None
+        if of_edges and unit["directed"] != known.directed:
             yield "certificate.json: unit.directed: statistics have a proof for the edges of the graph alone"
-        if unit["name"] == "edge" and "groups" in asked:
+        if unit["name"] == "person" and asked & {*_SCALED}:
+            yield f"{where}{', '.join(sorted(asked & {*_SCALED}))}: no proof for all edges of a person"
+        if of_edges and "groups" in asked:
             yield f"{where}groups: sizes of groups are public under this unit"
         if known.num_classes == 0 and asked & {"mixing", "groups"}:
             yield f"{where}no groups in a graph without classes"
@@ -179,7 +183,9 @@ class Statistics(Rules):
 
     def networks(self, certificate: Certificate, found: Iterable[str] = ()) -> Tensors:
         known = Known(certificate)
-        return {SIZES: [2, known.num_classes + 1 if known.num_classes else 1]} if known.unit["name"] == "edge" else {}
+        return (
+            {SIZES: [2, known.num_classes + 1 if known.num_classes else 1]} if edges_in(certificate) is not None else {}
+        )
 
     def weight_faults(self, certificate: Certificate, weights: Mapping[str, Stored]) -> Iterator[str]:
         if SIZES not in weights:
