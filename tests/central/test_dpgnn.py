@@ -72,7 +72,7 @@ def test_the_run_is_charged_for_all_terms_that_a_record_reaches(relation, layers
     charged = "replace" if relation == "replace" else "leave"
     assert release.event == RepeatedGaussianEvent(100 / rows, terms, release.event.noise_multiplier, steps, charged)
     assert release.shape == (6 * (layers + 1) * 8 + 8 + 8 * 3 + 3,)
-    assert release.arc_change is None
+    assert release.arc_change == {1: 1, 2: 3}[layers] / terms
 
 
 def test_the_unit_caps_what_training_reads():

@@ -76,6 +76,36 @@ def test_the_claims():
     assert [claim(case, "replace") for case in CASES] == [3, 5, 7, 5, 5, 13, 13]
 
 
+def most_with_arcs(case, relation, k, count=60):
+    """The largest number of terms that a record changes with k arcs of others, and how many the proof allows."""
+    rng, worst = np.random.default_rng(4), 0
+    for data in base(count, seed=9):
+        for record in range(NODES):
+            owners = [owner for owner in np.flatnonzero(data[0][:, record]) if owner != record]
+            if len(owners) < k:
+                continue
+            other = neighbor(relation, "owned", record, data, rng)
+            other[0][rng.permutation(owners)[:k], record] = False
+            left, right = terms(data, *case), terms(other, *case)
+            worst = max(worst, sum(a != b for a, b in zip(left, right, strict=True)))
+    return worst, claim(case, relation) + k * subgraphs.arc_terms(*case[:2])
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+@pytest.mark.parametrize("k", [1, 2])
+def test_arcs_of_others_change_at_most_the_claimed_number_of_further_terms(case, relation, k):
+    worst, most = most_with_arcs(case, relation, k)
+    assert worst <= most
+    if case in ((1, 1, 9), (2, 1, 9)) and relation == "remove":
+        assert worst == most  # one fewer would be false
+
+
+def test_arcs_of_others_count_for_more_than_the_record_alone():
+    for case in CASES[:5]:
+        assert most_with_arcs(case, "remove", 2)[0] > claim(case, "remove")
+
+
 @pytest.fixture
 def grid_sum(monkeypatch):
     """What one step of DP-SGD on all roots releases before noise."""

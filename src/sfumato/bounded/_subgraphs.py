@@ -73,6 +73,23 @@ def occurrences(unit: Unit, max_arcs: int, num_layers: int) -> int:
     return 1 + int(reached) * (2 if unit.relation == "replace" else 1)
 
 
+def arc_terms(max_arcs: int, num_layers: int) -> int:
+    r"""Return how many more terms a record can change for each arc that another owner has to it, and that vanishes with it.
+
+    **Formal guarantee.** If k other owners lose their arcs to v, and v's record becomes empty or another one, at most
+    :math:`R + k (1 + d + \dots + d^{L - 1})` terms change. *Proof.* An owner u above the cap keeps an arc to some
+    :math:`w_u` in place of that to v; else it keeps one less. So let :math:`S_l` be all that v reaches over at most l arcs,
+    and each :math:`w_u` over at most l - 1, in either graph. As in the module, what a node outside :math:`S_l` computes in l
+    layers is the same in both: its list of senders differs only if it is v, a target of v or one of the :math:`w_u`, and none
+    of its senders is in :math:`S_{l - 1}`. In both graphs together u owns an arc more, but the one to v leads to what v reaches
+    anyway. So every node but v leaves by at most d further arcs, and :math:`S_L` has at most as many nodes as stated.
+
+    >>> arc_terms(3, 1), arc_terms(3, 2)
+    (1, 4)
+    """
+    return sum(max_arcs**layer for layer in range(num_layers))
+
+
 def read_arcs(graph: Graph, max_arcs: int, max_in_arcs: int, key: Key) -> Arcs:
     """Return the arcs that sub-graphs are made of, by destination and without arcs from a node to itself.
 

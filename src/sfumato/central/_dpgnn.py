@@ -26,7 +26,7 @@ from torch import nn
 from sfumato._validate import AT_LEAST_1, PRIVATE, PRIVATE_LABELS, check_fields, fail, integer, one_of, setting
 from sfumato.bounded._degree import by_destination, cap_out_degree
 from sfumato.bounded._splits import unit_rows
-from sfumato.bounded._subgraphs import occurrences, read_arcs, subgraph_rows
+from sfumato.bounded._subgraphs import arc_terms, occurrences, read_arcs, subgraph_rows
 from sfumato.bounded.aggregation import (
     Arcs,
     affected_coordinates,
@@ -128,7 +128,8 @@ class DPGNN(NetworkMethod):
             size = num_parameters(self._network(public, unit))
         relation = "replace" if unit.relation == "replace" else "leave"
         event = RepeatedGaussianEvent(batch / rows, terms, noise_multiplier, steps, relation)
-        network = Release("network", event, (size,), size)
+        moved = arc_terms(self._kept(unit), self.num_layers) / terms
+        network = Release("network", event, (size,), size, arc_change=moved)
         if self.inference == "own":
             return (network,)
         touched = affected_coordinates(unit, public.num_nodes, self.width + 1)

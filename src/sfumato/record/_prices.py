@@ -7,7 +7,10 @@ sensitivity (:attr:`~sfumato.record.ledger.Release.arc_change`), therefore is on
 the ends of the path, whatever earlier releases were. A release with r = 0 costs what it cost. All of them are composed anew:
 that is the price for k.
 
-Of another mechanism than Gaussian noise that arcs move, or where no r is proved, no price is known. A selection has none.
+Of DP-SGD in which a record reaches R terms, r says how many more terms one such arc reaches, over R: record and k arcs together
+reach R (1 + k r), of which one vanishes if the record leaves.
+
+Of another mechanism that arcs move, or where no r is proved, no price is known. A selection has none.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.noise._rectangles import SAMPLER_TAU
 from sfumato.privacy.accounting import epsilon as epsilon_of
-from sfumato.privacy.events import Event, GaussianEvent
+from sfumato.privacy.events import Event, GaussianEvent, RepeatedGaussianEvent
 
 if TYPE_CHECKING:
     from sfumato.record.ledger import Release
@@ -48,10 +51,10 @@ def prices(releases: Sequence[Release], claim: Mapping[str, float | None]) -> li
 
 
 def _known(release: Release) -> bool:
-    """Whether the release has a price: no arc moves it, or it is Gaussian and the change by one arc is bounded."""
+    """Whether the release has a price: no arc moves it, or its noise is Gaussian and the change by one arc is bounded."""
     if not release.arc_change:
         return release.arc_change is not None
-    return isinstance(release.event, GaussianEvent) and None not in release.shape
+    return isinstance(release.event, GaussianEvent | RepeatedGaussianEvent) and None not in release.shape
 
 
 @lru_cache(maxsize=256)
@@ -74,5 +77,8 @@ def with_arcs(release: Release, arcs: int) -> Event:
     event = release.event
     if not release.arc_change:
         return event
+    more = 1 + arcs * release.arc_change
+    if isinstance(event, RepeatedGaussianEvent):
+        return replace(event, occurrences=round(event.occurrences * more))
     assert isinstance(event, GaussianEvent)
-    return replace(event, noise_multiplier=event.noise_multiplier / (1 + arcs * release.arc_change))
+    return replace(event, noise_multiplier=event.noise_multiplier / more)

@@ -36,7 +36,8 @@ class Release:
         affected_coordinates: how many coordinates a record can touch, for the sampler's share of delta.
         visible_to: who may see it, :data:`ANYONE` or :data:`OWN`.
         arc_change: under owned arcs, how far one arc that another node owns and that points at the record moves the release,
-            over its sensitivity; None where no bound is proved, and under every other unit.
+            over its sensitivity; of DP-SGD in which a record reaches several terms, how many more an arc reaches, over their
+            number. None where no bound is proved, and under every other unit.
 
     >>> from sfumato.privacy.events import GaussianEvent
     >>> Release("aggregate/1", GaussianEvent(2.0), (4, 16), 32).draws

@@ -1,7 +1,8 @@
 """Whether a claim holds: epsilon and delta against the events, budget and accounting that the certificate states.
 
 And what it costs with arcs that other nodes own: whether the ``prices`` follow from the releases. Where one arc moves a
-Gaussian release by r times its sensitivity, k arcs and the record move it by 1 + k r times.
+Gaussian release by r times its sensitivity, k arcs and the record move it by 1 + k r times; of DP-SGD in which a record reaches
+several terms, they reach 1 + k r times as many.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ TOLERANCE = 1.001
 NULLS = {"epsilon": None, "delta": None}
 Bracket = tuple[float | None, float | None]
 ARCS, MOST = [1, 5, 25], 30.0
+_MOVED = ("gaussian", "repeated-gaussian")  # events with a price where arcs move them
 _WITHOUT = 2  # the last format that may leave prices out
 
 
@@ -82,9 +84,12 @@ def bracket_faults(epsilon: float, low: float, high: float) -> Iterator[str]:
 
 
 def change_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
-    planned = {one.name: one.arc_change for one in rules.releases(certificate)} if owns_arcs(certificate) else {}
+    planned = {one.name: one for one in rules.releases(certificate)} if owns_arcs(certificate) else {}
     for index, release in enumerate(certificate["releases"]):
-        stated, known = release.get("arc_change"), planned.get(release["name"])
+        stated, one = release.get("arc_change"), planned.get(release["name"])
+        if stated is None and one is not None and not one.must_state:
+            continue
+        known = None if one is None else one.arc_change
         fits = stated == known if stated is None or known is None else math.isclose(stated, known, rel_tol=1e-12)
         if not fits and (stated is not None or _are_due(certificate)):
             wanted = "none" if known is None else f"{known:.9g}, as unit and settings imply"
@@ -131,7 +136,7 @@ def price_faults(certificate: Certificate) -> Iterator[str]:
 
 def _priced(release: dict[str, Any]) -> bool:
     moves, shape = release.get("arc_change"), release["shape"]
-    return moves == 0 or (moves is not None and release["event"]["type"] == "gaussian" and None not in shape)
+    return moves == 0 or (moves is not None and release["event"]["type"] in _MOVED and None not in shape)
 
 
 def _price_faults(certificate: Certificate, price: dict[str, Any]) -> Iterator[str]:
@@ -141,8 +146,11 @@ def _price_faults(certificate: Certificate, price: dict[str, Any]) -> Iterator[s
         moves, event = release["arc_change"], release["event"]
         size = release["affected_coordinates"] + (math.prod(release["shape"]) if moves else 0)
         draws += sum(size * times for _, times in simple_events([event]))
-        noise = {"noise_multiplier": event["noise_multiplier"] / (1 + price["arcs"] * moves)} if moves else {}
-        events.append({**event, **noise})
+        more = 1 + price["arcs"] * moves
+        if event["type"] == "repeated-gaussian":
+            events.append({**event, "occurrences": round(event["occurrences"] * more)})
+        else:
+            events.append({**event, "noise_multiplier": event["noise_multiplier"] / more} if moves else event)
     left = certificate["claim"]["delta"] - (1 + math.exp(MOST)) * SAMPLER_TAU * min(draws, 10**300)
     low, high = epsilon_bracket(events, left) if left > 0 else (math.inf, math.inf)
     epsilon = price["epsilon"]

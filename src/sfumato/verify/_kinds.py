@@ -34,11 +34,13 @@ class Planned:
     A number in ``shape`` is None if the release decides it, and ``affected`` is None if no bound on the coordinates that a
     record can touch is known. ``count`` is the number in its event, such as that of noisy rows or of entries that were picked.
     ``arc_change`` is, under owned arcs, how far one arc that another node owns moves the release, over its sensitivity; None
-    without a bound. ``parts`` are the names of its tensors, if there are others than its own.
+    without a bound. Where it need not be stated, earlier runs did not know it. ``parts`` are the names of its tensors, if there
+    are others than its own.
     """
 
     seen_by: ClassVar[str] = "anyone"
     stored: ClassVar[bool] = True
+    must_state: ClassVar[bool] = True
     name: str
     shape: Shape
     affected: int | None
@@ -142,8 +144,10 @@ class Network(Planned):
 class Replaced(Network):
     """Weights of a network where a record that leaves takes its own term away and replaces those of others.
 
-    Earlier runs charged all terms as replaced, which is never less.
+    Earlier runs charged all terms as replaced, which is never less, and stated no price.
     """
+
+    must_state: ClassVar[bool] = False
 
     def faults(self, where: str, release: Values) -> Iterator[str]:
         yield from super().faults(where, release)

@@ -79,10 +79,18 @@ def dpgnn_layers(known: Known) -> dict[str, Sizes]:
 
 def dpgnn_terms(known: Known) -> int:
     """A node's own term, and those of all that it reaches by kept arcs, before and after it is replaced."""
-    most, cap = known.max_arcs, known.unit["max_out_degree"]
-    kept = most if cap is None else min(most, cap)
-    reached = sum(kept**layer for layer in range(1, known.num_layers + 1))
+    reached = sum(_kept(known) ** layer for layer in range(1, known.num_layers + 1))
     return int(1 + reached * (1 + (known.unit["relation"] == "replace")))
+
+
+def dpgnn_arc_terms(known: Known) -> int:
+    """The terms of a node that gains an arc where another owner lost one, and of all that it reaches in one layer less."""
+    return int(sum(_kept(known) ** layer for layer in range(known.num_layers)))
+
+
+def _kept(known: Known) -> int:
+    most, cap = known.max_arcs, known.unit["max_out_degree"]
+    return int(most if cap is None else min(most, cap))
 
 
 def lpgnet_layers(known: Known) -> dict[str, Sizes]:

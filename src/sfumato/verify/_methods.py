@@ -12,6 +12,7 @@ from ._baselines import OF_EDGES, OF_RECORDS, of_graph_free, tree_faults
 from ._kinds import Matrix, Replaced
 from ._layers import (
     coefficients,
+    dpgnn_arc_terms,
     dpgnn_layers,
     dpgnn_terms,
     gap_layers,
@@ -179,7 +180,7 @@ METHODS: dict[str, str | Rules] = {
         epochs=20, network=Replaced,
         hops=lambda v: v.inference == "noised",
         columns=lambda v: v.width + 1,
-        layers=dpgnn_layers, terms=dpgnn_terms,
+        layers=dpgnn_layers, terms=dpgnn_terms, arc_terms=dpgnn_arc_terms,
         order=lambda networks, hops: [*networks, *hops],
         demands=(
             (lambda v: v.inference != "noised" or v.num_layers == 1, "settings.num_layers: expected 1 with noised inference"),

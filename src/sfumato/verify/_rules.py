@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._caveats import Found, of_the_claim, of_the_graph
-from ._kinds import Matrix, Network, Planned, Replaced
+from ._kinds import Matrix, Network, Planned
 from ._units import edges_in, no_arc_change, owns_arcs, public_parts, unit_rules
 from ._values import kind_faults
 
@@ -30,7 +30,7 @@ OWN = ["predictions that read the node's own features (joint DP)"]
 OF_HOPS: Audience = {"anyone": ["noisy aggregates", "weights", "predictions for all nodes"], "the node itself": [],
                      "never": ["sums before noise"]}  # fmt: skip
 _FUNCTIONS = {"hops", "columns", "layers", "order", "sgd", "terms", "releases", "tensors", "demands", "faults", "caveats",
-              "weights", "values"}  # fmt: skip
+              "weights", "values", "arc_terms"}  # fmt: skip
 
 
 class Known:
@@ -220,10 +220,10 @@ class Rules:
     def _network(self, certificate: Certificate, name: str) -> Network:
         tensors = self.networks(certificate).items()
         size = sum(prod(shape) for tensor, shape in tensors if tensor.startswith(f"{name}."))
-        moved = None if self.network is Replaced else no_arc_change(certificate)
-        return self.network(
-            name, [size], size, *self.sgd(certificate), occurrences=self.terms(certificate), arc_change=moved
-        )
+        terms, moved = self.terms(certificate), no_arc_change(certificate)
+        if "arc_terms" in self.data and moved is not None and terms is not None:
+            moved = self.data["arc_terms"](Known(certificate)) / terms
+        return self.network(name, [size], size, *self.sgd(certificate), occurrences=terms, arc_change=moved)
 
     def _arc_change(self, certificate: Certificate, hop: int) -> float | None:
         """Return how far one arc of another owner moves a hop, over its sensitivity; None where no bound is known.
