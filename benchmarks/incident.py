@@ -1,7 +1,7 @@
 """Node level with every arc in or out: promised messages beside their controls; prints a Markdown table.
 
-    OMP_NUM_THREADS=1 python benchmarks/incident.py [--graphs facebook100/Berkeley13 ...] [--epsilons 8 ...] [--seeds 10] \\
-        [--first-seed 610] [--log FILE] [--only-print]
+    OMP_NUM_THREADS=1 python benchmarks/incident.py [--graphs facebook100/Berkeley13 ...] [--epsilons 8 ...] [--runs ...] \\
+        [--seeds 10] [--first-seed 610] [--log FILE] [--only-print]
 
 Seed i draws split i (75/10/15) and the initialization; noise is fresh. Delta is 1e-5. Numbers are mean test accuracies in percent
 with 95 % t-intervals over seeds. Columns:
@@ -9,6 +9,7 @@ with 95 % t-intervals over seeds. Columns:
 * *public degrees*: every node's true degree is declared public, and is its bound;
 * *promise*: one bound for everybody: 1,500 for the schools (Berkeley13's largest degree is 1,110), elsewhere
   the next power of two above the largest degree;
+* *nothing*: no bound is declared, and one is found within the budget;
 * *mlp*, *linear*: controls that read no arc, at the same budget and unit; *floor* is the better of both by its mean;
 * *owned arcs*: label messages under the weaker unit, in which arcs that others own are no part of a record.
 
@@ -38,6 +39,7 @@ EPSILONS, DELTA = (1.0, 2.0, 4.0, 8.0), 1e-5
 RUNS = {
     "degrees": ("promised-messages", "incident"),
     "promise": ("promised-messages", "incident"),
+    "nothing": ("promised-messages", "incident"),
     "mlp": ("mlp", "incident"),
     "linear": ("linear", "incident"),
     "owned": ("label-messages", "owned"),
@@ -55,25 +57,16 @@ def main() -> None:
     rows = []
     for graph, epsilon in product(given.graphs, given.epsilons):
         found = {run: groups.get((graph, epsilon, run), []) for run in RUNS}
-        if len({len(one) for one in found.values()}) == 1 and found["mlp"]:
-            floor = max(("mlp", "linear"), key=lambda run, found=found: np.mean(found[run]))
-            pairs = [
-                np.subtract(found[one], found[other]) for other in ("mlp", floor) for one in ("degrees", "promise")
-            ]
-            shown = [study.told(one) for one in found.values()]
-            gains = (study.told(one, sign="+") for one in pairs)
-            rows.append((graph, f"{epsilon:g}", *shown[:4], *gains, shown[4], len(found["mlp"])))
-    heads = (
-        "public degrees",
-        "promise",
-        "mlp",
-        "linear",
-        "degrees - mlp",
-        "promise - mlp",
-        "degrees - floor",
-        "promise - floor",
-    )
-    study.table(("graph", "epsilon", *heads, "owned arcs (weaker unit)", "seeds"), rows)
+        if not (found["mlp"] and len(found["mlp"]) == len(found["linear"])):
+            continue
+        floor = max(("mlp", "linear"), key=lambda run, found=found: np.mean(found[run]))
+        gains = (
+            study.told(np.subtract(found[run], found[floor]), sign="+") if len(found[run]) == len(found[floor]) else "-"
+            for run in ("degrees", "promise", "nothing")
+        )
+        rows.append((graph, f"{epsilon:g}", *map(study.told, found.values()), *gains, len(found["mlp"])))
+    heads = ("public degrees", "promise", "nothing", "mlp", "linear", "owned arcs (weaker unit)")
+    study.table(("graph", "epsilon", *heads, *(f"{name} - floor" for name in heads[:3]), "seeds"), rows)
 
 
 def fit(name: str, epsilon: float, run: str, seed: int, data_dir: str) -> float:

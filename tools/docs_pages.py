@@ -162,7 +162,7 @@ def _columns(plan: Plan) -> tuple[str, str, str]:
 
 def plan_of(method: str, unit: Any) -> Plan | None:
     """A plan at epsilon 1 for some graph; None if the method refuses the unit."""
-    public = PublicFacts(1000, 750, 256, 3, directed=False, max_degree=100, image_shape=(1, 16, 16))
+    public = PublicFacts(20_000, 15_000, 256, 3, directed=False, max_degree=10_000, image_shape=(1, 16, 16))
     clear = not unit.private
     chosen = method_named(method)
     if clear and "local" in chosen.card.units:

@@ -143,10 +143,82 @@ def test_flat_laws_and_drowned_rows_add_nothing():
     assert np.ptp(drowned, axis=1).max() < 0.01
 
 
-def test_a_bound_is_needed_and_must_hold():
+def of_many(**facts):
+    graph = stochastic_block_model(1500, 3, mean_degree=40, homophily=0.9, num_features=4, seed=0)
+    return replace(graph.with_split(), **facts)
+
+
+@pytest.mark.parametrize("relation", ["remove", "replace"])
+def test_a_bound_is_found_where_none_is_declared(relation, tmp_path):
+    graph, unit = of_many(), sf.NodeLevel(arcs="incident", relation=relation)
+    plan = plan_for(graph, 8.0 if relation == "remove" else 16.0, unit)
+    assert [release.name for release in plan.releases] == [
+        "center",
+        "head",
+        "typical",
+        "bound",
+        "pairs",
+        "test",
+        "aggregate/1",
+    ]
+    fitted = plan.fit(graph)
+    degrees = promised_releases.degrees_of(plan, 1500, fitted.released, None)
+    counts = promised_releases.sender_counts(graph.indptr, graph.indices, graph.train_mask)
+    assert counts.max() <= degrees.found.bound < 750
+    run = fitted.save(tmp_path / "run")
+    assert verify(run).problems == ()
+    assert np.array_equal(sf.load(run).predict_proba(graph), fitted.predict_proba(graph))
+    right = (fitted.predict(graph) == graph.y)[~graph.train_mask].mean()
+    assert right > 0.8
+
+
+def test_a_bound_is_found_by_a_public_rule():
+    for epsilon, how, found in (
+        (8.0, {}, True), (8.0, {"max_degree": 900}, True), (8.0, {"max_degree": 120}, False), (2.0, {}, False),
+        (8.0, {"degree_bounds": np.full(1500, 1000)}, False),
+    ):  # fmt: skip
+        plan = plan_for(of_many(**how), epsilon)
+        assert ("bound" in {release.name for release in plan.releases}) is found
+
+
+def test_what_is_released_moves_by_at_most_one_where_a_bound_is_found(monkeypatch):
+    """The levels are those of one graph for all: then nothing else may move by more, though many nodes are above the bound."""
+    graph, seen = of_many(), {}
+    levels = {"typical": 30 * promised_releases.GRID, "bound": 0}
+
+    def fixed(sums, stddev, key):
+        seen[sums.shape] = sums.copy()
+        return np.eye(3, dtype=np.int64) * 2**32 if sums.shape == (3, 3) else np.ones_like(sums)
+
+    def known(plan, graph, session):
+        for name in levels:
+            session.charge(name)
+        return {name: np.full((1, 1), value) for name, value in levels.items()}
+
+    monkeypatch.setattr(promised_releases, "noisy", fixed)
+    monkeypatch.setattr("sfumato.central._promised.release_levels", known)
+    monkeypatch.setattr("sfumato.central._promised.hop_pays", lambda *_: True)
+    monkeypatch.setattr(promised_releases, "find", lambda *_: promised_releases.Found(43, 14))
+    counts = promised_releases.sender_counts(graph.indptr, graph.indices, graph.train_mask)
+    assert 10 < (counts > 43).sum() <= 14
+    plan = plan_for(graph, epochs=1)
+
+    def call(one):
+        seen.clear()
+        plan.fit(one)
+        return seen[3, 3] / promised_releases.GRID, seen[1500, 3] / promised_releases.GRID / np.sqrt(6)
+
+    pairs, rows = call(graph)
+    for record in (*np.flatnonzero(graph.train_mask)[:3], *np.flatnonzero(~graph.train_mask)[:3]):
+        others = call(without(graph, int(record)))
+        moved = rows - others[1]
+        moved[record] = 0
+        assert 0 < np.linalg.norm(moved) <= 1
+        assert np.abs(pairs - others[0]).sum() <= (1 if graph.train_mask[record] else 0)
+
+
+def test_a_bound_must_hold():
     graph = graph_of()
-    with pytest.raises(UnsupportedUnitError, match="--max-degree"):
-        plan_for(graph)
     with pytest.raises(SchemaError, match="max_degree=3"):
         replace(graph, max_degree=3)
     with pytest.raises(SchemaError, match="declared bound"):

@@ -57,18 +57,29 @@ def test_a_column_of_bounds_is_no_feature(sfumato, tables, tmp_path):
     assert (refused.code, "an integer >= 1" in refused.err) == (2, True)
 
 
-def test_without_a_bound_auto_takes_features(sfumato, tables, tmp_path):
-    asked = (*tables["first"], *INCIDENT, *BUDGET, "--out", tmp_path / "run", "--no-controls", "--json")
+@pytest.mark.parametrize(("epsilon", "method"), [("8", "promised-messages"), ("0.5", "linear")])
+def test_without_a_bound_the_budget_decides(sfumato, tables, tmp_path, epsilon, method):
+    asked = (
+        *tables["first"],
+        *INCIDENT,
+        *BUDGET,
+        "--epsilon",
+        epsilon,
+        "--out",
+        tmp_path / "run",
+        "--no-controls",
+        "--json",
+    )
     told = sfumato("train", "auto", *asked)
-    assert json.loads(told.out)["method"] == "linear"
-    assert "--public-degrees" in told.err
+    assert json.loads(told.out)["method"] == method
+    assert ("--public-degrees" in told.err) is (method == "linear")
+    assert sfumato("verify", tmp_path / "run").code == 0
 
 
 REFUSED = {
     "contradiction": (("--unit", "node-incident", "--arcs", "owned"), "Choose one: --unit node --arcs owned"),
     "another unit": (("--unit", "edge", "--arcs", "incident"), "Expected --arcs with --unit node only"),
     "another word": (("--unit", "node", "--arcs", "mine"), "arcs"),
-    "no bound": (INCIDENT, "Promise a bound"),
     "broken promise": ((*INCIDENT, "--max-degree", "3"), "max_degree=3"),
     "too large a promise": ((*INCIDENT, "--max-degree", "900"), "max_degree"),
     "degrees of owned arcs": (

@@ -81,6 +81,9 @@ MADE = {
         PromisedMessages(epochs=3), INCIDENT,
         replace(block(200, mean_degree=20, homophily=0.9, seed=1).with_split(), max_degree=60),
     ),
+    "found": lambda: (
+        PromisedMessages(epochs=3), INCIDENT, block(1000, mean_degree=20, homophily=0.9, seed=1).with_split(),
+    ),
     "edgerand": lambda: (EdgeRand(epochs=1), EDGE, LINKED),
     "lapgraph": lambda: (LapGraph(epochs=1), EDGE, LINKED),
     "lapgraph of a degree": lambda: (LapGraph(epochs=1, mean_degree=12.0), EDGE, LINKED),

@@ -108,7 +108,7 @@ FORGED = [
     ("kmeans", without("is not protected: if"), "caveats"),
     ("promised", part("unit", arcs="owned"), "unit.arcs: expected incident"),
     ("promised", part("unit", max_out_degree=1), "unit.max_out_degree: expected null"),
-    ("promised", facts(max_degree=None), "public_facts.max_degree: expected a promise"),
+    ("promised", facts(max_degree=None), "bounds: holds other numbers than the bound on degrees for every node, 200"),
     ("promised", facts(degree_bounds=False), "public_facts.degree_bounds"),
     ("promised", assumed("degrees"), "contradicts public_facts, where no degree_bounds"),
     ("promised", to_anyone, "who_may_see"),
@@ -124,6 +124,14 @@ FORGED = [
     ("promised", event(CENTER, noise_multiplier=50.0), "noise of the pairs says"),
     ("promised", event(PAIRS, noise_multiplier=500.0), "noise of the pairs says"),
     ("promised", no_release(TEST), "releases: expected"),
+    ("found", no_release(2), "releases: expected"),
+    ("found", lambda c, _: c["who_may_see"]["anyone"].pop(), "who_may_see"),
+    ("found", facts(max_degree=60), "releases: expected"),
+    ("found", facts(degree_bounds=True), "releases: expected"),
+    ("found", release(2, shape=[1, 2]), "releases[2].shape"),
+    ("found", release(3, affected_coordinates=1), "affected_coordinates: expected"),
+    ("found", event(3, noise_multiplier=500.0), "noise of the pairs says"),
+    ("found", event(2, noise_multiplier=500.0), "noise of the pairs says"),
     ("promised", everywhere("method", "linear"), "who_may_see"),
     ("promised", lambda c, s: s.pop("own"), "spec.json: own: is missing"),
     ("promised", lambda c, s: s.update(own=64 * "0"), "own/rows.safetensors: its SHA-256 differs"),
@@ -279,7 +287,9 @@ def test_bounds_that_are_not_the_promise_are_named(copy_of):
     found["bounds"][7] = 199
     path.write_bytes(b"".join(_tensor_file(found)))
     seal(run / "release")
-    assert "model.safetensors: bounds: holds other numbers than public_facts.max_degree, 60" in problems(run)
+    assert "model.safetensors: bounds: holds other numbers than the bound on degrees for every node, 60" in problems(
+        run
+    )
 
 
 def test_a_folder_of_rows_beside_another_method_is_named(honest, tmp_path):

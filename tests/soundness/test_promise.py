@@ -10,6 +10,7 @@ from sfumato.bounded._degree import by_destination
 from sfumato.bounded._promise import (
     GRID,
     copies_to,
+    declared_divisors,
     load_weight,
     pair_sums,
     pair_weights,
@@ -31,14 +32,14 @@ def compressed(adjacency):
 
 
 def rows_of(adjacency, classes, receives, bounds):
-    copies = copies_to(*compressed(adjacency), classes, receives, bounds)
+    copies = copies_to(*compressed(adjacency), classes, receives, declared_divisors(bounds, *compressed(adjacency)))
     return row_sums(copies, len(classes), CLASSES) / CODE
 
 
 def pairs_of(adjacency, classes, receives, bounds, directed=False):
-    return (
-        pair_sums(pair_weights(*compressed(adjacency), ~receives, bounds, directed=directed), classes, CLASSES) / GRID
-    )
+    divisors = declared_divisors(bounds, *compressed(adjacency))
+    pairs = pair_weights(*compressed(adjacency), ~receives, divisors, directed=directed)
+    return pair_sums(pairs, classes, CLASSES) / GRID
 
 
 def emptied(record, adjacency, classes):
@@ -167,21 +168,21 @@ def test_pairs_read_no_receiver_and_rows_read_no_arc_between_senders():
         assert not rows[~receives].any()
 
 
-def by_degree(load):
+def by_degree(load, height=1.0):
     """The hop of owned arcs: the true load divides."""
     return 1 / np.sqrt(np.maximum(load, 1e-6))
 
 
-def half_again(load):
+def half_again(load, height=1.0):
     return 1.5 * load_weight(load)
 
 
-def steeper(load):
+def steeper(load, height=1.0):
     """A weight that falls twice as fast from the same height: a receiver moves its senders too much."""
     return np.maximum(load_weight(2 * load) * np.sqrt(2), by_degree(np.maximum(load, 0.25)))
 
 
-def undivided(load):
+def undivided(load, height=1.0):
     return np.full_like(load, 2 * np.sqrt(2))
 
 
@@ -232,6 +233,6 @@ def test_more_arcs_in_than_promised_are_refused_as_arcs_out_are():
     outward[0, 1:], inward[1:, 0] = True, True
     receives, classes = np.array([True, False, False, False, False]), np.array([-1, 0, 1, 0, 1])
     for adjacency in (outward, inward):
-        copies_to(*compressed(adjacency), classes, receives, np.array([4, 1, 1, 1, 1]))
+        rows_of(adjacency, classes, receives, np.array([4, 1, 1, 1, 1]))
         with pytest.raises(InputError, match="bounds"):
-            copies_to(*compressed(adjacency), classes, receives, np.array([3, 1, 1, 1, 1]))
+            rows_of(adjacency, classes, receives, np.array([3, 1, 1, 1, 1]))

@@ -28,6 +28,9 @@ grows from :math:`k / \sqrt 2` to k: without bound in k.
 
 Weights are whole steps of 1 / :data:`GRID`, rounded down. Rounding moves each of at most :math:`\sqrt{B}` copies (in norm) of at
 most B senders by one step, with B the largest bound; so w is made smaller by :func:`rounding_slack`.
+
+Where no bound is declared, one is found: :mod:`~sfumato.bounded._found_bound` has other divisors, and a lower height A of w
+(here 1).
 """
 
 from __future__ import annotations
@@ -65,6 +68,22 @@ class Copies(NamedTuple):
     weights: Steps
 
 
+class Divisors(NamedTuple):
+    """What copies and pairs are divided by: a number for each node, which is private where a bound was found.
+
+    ``height`` is A of the weights, ``slack`` the share of them that pays for rounding, and ``pairs`` the weight of a pair before
+    it is divided; all three are public.
+
+    >>> Divisors(np.array([4, 9]), slack=0.1).height
+    1.0
+    """
+
+    of_nodes: Steps
+    height: float = 1.0
+    slack: float = 0.0
+    pairs: float = 1.0
+
+
 def protects_every_arc(unit: Unit) -> bool:
     """Return whether the record of a unit is a node with every arc in or out of it.
 
@@ -90,14 +109,26 @@ def promised_sensitivity(unit: Unit) -> float:
     return 2.0 if unit.relation == "replace" else 1.0
 
 
-def load_weight(load: Floats) -> Floats:
+def load_weight(load: Floats, height: float = 1.0) -> Floats:
     r"""Return the weight w of a sender's copies for its load, before the divisor :math:`\sqrt{B_v}` of the receiver.
+
+    ``height`` is A: copies of a sender have a joint norm of at most A.
 
     >>> load_weight(np.array([0.0, 0.5, 4.0])).round(3).tolist()
     [2.828, 1.414, 0.5]
     """
-    root = np.sqrt(load)
-    return np.where(load <= 0.5, 2 * (np.sqrt(2) - root), 1 / np.maximum(root, np.sqrt(0.5)))
+    root, half = np.sqrt(load), np.sqrt(height / 2)
+    return np.where(root <= half, 2 * (2 * half - root), height / np.maximum(root, max(half, 1e-300)))
+
+
+def declared_divisors(bounds: Steps, indptr: Steps, indices: NDArray[np.int32]) -> Divisors:
+    """Return public bounds as divisors, which are refused if the graph has more arcs.
+
+    >>> declared_divisors(np.array([1, 1]), np.array([0, 1, 2]), np.array([1, 0], np.int32)).of_nodes.tolist()
+    [1, 1]
+    """
+    check_bounds(bounds, indptr, indices)
+    return Divisors(bounds, slack=rounding_slack(bounds))
 
 
 def rounding_slack(bounds: Steps) -> float:
@@ -127,25 +158,28 @@ def check_bounds(bounds: Steps, indptr: Steps, indices: NDArray[np.int32]) -> No
 
 
 def copies_to(
-    indptr: Steps, indices: NDArray[np.int32], classes: NDArray[np.int64], receives: NDArray[np.bool_], bounds: Steps
+    indptr: Steps,
+    indices: NDArray[np.int32],
+    classes: NDArray[np.int64],
+    receives: NDArray[np.bool_],
+    divisors: Divisors,
 ) -> Copies:
     """Return what every sender sends. Senders are the nodes that do not receive.
 
     **Formal guarantee.** Summed by receiver, the copies have the sensitivity of :func:`promised_sensitivity`.
 
     >>> star = np.array([0, 2, 2, 2]), np.array([1, 2], np.int32)
-    >>> copies = copies_to(*star, np.array([0, -1, -1]), np.array([False, True, True]), np.full(3, 2))
+    >>> copies = copies_to(*star, np.array([0, -1, -1]), np.array([False, True, True]), Divisors(np.full(3, 2)))
     >>> (copies.weights / GRID).round(3).tolist()
     [0.707, 0.707]
     """
-    check_bounds(bounds, indptr, indices)
     owners = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     used = receives[indices] & ~receives[owners]
     owners, targets = owners[used], indices[used]
-    shares = _LOAD // bounds  # integers: loads are exact
-    loads = np.zeros(len(bounds), np.int64)
+    shares = _LOAD // divisors.of_nodes  # integers: loads are exact
+    loads = np.zeros(len(shares), np.int64)
     np.add.at(loads, owners, shares[targets])
-    weight = load_weight(loads / _LOAD) * (1 - rounding_slack(bounds))
+    weight = load_weight(loads / _LOAD, divisors.height) * (1 - divisors.slack)
     steps = np.floor(GRID * weight[owners] * np.sqrt(shares[targets] / _LOAD)).astype(np.int64)
     sends = classes[owners] >= 0
     return Copies(targets[sends], classes[owners][sends], steps[sends])
@@ -168,7 +202,7 @@ def row_sums(copies: Copies, num_nodes: int, num_classes: int) -> Steps:
 
 
 def pair_weights(
-    indptr: Steps, indices: NDArray[np.int32], sends: NDArray[np.bool_], bounds: Steps, *, directed: bool
+    indptr: Steps, indices: NDArray[np.int32], sends: NDArray[np.bool_], divisors: Divisors, *, directed: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Steps]:
     r"""Return the arcs between two senders, and what each adds to a count of pairs of classes.
 
@@ -179,14 +213,14 @@ def pair_weights(
     most :math:`2 B_v`, of half of that): L1 and L2 sensitivity 1. No other entry reads its record. Replaced: 2.
 
     >>> both = np.array([0, 1, 2]), np.array([1, 0], np.int32)
-    >>> [part.tolist() for part in pair_weights(*both, np.ones(2, bool), np.array([1, 4]), directed=False)]
+    >>> [part.tolist() for part in pair_weights(*both, np.ones(2, bool), Divisors(np.array([1, 4])), directed=False)]
     [[0], [1], [16777216]]
     """
-    check_bounds(bounds, indptr, indices)
     owners = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     used = sends[owners] & sends[indices] & ((owners != indices) if directed else (owners < indices))
     first, second = owners[used], indices[used].astype(np.int64)
-    return first, second, GRID // (np.maximum(bounds[first], bounds[second]) * (1 + directed))
+    larger = np.maximum(divisors.of_nodes[first], divisors.of_nodes[second])
+    return first, second, np.floor(GRID * divisors.pairs / (larger * (1 + directed))).astype(np.int64)
 
 
 def pair_sums(

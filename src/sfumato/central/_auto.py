@@ -18,15 +18,16 @@ promise. It reads no data and costs nothing.
   with z the noise multiplier of one Gaussian release at the whole budget, L the number of learners, F the number of
   features, n the number of training nodes, t their share, and :math:`\rho` the share of nodes that receive
   (:mod:`~sfumato.central._labels`).
-* *Node level, incident arcs*: promised messages (:mod:`~sfumato.central._promised`) if degrees have a public bound. They find out
-  within the budget whether messages pay. The whole budget goes to features if there is no bound, or if noise moves the test of
-  their pilot by more than 0.07 or the head by more than 0.015, or if the budget is so small that DP-SGD cannot add its noise, or
-  if promises of a mean degree d and a largest degree B put the expected signal to noise of a row below 1:
+* *Node level, incident arcs*: promised messages (:mod:`~sfumato.central._promised`), with a public bound on degrees or with
+  one that they find. They learn within the budget whether messages pay. The whole budget goes to features if noise moves the
+  test of their pilot by more than 0.07, or the head by more than 0.015 (0.01 if no bound is public), or if the budget is so
+  small that DP-SGD cannot add its noise, or if a promised mean degree d puts the expected signal to noise of a row below 1:
 
   .. math:: \frac{z \sqrt 2}{\sqrt{0.01}\, n} > 0.07, \qquad \frac{z \sqrt F}{n} > 0.015, \qquad
       \frac{2 \sqrt 2\, \tau d}{z \sqrt B} < 1,
 
-  with :math:`\tau` the share of training nodes.
+  with :math:`\tau` the share of training nodes, and B the promised bound, or 230 z if that is less: about the least that is
+  found.
 * *Other units*: features.
 
 Targets that are no classes (:class:`~sfumato.graph._targets.Targets`) have no messages of labels: at edge level and
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
 _MOST_TEST_NOISE, _MOST_FEATURE_NOISE, _LEAST_SIGNAL = 0.07, 0.01, 1.0
-_MOST_PROMISED_FEATURE_NOISE = 0.015
+_MOST_PROMISED_FEATURE_NOISE, _LEAST_FOUND = 0.015, 230
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ class Auto(Listed):
 
         if public.num_classes < 2:
             return Linear()
-        if budget is not None and can_promise(unit, public):
-            return PromisedMessages() if _promise_pays(noise_of(budget, unit), public) else Linear()
+        if budget is not None and protects_every_arc(unit):
+            return PromisedMessages() if _promise_pays(budget, unit, public) else Linear()
         if budget is None or not routed:
             return Linear()
         learners, noise = public.num_train * LabelMessages().shared(unit), noise_of(budget, unit)
@@ -136,25 +137,23 @@ class Auto(Listed):
         return PilotedMessages() if pays else Linear()
 
 
-def can_promise(unit: Unit, public: PublicFacts) -> bool:
-    """Return whether promised messages have a proof: every arc of a node is protected, and its degree has a public bound."""
-    return protects_every_arc(unit) and (public.max_degree is not None or public.degree_bounds)
-
-
-def _promise_pays(noise: float, public: PublicFacts) -> bool:
-    """Whether promised messages can find out within the budget what pays; ``noise`` is that of the whole budget."""
+def _promise_pays(budget: Budget, unit: Unit, public: PublicFacts) -> bool:
+    """Whether promised messages can find out within the budget what pays."""
     from sfumato.central._promised import MOST_NOISE
-    from sfumato.central._promised_releases import TEST
+    from sfumato.central._promised_releases import TEST, most_degree
 
-    train = max(public.num_train, 1)
+    noise, train = noise_of(budget, unit), max(public.num_train, 1)
     if noise * math.sqrt(2 / TEST) > _MOST_TEST_NOISE * train or noise > MOST_NOISE:
         return False
-    if noise * math.sqrt(public.num_features) > _MOST_PROMISED_FEATURE_NOISE * train:
+    declared = public.degree_bounds or public.max_degree is not None
+    most = _MOST_PROMISED_FEATURE_NOISE if declared else _MOST_FEATURE_NOISE
+    if noise * math.sqrt(public.num_features) > most * train:
         return False
-    if public.mean_degree is None or public.max_degree is None:
+    if public.mean_degree is None or public.degree_bounds:
         return True
     received = train / public.num_nodes * public.mean_degree
-    return 2 * math.sqrt(2) * received >= _LEAST_SIGNAL * noise * math.sqrt(public.max_degree)
+    bound = min(most_degree(public), _LEAST_FOUND * noise)
+    return 2 * math.sqrt(2) * received >= _LEAST_SIGNAL * noise * math.sqrt(bound)
 
 
 def noise_of(budget: Budget, unit: Unit) -> float:

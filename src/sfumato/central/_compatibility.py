@@ -77,14 +77,19 @@ def find_law(pairs: Floats, stddev: float, *, directed: bool) -> Law:
     return Law((joint / joint.sum(axis=0)).T, ends, total, True)
 
 
-def expected_rows(law: Law, bounds: NDArray[np.int64], sends: NDArray[np.bool_]) -> Expected:
-    """Return what rows hold on average if every node fills the same share of its public bound."""
+def expected_rows(
+    law: Law, bounds: NDArray[np.int64], sends: NDArray[np.bool_], *, height: float = 1.0, of_senders: bool = False
+) -> Expected:
+    """Return what rows hold on average if every node fills the same share of its public bound.
+
+    ``height`` is that of weights, and the bounds are those of arcs from and to senders alone if ``of_senders``.
+    """
     share, own = float(sends.mean()), np.sort(bounds[sends].astype(np.float64))
     later = np.arange(len(own))[::-1]
     most = share / 2 * float((np.cumsum(own) + own * later).sum()) / max(own.sum(), 1.0)
-    full = min(law.total / most, 1.0) if most else 0.0
+    full = min(law.total / most, 1 / share if of_senders else 1.0) if most else 0.0
     loads = full * (1 - share) * own / bounds.mean()
-    weight = float(np.average(load_weight(loads), weights=own)) if len(own) else 0.0
+    weight = float(np.average(load_weight(loads, height), weights=own)) if len(own) else 0.0
     return Expected(weight, full * share * np.sqrt(bounds) * weight)
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sfumato.record._resume import FitState
 
 _NO_BOUND = (
-    "no edge is read, since nothing public bounds how many a node has. Promise a bound (--max-degree), or declare degrees public "
-    "(--public-degrees, or degree_column in a schema), if that is true."
+    "no edge is read at this budget. A public bound on how many a node has may change that: promise one (--max-degree), or "
+    "declare degrees public (--public-degrees, or degree_column in a schema), if that is true."
 )
 _BY_SQUARES = (
     "counts have Gaussian noise, which costs least where a ledger adds up squares of mu; for this epsilon alone Laplace noise "
@@ -87,13 +87,13 @@ def _train(
 def _planned(job: Job, resumed: bool, quiet: bool, verbose: bool, found: Planned) -> None:
     """Say what will run, and what is implausible about it."""
     from sfumato.bounded._promise import protects_every_arc
-    from sfumato.central._auto import can_promise
     from sfumato.loops.kernels import loops
 
     plan, graph = found.prepared.plan, found.prepared.graph
     if plan.method.name != job.request.method.name:
         print(f"{job.word}: {plan.method.name}, by unit, budget and public facts.", file=sys.stderr)
-        if protects_every_arc(plan.unit) and not can_promise(plan.unit, plan.public):
+        declared = plan.public.degree_bounds or plan.public.max_degree is not None
+        if protects_every_arc(plan.unit) and not plan.method.card.reads_links and not declared:
             print(f"{job.word}: {_NO_BOUND}", file=sys.stderr)
     ledger = job.kept.ledger
     if ledger is not None and ledger.rule == "gdp" and plan.method.settings.get("noise") == "gaussian":

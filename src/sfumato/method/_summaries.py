@@ -123,7 +123,7 @@ def statement(
         accounting="none" if plan.epsilon is None else accountant(plan.unit.trust, [r.event for r in plan.releases]),
         public_facts={k: v for k, v in plan.public.to_dict().items() if k != "assumed"},
         assumed_public=plan.public.assumed,
-        who_may_see=ran.method.who_may_see(plan.unit),
+        who_may_see=ran.method.audience_of(plan),
         builds_on=() if origin is None else origin.builds_on,
         notes=(*ran.method.card.notes, *ran.method.unused(ran, outcome.weights, outcome.released)),
         limits=ran.method.limits,

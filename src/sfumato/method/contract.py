@@ -201,15 +201,12 @@ class Method(Listed):
 
     @abstractmethod
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Train on private data, and charge each release before anything of it is computed.
+        """Train on private data, charge each release before anything of it is computed, and return weights and releases.
 
         Args:
             plan: what was fixed before data: the public facts, and each release with its event.
             graph: the private data.
             session: the ledger, the secret key and the public seed of this fit.
-
-        Returns:
-            The trained weights and the released arrays.
         """
 
     @abstractmethod
@@ -288,6 +285,10 @@ class Method(Listed):
         """Say who may be shown what of a run; the certificate prints it."""
         return unit.audience(**vars(self.card.audience))
 
+    def audience_of(self, plan: Planned) -> dict[str, list[str]]:
+        """Return :meth:`who_may_see` of a ``plan``, where that depends on what it releases."""
+        return self.who_may_see(plan.unit)
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -359,7 +360,6 @@ class Session:
 
     ``state`` is there if the fit can be resumed. ``spend`` notes, in the data set's ledger, the mark of what a release is
     drawn from. ``reports`` are those that devices sent, where nobody is asked again.
-
     ``ledger`` holds the charges, ``key`` is the secret key of the noise, ``seed`` is public, and ``watch`` receives progress.
     """
 

@@ -7,22 +7,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from ._baselines import Linear, is_centered, split_faults
 from ._kinds import Matrix, OwnRows
 from ._rules import OWN
 
 if TYPE_CHECKING:
     from ._kinds import Planned
-    from ._rules import Certificate, Tensors
+    from ._rules import Audience, Certificate, Tensors
     from ._tensors import Stored
 
 _PAIRS, _TEST, _CENTER = 0.05, 0.01, 0.02
+_LEVELS, _TAIL, _LARGE = {"typical": 0.03, "bound": 0.09}, 11.5, 24
 
 
 class PromisedMessages(Linear):
     """The rules of method promised-messages: features, pairs of classes, a test, and the rest for a hop or for features.
 
-    It protects incident arcs, and needs a public bound on degrees. Rows are for their own node alone, and not among releases.
+    It protects incident arcs. Where no node's degree is public, and one bound for everybody is large beside its noise, a smaller
+    one is found by two levels of counts of senders. Rows are for their own node alone, and not among releases.
     """
 
     audience: ClassVar = {
@@ -36,14 +40,17 @@ class PromisedMessages(Linear):
     scaled = False
 
     def faults(self, certificate: Certificate) -> Iterator[str]:
-        unit, facts = certificate["unit"], certificate["public_facts"]
+        unit = certificate["unit"]
         if unit["name"] == "none":
             return
         if unit["arcs"] != "incident":
             yield f"certificate.json: unit.arcs: expected incident, got {unit['arcs']}"
-        if facts["max_degree"] is None and not facts.get("degree_bounds"):
-            yield "certificate.json: public_facts.max_degree: expected a promise, since degree_bounds are not public"
         yield from _noise_faults(certificate)
+
+    def who_may_see(self, certificate: Certificate) -> Audience:
+        seen = super().who_may_see(certificate)
+        more = ["noisy levels of how many senders nodes have"] * _has_levels(certificate)
+        return {**seen, "anyone": [*seen["anyone"], *more]}
 
     def releases(self, certificate: Certificate) -> list[Planned]:
         found = super().releases(certificate)
@@ -54,6 +61,7 @@ class PromisedMessages(Linear):
         touched = nodes * classes + certificate["settings"]["epochs"] * size
         return [
             *found,
+            *(Matrix(name, [1, 1], 2) for name in _LEVELS if _has_levels(certificate)),
             Matrix("pairs", [classes, classes], classes**2),
             Matrix("test", [1, 2], 2),
             OwnRows("aggregate/1", [nodes, classes], touched),
@@ -69,22 +77,48 @@ class PromisedMessages(Linear):
         bounds, facts = weights["bounds"].array(), certificate["public_facts"]
         if ((bounds < 1) | (bounds % 1 != 0)).any():
             yield "bounds: holds numbers that bound no degree"
-        elif not facts.get("degree_bounds") and (bounds != facts["max_degree"]).any():
-            yield f"bounds: holds other numbers than public_facts.max_degree, {facts['max_degree']}, which is for every node"
+        elif not facts.get("degree_bounds") and (bounds != np.float32(_most(certificate))).any():
+            yield f"bounds: holds other numbers than the bound on degrees for every node, {_most(certificate)}"
+
+
+def _most(certificate: Certificate) -> int:
+    """The bound that is promised for everybody; without one the number of nodes."""
+    facts = certificate["public_facts"]
+    most: int = facts["num_nodes"] if facts["max_degree"] is None else facts["max_degree"]
+    return most
+
+
+def _noise_of_pairs(certificate: Certificate) -> float | None:
+    found = {release["name"]: release["event"].get("noise_multiplier") for release in certificate["releases"]}
+    noise = found.get("pairs")
+    return float(noise) if isinstance(noise, int | float) else None
+
+
+def _has_levels(certificate: Certificate) -> bool:
+    """Whether a bound is found, by the public rule; runs with a promise that were made before there was one have none."""
+    noise, facts = _noise_of_pairs(certificate), certificate["public_facts"]
+    if noise is None or facts.get("degree_bounds"):
+        return False
+    moved = 2 if certificate["unit"]["relation"] == "replace" else 1
+    least = moved + _TAIL * noise * math.sqrt(_PAIRS / _LEVELS["bound"]) * moved
+    before = facts["max_degree"] is not None and all(one["name"] not in _LEVELS for one in certificate["releases"])
+    return _most(certificate) > _LARGE * least and not before
 
 
 def _noise_faults(certificate: Certificate) -> Iterator[str]:
-    found = {release["name"]: release["event"].get("noise_multiplier") for release in certificate["releases"]}
-    if not isinstance(found.get("pairs"), int | float):
+    noise = _noise_of_pairs(certificate)
+    if noise is None:
         return  # named as a wrong release
-    facts, whole = certificate["public_facts"], found["pairs"] * math.sqrt(_PAIRS)
+    facts, whole = certificate["public_facts"], noise * math.sqrt(_PAIRS)
     needed = 30 * whole * math.sqrt(facts["num_features"]) / max(facts["num_train"], 1)
     features, centered = min(max(needed, 0.1), 0.5), is_centered(certificate)
+    levels = _LEVELS if _has_levels(certificate) else {}
     shares = {
         "center": _CENTER * features,
         "head": features * (1 - _CENTER * centered),
         "pairs": _PAIRS,
         "test": _TEST,
-        "aggregate/1": 1 - features - _PAIRS - _TEST,
+        **levels,
+        "aggregate/1": 1 - features - _PAIRS - _TEST - sum(levels.values()),
     }
     yield from split_faults(certificate, shares, "pairs")
