@@ -98,6 +98,7 @@ def test_lists_for_one_viewer_within_a_column_and_among_candidates(sfumato, refu
     none = ("--out", tmp_path / "none.csv")
     refused("Expected --within with --top", "predict", run, "--within", "label", *none)
     refused("Expected --linked with --for", "predict", run, "--top", 3, "--linked", known, *none)
+    refused("without --within", "predict", run, "--top", 3, "--for", 7, "--linked", known, "--within", "label", *none)
     refused("got 'nobody'", "predict", run, "--top", 3, "--for", "nobody", *none)
     refused("Expected column to be a column", "predict", run, "--top", 3, "--within", "nothing", *none)
     refused("Expected among", "predict", run, "--top", 3, "--among", 2, *none)

@@ -17,6 +17,7 @@ Sajadmanesh (2023), section 4.7.2 (SAGE-EDP).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import PRIVATE, check_fields, flag, setting
 from sfumato.bounded._topology import Pairs, pairs_of, randomized_pairs, sampling_share
-from sfumato.central._perturbed import COUNT, EDGES, PerturbedTopology
+from sfumato.central._perturbed import COUNT, EDGES, PerturbedTopology, _adjacency
 from sfumato.method.card import Audience, Card
 from sfumato.noise.exact import hit_share, probabilities
 from sfumato.privacy.events import RandomizedResponseEvent
@@ -34,6 +35,7 @@ from sfumato.record.ledger import Release
 if TYPE_CHECKING:
     import numpy as np
 
+    from sfumato.graph._graph import Graph
     from sfumato.method.contract import Arrays, Planned
     from sfumato.noise.coins import SecretWords
 
@@ -75,6 +77,21 @@ class EdgeRand(PerturbedTopology):
     ) -> NDArray[np.int64]:
         epsilon = plan.event_of(RandomizedResponseEvent, EDGES).epsilon
         return randomized_pairs(pairs, present, epsilon, self._share(epsilon, pairs, wanted), source)
+
+    def own_scores(
+        self, plan: Planned, released: Arrays, graph: Graph, neighbors: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        """Return the score of every node for a viewer with these ``neighbors`` (:mod:`~sfumato.central._own_links`).
+
+        ``plan``, ``released`` and ``graph`` are those of :meth:`scores`.
+        """
+        from sfumato.central._own_links import scores_for
+
+        if not plan.unit.private:
+            return scores_for(_adjacency(released[EDGES], plan, graph), neighbors, 1.0, 0.0)
+        without = float(self.chance(plan, released))
+        with_edge = without * math.exp(plan.event_of(RandomizedResponseEvent, EDGES).epsilon)
+        return scores_for(_adjacency(released[EDGES], plan, graph), neighbors, with_edge, without)
 
     def chance(self, plan: Planned, released: Arrays) -> Fraction:
         if not plan.unit.private:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato._encoding import decoded
 from sfumato._files import whole_file
-from sfumato._validate import fail
+from sfumato._validate import check_int, fail
 from sfumato.cli._output import free_file, stage_bars
 from sfumato.errors import DataError, InputError
 
@@ -50,9 +50,10 @@ class Rows:
         idle = [name for name, value in shapes.items() if value is not None]
         if idle and self.top is None:
             raise InputError(f"Expected {idle[0]} with --top, got it alone. Say how long lists are, such as --top 10.")
-        if self.linked is not None and self.viewer is None:
+        if self.linked is not None and (self.viewer is None or self.within is not None or self.among is not None):
             raise InputError(
-                "Expected --linked with --for, since links are known to one viewer, got it for all. Drop it."
+                "Expected --linked with --for, and without --within and --among: one viewer knows the links, and all others are "
+                "scored. Correct the options."
             )
 
 
@@ -88,22 +89,23 @@ def answer_rows(
 def write_best(fitted: Fitted, graph: Graph, rows: Rows, out: Path, *, quiet: bool) -> dict[str, Any]:
     """Write the best-scored others of each node while they are found, and return what was written."""
     assert rows.top is not None
-    ids, known, nodes = _ids(graph), np.empty(0, np.int64), None
-    if rows.viewer is not None:
-        nodes = _places(graph, [rows.viewer], "--for")
-    if rows.linked is not None:
-        _, lines = _read(rows.linked, 1)
-        known = _places(graph, [line[0] for line in lines], repr(str(rows.linked)))
-    top = min(rows.top + len(known), graph.num_nodes - 1) if len(known) and rows.top > 0 else rows.top
-    found, count = fitted.suggestions(graph, top, nodes=nodes, within=rows.within, among=rows.among), 0
+    ids = _ids(graph)
+    nodes = None if rows.viewer is None else _places(graph, [rows.viewer], "--for")
+    if nodes is not None and rows.linked is not None:
+        _, named = _read(rows.linked, 1)
+        known = _places(graph, [line[0] for line in named], repr(str(rows.linked)))
+        mine = fitted.list_for(graph, int(nodes[0]), known, check_int(low=1, top=rows.top))
+        own = ((ids[nodes[0]], ids[at], f"{score:.6f}") for at, score in zip(mine.pairs[1], mine.scores, strict=True))
+        write_lines(out, ("node", "other", "score"), own)
+        return {"out": str(out), "pairs": len(mine.scores), "epsilon_spent": 0.0}
+    found, count = fitted.suggestions(graph, rows.top, nodes=nodes, within=rows.within, among=rows.among), 0
 
     def lines_of(report: Progress | None) -> Iterator[tuple[Any, Any, str]]:
         nonlocal count
         done = 0
         for block in found:
-            left = block if nodes is None else block.without(known, rows.top)
-            count, done = count + len(left.scores), done + block.num_nodes
-            for (node, other), score in zip(left.pairs.T.tolist(), left.scores, strict=True):
+            count, done = count + len(block.scores), done + block.num_nodes
+            for (node, other), score in zip(block.pairs.T.tolist(), block.scores, strict=True):
                 yield ids[node], ids[other], f"{score:.6f}"
             if report is not None:
                 report("lists of nodes", done, len(found.nodes))

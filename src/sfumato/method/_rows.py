@@ -12,7 +12,7 @@ from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method._checks import check_graph
 from sfumato.method._identity import OTHER_COLUMNS, in_classes
-from sfumato.method._suggesting import Suggestions, finder_of
+from sfumato.method._suggesting import Block, Suggestions, finder_of
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -176,6 +176,24 @@ class ReleasedRows:
         rows = asked.fitted_rows if nodes is None else asked.fitted_rows[np.asarray(nodes, np.int64)]
         finder = finder_of(self.ran, self.weights, self.released, asked.graph)
         return Suggestions(finder, asked.graph, rows, top, within, among, asked.rows)
+
+    def list_for(self, graph: Graph, node: int, neighbors: NDArray[np.integer], top: int) -> Block:
+        """Return the ``top`` best others for one viewer, a row number, who is linked with ``neighbors``. This spends nothing.
+
+        The list is for the viewer alone: it tells these links, and nothing of others' that the release does not. A run of
+        ``edgerand`` looks for friends of friends among its released pairs; other runs leave the neighbors out of
+        :meth:`suggestions`.
+        """
+        own = getattr(self.ran.method, "own_scores", None)
+        known = np.unique(np.asarray(neighbors, np.int64))
+        if own is None:
+            (block,) = self.suggestions(graph, min(top + len(known), graph.num_nodes - 1), nodes=np.array([node]))
+            return block.without(known, top)
+        asked = self.as_fitted(graph)
+        scores = asked.back(own(self.ran, self.released, asked.graph, asked.fitted_rows[known]))
+        others = np.delete(np.arange(graph.num_nodes), np.append(known, node))
+        best = others[np.argsort(-scores[others], kind="stable")[:top]]
+        return Block(np.stack((np.full(len(best), node), best)), scores[best], 1)
 
     def best_pairs(self, graph: Graph, top: int, **only: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the lists of :meth:`suggestions` at once, by rows of nodes: int64 [2, m], and the scores; ``only`` as there."""
