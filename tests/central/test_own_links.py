@@ -1,7 +1,7 @@
 """Lists for one viewer from released pairs and the viewer's own links, and how many held-out links they find.
 
-``python -m pytest -s tests/central/test_own_links.py`` prints, for lists of 50 at epsilon 2, the share of held-out links that are
-in them over the share in lists by common neighbors without privacy, by degree. Weights of links were chosen on UCSC68 and Duke14.
+``python -m pytest -s -m "" tests/central/test_own_links.py`` prints, for lists of 50 at epsilon 2, the share of held-out links
+that are in them over the share in lists by common neighbors without privacy, by degree. The rule was chosen on UCSC68 and Duke14.
 """
 
 import os
@@ -14,7 +14,9 @@ import scipy.sparse as sp
 
 import sfumato as sf
 from sfumato.central._edgerand import EdgeRand
+from sfumato.central._evidence import public_rows
 from sfumato.central._own_links import scores_for
+from sfumato.errors import InputError
 from sfumato.evaluation._links import hold_out
 from sfumato.evaluation._ranking import ranks_of
 from sfumato.graph._subgraph import adjacency
@@ -27,8 +29,13 @@ BANDS = (0, 20, 40, 80, 160, 10_000)
 def responses(truth, epsilon, generator):
     """Symmetric randomized response to all pairs: what came out, and the chances with and without an edge."""
     flip = 1 / (1 + np.exp(epsilon))
-    drawn = np.triu(generator.random(truth.shape, dtype=np.float32) < flip, 1)
-    return sp.csr_matrix(truth.toarray().astype(bool) ^ (drawn | drawn.T), dtype=np.int8), 1 - flip, flip
+    size = truth.shape[0]
+    other = sp.vstack([  # in parts, for memory
+        sp.csr_matrix(np.triu(generator.random((min(1000, size - at), size), dtype=np.float32) < flip, at + 1))
+        for at in range(0, size, 1000)
+    ])  # fmt: skip
+    drawn = (other + other.T).astype(np.int8)
+    return abs(truth.astype(np.int8) - drawn).tocsr(), 1 - flip, flip
 
 
 def test_scores_are_those_of_the_true_graph_on_average():
@@ -43,7 +50,7 @@ def test_scores_are_those_of_the_true_graph_on_average():
     off = np.arange(120) != 3
     noise = np.sqrt(len(neighbors) * 0.18 / 200)
     assert np.abs(np.mean(rows, axis=0) - exact)[off & (exact >= 0)].max() < 5 * noise
-    assert scores_for(truth.astype(float).tocsr(), np.empty(0, int), 1.0, 0.0).tolist() == [0.0] * 120
+    assert not scores_for(truth, np.empty(0, int), 1.0, 0.0).any()
 
 
 @pytest.mark.parametrize("asymmetric", [True, False])
@@ -59,6 +66,17 @@ def test_a_run_gives_a_list_to_a_viewer_who_brings_links(asymmetric):
     assert common[block.pairs[1]].mean() > 2 * common.mean()
 
 
+def test_links_with_a_direction_are_refused():
+    unit, graph = (
+        sf.EdgeLevel(directed=True),
+        sf.graph.Graph.from_edges([0, 1], [1, 2], 12, directed=True, y=[0, 1] * 6),
+    )
+    graph = graph.with_split(seed=0)
+    fitted = EdgeRand(epochs=1).calibrate(sf.Budget(2.0, 0.0), unit, graph.public_facts(unit)).fit(graph)
+    with pytest.raises(InputError, match="to be undirected"):
+        fitted.list_for(graph, 0, np.array([1]), 2)
+
+
 def test_other_runs_leave_the_links_out():
     graph = sf.graph.campus(300, seed=0).with_split(seed=0)
     fitted = sf.LinkMessages().calibrate(sf.Budget(2.0, 0.0), EDGE, graph.public_facts(EDGE)).fit(graph)
@@ -66,17 +84,24 @@ def test_other_runs_leave_the_links_out():
     assert fitted.list_for(graph, 5, whole[:3], 5).pairs[1].tolist() == whole[3:].tolist()
 
 
-@pytest.mark.parametrize("name", ["Duke14", "Harvard1"])
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "name", ["UCSC68", *(pytest.param(name, marks=pytest.mark.soak) for name in ("Duke14", "Harvard1", "Berkeley13"))]
+)
 def test_lists_find_what_common_neighbors_find_where_degrees_are_large(name):
     if not (DATA / "facebook100" / f"{name}.mat").is_file():
         pytest.skip(f"{name} is not in {DATA}")
     held = hold_out(sf.graph.load_dataset(f"facebook100/{name}", DATA, min_class_size=1000), 0)
     truth, lists = adjacency(held.graph).tocsr(), held.lists(0)
     released, with_edge, without = responses(truth, 2.0, np.random.default_rng(0))
-    found = []
+    found, public = [], public_rows(held.graph)
     for node, others, there in zip(lists.nodes, lists.others, lists.held, strict=True):
         neighbors = truth[node].indices
-        scores = scores_for(released, neighbors, with_edge, without), np.asarray(truth[neighbors].sum(axis=0)).ravel()
+        likeness = np.asarray((public @ public[[node]].T).todense()).ravel()
+        scores = (
+            scores_for(released, neighbors, with_edge, without, likeness),
+            np.asarray(truth[neighbors].sum(axis=0)).ravel(),
+        )
         hits = [(ranks_of(one[others].astype(float), there) <= 50).sum() for one in scores]
         found.append((len(neighbors), *hits, there.sum()))
     rows = np.array(found)

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import PRIVATE, check_fields, flag, setting
+from sfumato._validate import PRIVATE, check_fields, fail, flag, setting
 from sfumato.bounded._topology import Pairs, pairs_of, randomized_pairs, sampling_share
 from sfumato.central._perturbed import COUNT, EDGES, PerturbedTopology, _adjacency
 from sfumato.method.card import Audience, Card
@@ -33,8 +34,6 @@ from sfumato.privacy.events import RandomizedResponseEvent
 from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from sfumato.graph._graph import Graph
     from sfumato.method.contract import Arrays, Planned
     from sfumato.noise.coins import SecretWords
@@ -79,19 +78,28 @@ class EdgeRand(PerturbedTopology):
         return randomized_pairs(pairs, present, epsilon, self._share(epsilon, pairs, wanted), source)
 
     def own_scores(
-        self, plan: Planned, released: Arrays, graph: Graph, neighbors: NDArray[np.integer]
+        self, plan: Planned, released: Arrays, graph: Graph, node: int, neighbors: NDArray[np.integer]
     ) -> NDArray[np.float64]:
-        """Return the score of every node for a viewer with these ``neighbors`` (:mod:`~sfumato.central._own_links`).
+        """Return the score of every node for a viewer, ``node``, with these ``neighbors`` (:mod:`~sfumato.central._own_links`).
 
         ``plan``, ``released`` and ``graph`` are those of :meth:`scores`.
+
+        Raises:
+            InputError: links have a direction.
         """
+        if graph.directed:
+            raise fail(
+                "graph", graph.name, "to be undirected for lists by the viewer's own links", "Friends are mutual here."
+            )
+        from sfumato.central._evidence import public_rows
         from sfumato.central._own_links import scores_for
 
-        if not plan.unit.private:
-            return scores_for(_adjacency(released[EDGES], plan, graph), neighbors, 1.0, 0.0)
-        without = float(self.chance(plan, released))
-        with_edge = without * math.exp(plan.event_of(RandomizedResponseEvent, EDGES).epsilon)
-        return scores_for(_adjacency(released[EDGES], plan, graph), neighbors, with_edge, without)
+        rows, without, with_edge = public_rows(graph), 0.0, 1.0
+        if plan.unit.private:
+            without = float(self.chance(plan, released))
+            with_edge = without * math.exp(plan.event_of(RandomizedResponseEvent, EDGES).epsilon)
+        likeness = np.asarray((rows @ rows[[node]].T).todense()).ravel()
+        return scores_for(_adjacency(released[EDGES], plan, graph), neighbors, with_edge, without, likeness)
 
     def chance(self, plan: Planned, released: Arrays) -> Fraction:
         if not plan.unit.private:

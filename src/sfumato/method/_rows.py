@@ -190,7 +190,9 @@ class ReleasedRows:
             (block,) = self.suggestions(graph, min(top + len(known), graph.num_nodes - 1), nodes=np.array([node]))
             return block.without(known, top)
         asked = self.as_fitted(graph)
-        scores = asked.back(own(self.ran, self.released, asked.graph, asked.fitted_rows[known]))
+        scores = asked.back(
+            own(self.ran, self.released, asked.graph, int(asked.fitted_rows[node]), asked.fitted_rows[known])
+        )
         others = np.delete(np.arange(graph.num_nodes), np.append(known, node))
         best = others[np.argsort(-scores[others], kind="stable")[:top]]
         return Block(np.stack((np.full(len(best), node), best)), scores[best], 1)
