@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.audit._promises import _LEAVES
 from sfumato.central import _promised_releases as promised_releases
 from sfumato.central._compatibility import Expected, expected_rows, find_law, log_likelihood
 from sfumato.central._piloted import FEATURES_CHOSEN
@@ -15,6 +16,7 @@ from sfumato.errors import DataError, InputError, SchemaError, UnsupportedUnitEr
 from sfumato.graph._declared import with_public_degrees
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.record import _release_folder as release_folder
+from sfumato.report._everyday import SEEN
 from sfumato.verify import verify
 
 UNIT = sf.NodeLevel(arcs="incident")
@@ -167,6 +169,9 @@ def test_a_bound_is_found_where_none_is_declared(relation, tmp_path):
     assert counts.max() <= degrees.found.bound < 750
     run = fitted.save(tmp_path / "run")
     assert verify(run).problems == ()
+    shown = fitted.certificate.values["who_may_see"]["anyone"]
+    assert {*shown} <= {*SEEN} & {*_LEAVES}
+    assert any("senders" in one for one in shown)
     assert np.array_equal(sf.load(run).predict_proba(graph), fitted.predict_proba(graph))
     right = (fitted.predict(graph) == graph.y)[~graph.train_mask].mean()
     assert right > 0.8

@@ -51,7 +51,8 @@ _NOISED = (GaussianEvent, LaplaceEvent, PureEvent)
 _NONE = np.iinfo(np.int64).max  # an entry about which no statement is made
 _LEAVES = (
     "weights", "reports", "noisy aggregates", "noisy counts of right answers", "noisy pairs of classes",
-    "PageRank rows with noise", "the perturbed edges", "noisy counts of the whole graph",
+    "noisy levels of how many senders nodes have", "the perturbed edges",
+    "PageRank rows with noise", "noisy counts of the whole graph",
 )  # fmt: skip
 _PREDICTIONS = ("predictions", "predictions for all nodes", "scores of all pairs")
 _VIEWERS = ("anyone", "the node itself", "never")

@@ -30,6 +30,7 @@ SEEN: Mapping[str, str] = {
     "true edges": "the real links",
     "noisy pairs of classes": "how often groups are linked to each other, with random numbers added",
     "noisy counts of right answers": "how often a first model was right, with random numbers added",
+    "noisy levels of how many senders nodes have": "two numbers about how many links people have, with random numbers added",
     "its noisy row of neighbors' classes": "the groups of the people that you are linked to, with random numbers added",
     "reports": "answers that were changed at random",
     "student": "the model",
