@@ -220,12 +220,9 @@ def fit(row: Row, dataset: str, seed: int, data_dir: str) -> dict[str, Any]:
         return float((torch.cat(parts).argmax(1).numpy() == graph.y[role]).mean()) if role.any() else None
 
     found = {
-        "accuracy": right(graph.test_mask),
-        "validation": right(graph.val_mask),
-        "epsilon": plan.epsilon if row.unit.private else None,
-        "seconds": seconds,
-        "attacks": {},
-    }
+        "accuracy": right(graph.test_mask), "validation": right(graph.val_mask),
+        "epsilon": plan.epsilon if row.unit.private else None, "seconds": seconds, "attacks": {},
+    }  # fmt: skip
     for name in row.attacks:
         distance = "euclidean" if dataset in DIGITS else "ssim"
         made = reconstruct(fitted, graph, ATTACKS[name], distance)

@@ -95,11 +95,9 @@ def measure(what: str, port: int, bodies: list[bytes], seconds: float) -> None:
     client.join()
     ranked = statistics.quantiles(found, n=100)
     figures = {
-        "what": what,
-        "a_second": round(len(found) / took),
-        "p50_ms": round(1e3 * ranked[49], 1),
+        "what": what, "a_second": round(len(found) / took), "p50_ms": round(1e3 * ranked[49], 1),
         "p99_ms": round(1e3 * ranked[98], 1),
-    }
+    }  # fmt: skip
     print(json.dumps(figures), flush=True)
 
 

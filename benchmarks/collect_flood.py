@@ -180,15 +180,10 @@ def attack(folder: Path, asked: Any) -> None:
             counts = told.get()
         ranked = statistics.quantiles(latencies, n=1000) if len(latencies) > 1 else [float("nan")] * 999
         figures = {
-            "reports": len(latencies),
-            "p50_ms": round(1e3 * ranked[499], 1),
-            "p99_ms": round(1e3 * ranked[989], 1),
-            "most_ms": round(1e3 * max(latencies, default=float("nan")), 1),
-            "attempts_that_failed": dict(fails),
-            "flood": counts,
-            "log_bytes": (folder / "server.log").stat().st_size,
-            "memory_of_server": memory(server.pid),
-        }
+            "reports": len(latencies), "p50_ms": round(1e3 * ranked[499], 1), "p99_ms": round(1e3 * ranked[989], 1),
+            "most_ms": round(1e3 * max(latencies, default=float("nan")), 1), "attempts_that_failed": dict(fails),
+            "flood": counts, "log_bytes": (folder / "server.log").stat().st_size, "memory_of_server": memory(server.pid),
+        }  # fmt: skip
         print(json.dumps(figures), flush=True)
     finally:
         if attacker.is_alive():

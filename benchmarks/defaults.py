@@ -25,16 +25,9 @@ from sfumato.privacy.budget import Budget
 from sfumato.privacy.units import EdgeLevel, NodeLevel, NoPrivacy
 
 GRAPHS = (
-    "facebook100/Berkeley13",
-    "facebook100/UCSC68",
-    "planetoid/cora",
-    "planetoid/citeseer",
-    "npz/coauthor_cs",
-    "npz/amazon_cs",
-    "musae/facebook",
-    "musae/twitch_ENGB",
-    "musae/wiki_chameleon",
-)
+    "facebook100/Berkeley13", "facebook100/UCSC68", "planetoid/cora", "planetoid/citeseer", "npz/coauthor_cs",
+    "npz/amazon_cs", "musae/facebook", "musae/twitch_ENGB", "musae/wiki_chameleon",
+)  # fmt: skip
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 DELTAS = {"edge": 1e-7, "node": 1e-5}
 FLOORS = {"edge": ("graph-free", "mlp"), "node": ("linear", "mlp")}

@@ -30,34 +30,16 @@ if TYPE_CHECKING:
     from sfumato.graph import Graph
 
 CHOSE = (
-    "planetoid/cora",
-    "lastfm_asia",
-    "npz/cora_ml",
-    "musae/wiki_chameleon",
-    "musae/twitch_ENGB",
-    "facebook100/Simmons81",
-)
+    "planetoid/cora", "lastfm_asia", "npz/cora_ml", "musae/wiki_chameleon", "musae/twitch_ENGB", "facebook100/Simmons81",
+)  # fmt: skip
 DATASETS = (
-    "facebook100/Reed98",
-    "planetoid/citeseer",
-    "directed/polblogs",
-    "musae/wiki_chameleon",
-    "planetoid/cora",
-    "text/cora_cane",
-    "facebook100/Caltech36",
-    "npz/cora_ml",
-    "directed/email-Eu-core",
-    "lastfm_asia",
-    "musae/twitch_ENGB",
-)
+    "facebook100/Reed98", "planetoid/citeseer", "directed/polblogs", "musae/wiki_chameleon", "planetoid/cora",
+    "text/cora_cane", "facebook100/Caltech36", "npz/cora_ml", "directed/email-Eu-core", "lastfm_asia", "musae/twitch_ENGB",
+)  # fmt: skip
 COLUMNS = (
-    "default, no features",
-    "default, with features",
-    "labels alone, heat kernel",
-    "labels alone, propagation",
-    "features that tell nothing",
-    "no graph",
-)
+    "default, no features", "default, with features", "labels alone, heat kernel", "labels alone, propagation",
+    "features that tell nothing", "no graph",
+)  # fmt: skip
 HEAD = ("graph", "epsilon_y", *COLUMNS, "no features minus the better control", "what features add")
 ENDS: dict[str, Any] = {"epochs": 200, "patience": 20}  # of training, as in the default's own networks
 

@@ -48,22 +48,15 @@ if TYPE_CHECKING:
 
 GRAPH, DELTA, UNIT = "npz/cora_ml", 2e-3, NodeLevel(arcs="incident")
 KINDS = {
-    "GM": "gaussian",
-    "EM-v0": "exponential",
-    "EM-v1": "exponential-laplace",
-    "Features": "none",
+    "GM": "gaussian", "EM-v0": "exponential", "EM-v1": "exponential-laplace", "Features": "none",
     "Features, all nodes": "none",
-}
+}  # fmt: skip
 PUBLISHED = {"GM": "gm", "EM-v0": "em-v0", "EM-v1": "em-v1", "Features": "features", "DPSGD": "dpsgd"}
 NO_NOISE = "Without privacy"
 SETTINGS: dict[str, Any] = {
-    "num_roots": 70,
-    "batch_size": 60,
-    "steps": 233,
-    "learning_rate": 0.005,
-    "l2_clip_norm": 1.0,
+    "num_roots": 70, "batch_size": 60, "steps": 233, "learning_rate": 0.005, "l2_clip_norm": 1.0,
     "public_test_graph": True,
-}
+}  # fmt: skip
 Cell = tuple[str, str, float | None, int]
 HALVES, MOST_DRAWN, DRAWN = 20, 250, (1.0, 4.0, 16.0)
 

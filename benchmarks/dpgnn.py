@@ -45,12 +45,8 @@ def main() -> None:
     print(f"{given.dataset}, node level (owned arcs), epsilon {given.epsilon:g}, delta {given.delta:g}")
     print(f"linear, graph-free: {alone(Linear(), budget, node)}; dpgnn without privacy: {alone(sf.DPGNN())}")
     columns = (
-        "arcs an owner",
-        "own features",
-        "charged noisy sum",
-        "clear neighbors, no guarantee",
-        "without noise, clear",
-    )
+        "arcs an owner", "own features", "charged noisy sum", "clear neighbors, no guarantee", "without noise, clear",
+    )  # fmt: skip
     study.table(columns, ((arcs, *private(arcs), alone(Sampled(max_arcs=arcs))) for arcs in given.max_arcs))
 
 

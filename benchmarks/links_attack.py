@@ -133,17 +133,12 @@ def whole_attacked(name: str, method: str, epsilon: float | None, seed: int, dat
     whole, hidden = (attack.run(fitted, graph, seed=seed) for attack in (WholeGraph(), Attributes()))
     (imputed,), (alike,) = hidden.baselines.values(), whole.baselines.values()
     return {
-        "accuracy": study.accuracy(graph, fitted),
-        "AUC": whole.scores.auc().value,
-        "precision": whole.measures["precision"],
-        "features AUC": alike.auc().value,
-        "features precision": whole.measures["features_precision"],
-        "guessing": whole.measures["guessing_precision"],
-        "hidden feature": hidden.scores.auc().value,
-        "model alone": hidden.measures["auc_model_alone"],
-        "with neighbors": hidden.measures["auc_with_neighbors"],
-        "imputation": imputed.auc().value,
-    }
+        "accuracy": study.accuracy(graph, fitted), "AUC": whole.scores.auc().value,
+        "precision": whole.measures["precision"], "features AUC": alike.auc().value,
+        "features precision": whole.measures["features_precision"], "guessing": whole.measures["guessing_precision"],
+        "hidden feature": hidden.scores.auc().value, "model alone": hidden.measures["auc_model_alone"],
+        "with neighbors": hidden.measures["auc_with_neighbors"], "imputation": imputed.auc().value,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

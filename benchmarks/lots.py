@@ -31,12 +31,9 @@ from sfumato.privacy.events import PoissonGaussianEvent
 ROWS, PIXELS, WIDTH, CLASSES = 60_000, 784, 512, 10
 CLIP, DELTA, DROPOUT, CHUNK = 1.0, 1e-5, 0.5, 2048
 PUBLISHED = {
-    (600, 4): "1.26 | 90 ± 2",
-    (6000, 4): "4.24 | 84 ± 1",
-    (60000, 4): "15.13 | 45 ± 4",
-    (60000, 50): "0.98 | 39 ± 15",
+    (600, 4): "1.26 | 90 ± 2", (6000, 4): "4.24 | 84 ± 1", (60000, 4): "15.13 | 45 ± 4", (60000, 50): "0.98 | 39 ± 15",
     (60000, 100): "0.50 | 10 ± 1",
-}
+}  # fmt: skip
 """By lot and noise: the printed epsilon, the printed score and its standard deviation in percent."""
 
 

@@ -176,15 +176,11 @@ def line(kind: str, row: str, epsilon: float | None, published: str, runs: list[
     """A row of table 4.3."""
     attack = [run["membership"] for run in runs]
     columns = (
-        [one["auc"] for one in attack],
-        [run["one model"] for run in runs if "one model" in run],
-        [run["membership-confidence"]["auc"] for run in runs],
-        [one["baseline"] for one in attack],
-        [one["tpr"] for one in attack],
-        [run["train"] for run in runs],
-        [run["test"] for run in runs],
+        [one["auc"] for one in attack], [run["one model"] for run in runs if "one model" in run],
+        [run["membership-confidence"]["auc"] for run in runs], [one["baseline"] for one in attack],
+        [one["tpr"] for one in attack], [run["train"] for run in runs], [run["test"] for run in runs],
         [run["train"] - run["test"] for run in runs],
-    )
+    )  # fmt: skip
     late = f", {LATE[kind][0]}" if kind in LATE else ""
     return f"{row}, {named(epsilon)}{late}", published, *map(study.told, columns), len(runs)
 

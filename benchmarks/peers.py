@@ -44,17 +44,8 @@ def measure(name: str, folder: Path, given: Any) -> None:
     """Medians of all processes on one data set, which is written by another: a process begins with the peak of its parent."""
     study.process("-c", PARTS["data"]["code"], name, given.data_dir, folder / "data.npz")
     more = [
-        "--epsilon",
-        1,
-        "--delta",
-        1e-7,
-        "--no-controls",
-        "--data-dir",
-        given.data_dir,
-        "--out",
-        folder / "run",
-        "--json",
-    ]
+        "--epsilon", 1, "--delta", 1e-7, "--no-controls", "--data-dir", given.data_dir, "--out", folder / "run", "--json",
+    ]  # fmt: skip
     calls: dict[str, list[Any]] = {command: ["-c", RUN, *shlex.split(command)] for command in given.beside if command}
     for work in given.works:
         code = "\n".join(PARTS[part]["code"] for part in PEERS.get(work, ()))

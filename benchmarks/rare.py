@@ -35,16 +35,9 @@ if TYPE_CHECKING:
 CLUSTERING = {"neighborhoods": 2.0, "pairs": 1.2, "spread": 4.0}
 GENERATED = (*(f"{pattern}-{percent}" for pattern in PATTERNS for percent in (1, 3, 8, 20)), "customers-8")
 REAL = (
-    "facebook100/Berkeley13:5",
-    "facebook100/Cornell5:0",
-    "facebook100/Duke14:1",
-    "npz/coauthor_cs:3",
-    "npz/coauthor_cs:9",
-    "musae/facebook:3",
-    "musae/wiki_chameleon:0",
-    "directed/polblogs:1",
-    "planetoid/cora:6",
-)
+    "facebook100/Berkeley13:5", "facebook100/Cornell5:0", "facebook100/Duke14:1", "npz/coauthor_cs:3", "npz/coauthor_cs:9",
+    "musae/facebook:3", "musae/wiki_chameleon:0", "directed/polblogs:1", "planetoid/cora:6",
+)  # fmt: skip
 SETTINGS = ("edge-1", "edge-4", "node-4", "node-8")
 FLOORS = {"edge": ("graph-free",), "node": ("linear", "mlp")}
 CEILINGS = ("label-messages", "reference")
@@ -59,19 +52,8 @@ def main() -> None:
     )  # fmt: skip
     found = study.grouped(study.kept(given, cells(given), lambda *cell: fit(*cell, given.data_dir)), 3)
     columns = (
-        "task",
-        "AUC auto",
-        "floor",
-        "+-",
-        "ceiling",
-        "way",
-        "AP auto",
-        "floor",
-        "+-",
-        "ceiling",
-        "ECE",
-        "chance",
-    )
+        "task", "AUC auto", "floor", "+-", "ceiling", "way", "AP auto", "floor", "+-", "ceiling", "ECE", "chance",
+    )  # fmt: skip
     for setting in given.settings:
         rows = (row(task, setting, found) for task in given.tasks if (task, setting, "auto") in found)
         study.table((*columns, "loss auto", "floor", "seeds"), rows, f"### {setting}")
@@ -102,11 +84,8 @@ def graph_of(task: str, seed: int, data_dir: str) -> Graph:
     if task in GENERATED:
         pattern, percent = task.split("-")
         how = {
-            "pattern": pattern,
-            "positive": int(percent) / 100,
-            "clustering": CLUSTERING[pattern],
-            "mean_degree": 20.0,
-        }
+            "pattern": pattern, "positive": int(percent) / 100, "clustering": CLUSTERING[pattern], "mean_degree": 20.0,
+        }  # fmt: skip
         return outcomes(20_000, seed, **how).with_split(seed=seed)
     name, _, label = task.partition(":")
     graph = study.graph_of(name, data_dir)
