@@ -147,6 +147,8 @@ def write_tables(folder):
         (folder / f"{start}edges.csv").write_text("\n".join(edges) + "\n")
         if not start:
             paid = [f"{edge},{5 + 30 * at % 200}" for at, edge in enumerate(edges[1:])]
+            kinds = [f"{edge},{'family' if at % 3 else 'school'}" for at, edge in enumerate(edges[1:])]
+            (folder / "links.csv").write_text("\n".join(["from,to,kind", *kinds]) + "\n")
             (folder / "payments.csv").write_text("\n".join(["from,to,amount", *paid]) + "\n")
     columns = '[columns.dorm]\ncategories = ["north", "south"]\n[columns.age]\nmin = 0\nmax = 120\n'
     (folder / "schema.toml").write_text(f'label = "year"\nclasses = ["2004", "2005", "2006"]\n{columns}')
