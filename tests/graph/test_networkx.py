@@ -255,7 +255,7 @@ def test_networkx_without_attributes_or_edges():
 @pytest.mark.parametrize(
     ("g", "how", "message"),
     [
-        (nx.MultiGraph([(0, 1)]), {}, "simple graph, got MultiGraph"),
+        (nx.MultiGraph([(0, 1)]), {}, "simple graph, or types of edges, got MultiGraph"),
         (nx.Graph(), {}, "at least one node"),
         (nx.path_graph(2), {"label": "year"}, "attribute 'year', got none with it"),
     ],

@@ -218,3 +218,86 @@ def test_predicting_needs_public_types_and_another_graph_is_read_with_the_same_o
     assert plan.fit(other).predict_proba(other).shape == (200, 3)
     with pytest.raises(InputError, match="edge_types"):
         fitted.calibrate_inference(sf.Budget(8.0, 0.0), EDGE, other.changed(types=None).public_facts(EDGE))
+
+
+def papers():
+    """Authors, papers and venues: a paper has a class, and so have most papers of its authors."""
+    torch, pyg = pytest.importorskip("torch"), pytest.importorskip("torch_geometric.data")
+    rng = np.random.default_rng(0)
+    data = pyg.HeteroData()
+    y = rng.integers(3, size=300)
+    data["author"].num_nodes = 100
+    data["paper"].x = torch.eye(3)[torch.tensor(rng.integers(3, size=300))]
+    data["paper"].y = torch.tensor(y)
+    writers = np.concatenate([rng.permutation(100)[:3] for _ in range(300)])
+    data["author", "writes", "paper"].edge_index = torch.tensor(np.stack([writers, np.repeat(np.arange(300), 3)]))
+    cited = np.array(
+        [rng.choice(np.flatnonzero(y == one)) if rng.random() < 0.8 else rng.integers(300) for one in np.repeat(y, 3)]
+    )
+    data["paper", "cites", "paper"].edge_index = torch.tensor(np.stack([np.repeat(np.arange(300), 3), cited]))
+    return data
+
+
+def test_hetero_data_is_one_graph_with_types_of_nodes_as_features_and_types_of_edges():
+    data = papers()
+    graph = sf.graph.from_pyg(data, directed=False, public_types=["writes"])
+    assert (graph.num_nodes, graph.num_classes, graph.num_features) == (400, 3, 2 + 3)
+    assert graph.feature_names[:3] == ("type=author", "type=paper", "paper[0]")
+    assert (graph.types.names, graph.types.public) == (("writes", "cites"), ("writes",))
+    assert (graph.y[:100] == -1).all()
+    assert np.array_equal(graph.y[100:], data["paper"].y.numpy())
+    source, target = data["author", "writes", "paper"].edge_index.numpy()
+    expected = np.zeros((400, 400), np.int64)
+    expected[source, target + 100] = expected[target + 100, source] = 1
+    assert np.array_equal(matrix(graph, "writes"), expected)
+    graph = graph.with_split(labeled=True)
+    fitted = sf.LabelMessages().calibrate(sf.Budget(4.0, 0.0), EDGE, graph.public_facts(EDGE)).fit(graph)
+    known = graph.test_mask & (graph.y >= 0)
+    assert (fitted.predict(graph) == graph.y)[known].mean() > 0.5
+
+
+def test_a_type_that_leads_back_is_no_second_record():
+    import torch_geometric.transforms as transforms
+
+    data = papers()
+    both = transforms.ToUndirected()(papers())
+    with pytest.warns(DroppedWarning, match="rev_writes"):
+        graph = sf.graph.from_pyg(both, directed=False)
+    assert graph.types.names == ("writes", "cites")
+    assert np.array_equal(graph.types.marks, sf.graph.from_pyg(data, directed=False).types.marks)
+    with pytest.raises(DataError, match="one edge would be two records"):
+        sf.graph.from_pyg(both, directed=True)
+
+
+def test_hetero_data_that_says_too_little_is_refused_with_what_to_do():
+    data = papers()
+    with pytest.raises(InputError, match="to be a type of nodes with y"):
+        sf.graph.from_pyg(data, directed=False, label="author")
+    data["author"].y = data["paper"].y[:100]
+    with pytest.raises(InputError, match="Name one with label"):
+        sf.graph.from_pyg(data, directed=False)
+    assert sf.graph.from_pyg(data, directed=False, label="paper").num_classes == 3
+    data["paper", "cites", "paper"].edge_index[0, 0] = 300
+    with pytest.raises(DataError, match="among the nodes of type 'paper'"):
+        sf.graph.from_pyg(data, directed=False, label="paper")
+
+
+def test_multigraphs_of_networkx_are_read_by_keys_or_by_an_attribute():
+    import networkx as nx
+
+    g = nx.MultiGraph()
+    g.add_edge("ann", "bob", key="friend")
+    g.add_edge("ann", "bob", key="call")
+    g.add_edge("bob", "cat", key="call")
+    graph = sf.graph.from_networkx(g, edge_type="key", edge_types=["friend", "call"])
+    assert (graph.num_edges, graph.types.marks.tolist()) == (2, [3, 3, 2, 2])
+    named = nx.MultiGraph()
+    named.add_edges_from(
+        [("ann", "bob", {"kind": "friend"}), ("bob", "ann", {"kind": "call"}), ("bob", "cat", {"kind": "call"})]
+    )
+    again = sf.graph.from_networkx(named, edge_type="kind", edge_types=["friend", "call"])
+    assert np.array_equal(again.types.marks, graph.types.marks)
+    with pytest.raises(DataError, match="or types of edges, got MultiGraph"):
+        sf.graph.from_networkx(g)
+    with pytest.raises(DataError, match="has another, or none"):
+        sf.graph.from_networkx(g, edge_type="key", edge_types=["friend", "school"])

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+KEY = "key"
+"""The name by which the keys of a multigraph are read as an attribute."""
+
+
 def names_of(facts: Iterable[dict[Any, Any]]) -> list[str]:
     """Return the names of the attributes of nodes or edges, in the order in which they come, trimmed as those of columns are."""
     return list(dict.fromkeys(str(key).strip() for one in facts for key in one))
@@ -47,16 +51,19 @@ def node_table(g: nx.Graph, attributes: Iterable[str], every: Iterable[str] = ()
     return pa.table(columns), ids
 
 
-def edge_table(g: nx.Graph, ids: Any, weight: str | None) -> tuple[Any, tuple[str, str]]:
-    """Return edges as a table, their ends named by the ids of the nodes, and the names of its columns of ends."""
+def edge_table(g: nx.Graph, ids: Any, read: Sequence[str | None]) -> tuple[Any, tuple[str, str]]:
+    """Return edges as a table with some attributes, ends named by the ids of the nodes, and the names of its columns of ends."""
     pa = require("pyarrow")
     at = {node: row for row, node in enumerate(g.nodes())}
-    rows = np.array([(at[u], at[v]) for u, v in g.edges()], dtype=np.int64).reshape(-1, 2)
-    source = unused("source", [weight])
-    target = unused("target", [weight])
+    rows = np.array([(at[u], at[v]) for u, v, *_ in g.edges()], dtype=np.int64).reshape(-1, 2)
+    source = unused("source", read)
+    target = unused("target", read)
     columns = {name: ids.take(pa.array(rows[:, side])) for side, name in enumerate((source, target))}
-    if weight is not None:
-        columns[weight] = one_kind(_values([facts for *_, facts in g.edges(data=True)], weight), weight)
+    for name in filter(None, read):
+        facts = [facts for *_, facts in g.edges(data=True)]
+        if name == KEY and g.is_multigraph() and KEY not in names_of(facts):
+            facts = [{KEY: key} for *_, key in g.edges(keys=True)]
+        columns[name] = one_kind(_values(facts, name), name)
     return pa.table(columns), (source, target)
 
 

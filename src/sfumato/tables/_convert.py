@@ -23,15 +23,16 @@ from sfumato.graph._weights import check_values
 from sfumato.tables import _attributes, _tensors
 from sfumato.tables._build import build_graph
 from sfumato.tables._columns import left, usual_id
+from sfumato.tables._hetero import from_hetero
 from sfumato.tables._reading import Reading
 
 if TYPE_CHECKING:
     import networkx as nx
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
 
 
 def from_pyg(
-    data: Data,
+    data: Data | HeteroData,
     directed: bool,
     *,
     self_loops: str = "remove",
@@ -41,6 +42,8 @@ def from_pyg(
     target_range: tuple[float, float] | None = None,
     edge_weight: str | None = None,
     max_weight: float | None = None,
+    label: str | None = None,
+    public_types: Sequence[str] = (),
 ) -> Graph:
     """Read a PyTorch Geometric ``Data``: ``edge_index``, ``x``, ``y`` and the three masks.
 
@@ -48,12 +51,15 @@ def from_pyg(
     ``directed=False`` every arc must have its reverse. Attributes of edges other than ``edge_weight`` are not read, and a
     :class:`~sfumato.errors.DroppedWarning` names them. A node in no mask has no role; without masks the graph is not split yet.
 
+    A ``HeteroData`` becomes a graph with types of edges (:func:`~sfumato.tables._hetero.from_hetero`): its types of nodes are
+    features, and labels those of one type.
+
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
     [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes]. Tensors may have any
     type of numbers, layout and device.
 
     Args:
-        data: a homogeneous graph.
+        data: a graph, of one type of nodes and edges or several.
         directed: whether arcs have a direction.
         self_loops: "remove" (and count), "keep" or "error".
         name: the name of the graph, in messages and certificates.
@@ -62,6 +68,8 @@ def from_pyg(
         target_range: the least and the largest such number; None reads them off the data, and assumes them public.
         edge_weight: name of the attribute that holds weights >= 0, [num_arcs] or [num_arcs, 1], such as ``"edge_weight"``.
         max_weight: the public bound that they are clipped to.
+        label: of a ``HeteroData``, the type of nodes whose labels are learned; None takes the only one with ``y``.
+        public_types: of a ``HeteroData``, the types of edges that are no secret.
 
     Raises:
         DataError: ``data`` has another form, or its arrays do not fit.
@@ -83,10 +91,20 @@ def from_pyg(
             "Expected a Data, got TemporalData, whose events have no nodes of their own. Pass Data(edge_index="
             "torch.stack([data.src, data.dst]), x=x, y=y)."
         )
+    if type(data).__name__ == "HeteroData":
+        if target is not None or edge_weight is not None:
+            raise fail(
+                "edge_weight", edge_weight or target, "to be None for HeteroData", "Targets and weights are not read."
+            )
+        return from_hetero(
+            data, directed, label=label, public_types=public_types, classes=classes, self_loops=self_loops, name=name
+        )
+    if label is not None or public_types:
+        raise fail("label", label or public_types, "to come with HeteroData", "A Data has one type of nodes and edges.")
     if getattr(data, "edge_index", None) is None:
         raise DataError(
             f"Expected data to have edge_index, got {type(data).__name__} without it. "
-            "Pass a homogeneous Data (HeteroData.to_homogeneous(), or set edge_index from adj_t)."
+            "Pass a Data or HeteroData (set edge_index from adj_t)."
         )
     used = ("edge_index", edge_weight, "x", "y", *_tensors.MASKS)
     tell_dropped((name for name in data.edge_attrs() if name not in used), "data", weighted=edge_weight is not None)
@@ -151,8 +169,11 @@ def from_networkx(
     edge_weight: str | None = None,
     max_weight: float | None = None,
     drop: Sequence[str] = (),
+    edge_type: str | None = None,
+    edge_types: Sequence[str] | None = None,
+    public_types: Sequence[str] = (),
 ) -> Graph:
-    """Read a NetworkX ``Graph`` (undirected) or ``DiGraph`` (directed); multigraphs are refused.
+    """Read a NetworkX ``Graph`` (undirected) or ``DiGraph`` (directed), or a multigraph whose edges have types.
 
     Nodes are ids, and attributes are columns, by the rules of :func:`~sfumato.tables._io.read_csv`: all attributes of nodes that
     mean nothing else are features, one that a node lacks is a missing cell, names and text are trimmed, and a schema may declare
@@ -173,10 +194,14 @@ def from_networkx(
         edge_weight: attribute of edges that holds a weight >= 0, such as ``"weight"``; None takes the schema's word.
         max_weight: the public bound that weights are clipped to; None takes the schema's word.
         drop: attributes of nodes and edges that are left out.
+        edge_type: attribute of edges that names their type, or ``"key"`` for the keys of a multigraph; None takes the word of
+            the schema.
+        edge_types: all types, known without this data; None takes the schema's word.
+        public_types: those of them whose edges are no secret.
 
     Raises:
         InputError: ``g`` is no graph of NetworkX.
-        DataError: ``g`` is a multigraph or empty, a node has no id, or an attribute does not fit.
+        DataError: ``g`` is a multigraph without types or empty, a node has no id, or an attribute does not fit.
         SchemaError: the schema declares another direction, or the values do not fit it.
 
     >>> import networkx as nx
@@ -195,11 +220,15 @@ def from_networkx(
     how = Reading(
         label, replace(public, id=None, num_features=None if vectors else public.num_features), g.is_directed(), None, role,
         () if vectors is not None else features, self_loops=self_loops, name=name, edge_weight=edge_weight,
-        max_weight=max_weight, drop=drop,
+        max_weight=max_weight, drop=drop, edge_type=edge_type, edge_types=edge_types, public_types=public_types,
     )  # fmt: skip
-    weight = how.weight and how.weight[0]
-    nodes, ids = _nodes(g, how, public, vectors, weight)
-    edges, (source, target) = _attributes.edge_table(g, nodes.column(ids), weight)
+    if g.is_multigraph() and how.types is None:
+        raise DataError(
+            f"Expected a simple graph, or types of edges, got {type(g).__name__}. Merge parallel edges: nx.Graph(g). Or name "
+            "their types: edge_type='key' or an attribute, and all types in edge_types."
+        )
+    nodes, ids = _nodes(g, how, public, vectors, how.of_edges[:2])
+    edges, (source, target) = _attributes.edge_table(g, nodes.column(ids), how.of_edges[:2])
     how = replace(how, id_column=ids, source=source, target=target)
     places = ("the nodes of g", "the edges of g")
     graph = build_graph(nodes.drop_columns([vectors]) if vectors else nodes, edges, how, places)
@@ -259,11 +288,9 @@ def _check_networkx(g: Any) -> None:
 
     if not isinstance(g, nx.Graph):
         raise fail("g", type(g).__name__, "to be a Graph or DiGraph of NetworkX")
-    if g.is_multigraph():
-        raise DataError(f"Expected a simple graph, got {type(g).__name__}. Merge parallel edges: nx.Graph(g).")
 
 
-def _nodes(g: Any, how: Reading, public: Schema, vectors: str | None, weight: str | None) -> tuple[Any, str]:
+def _nodes(g: Any, how: Reading, public: Schema, vectors: str | None, read: Sequence[str | None]) -> tuple[Any, str]:
     """The table of nodes and its column of ids; what is not read of nodes and edges is named."""
     own = _attributes.names_of(facts for _, facts in g.nodes(data=True))
     unread = _attributes.names_of(facts for *_, facts in g.edges(data=True))
@@ -271,8 +298,8 @@ def _nodes(g: Any, how: Reading, public: Schema, vectors: str | None, weight: st
     check_drop(how.left_out, own, unread, places)
     if vectors in how.left_out:
         raise DataError(f"Expected an attribute in features or in drop, got {vectors!r} in both. Remove it from one.")
-    unread = sorted(name for name in unread if name != weight and name not in how.left_out)
-    tell_dropped(unread, places[1], 2, weighted=weight is not None)
+    unread = sorted(name for name in unread if name not in read and name not in how.left_out)
+    tell_dropped(unread, places[1], 2, weighted=read[0] is not None)
     special = (*label_columns(how.label or public.label), how.role or public.role, public.degree_column)
     named = [name for name in (*(how.features or ()), *public.columns, *special, vectors) if name]
     rest = [] if how.features is not None else [name for name in left(own, how) if name not in named]
