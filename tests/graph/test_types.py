@@ -301,3 +301,33 @@ def test_multigraphs_of_networkx_are_read_by_keys_or_by_an_attribute():
         sf.graph.from_networkx(g)
     with pytest.raises(DataError, match="has another, or none"):
         sf.graph.from_networkx(g, edge_type="key", edge_types=["friend", "school"])
+
+
+DATED = EDGES.assign(day=["2025-11-30", "2026-01-01", "2026-03-31", "2025-10-01", "2026-02-01"]).drop(columns="kind")
+QUARTERS = {"edge_type": "day:quarter", "edge_types": ["2025-Q4", "2026-Q1"]}
+
+
+@pytest.mark.parametrize("form", ["text", "date", "time"])
+def test_windows_of_time_are_types_of_edges(form):
+    days = {"text": DATED.day, "date": pd.to_datetime(DATED.day).dt.date, "time": pd.to_datetime(DATED.day, utc=True)}
+    graph = from_frames(NODES, DATED.assign(day=days[form]), **QUARTERS)
+    assert graph.types.names == ("2025-Q4", "2026-Q1")
+    assert matrix(graph, "2025-Q4").tolist() == [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+    assert matrix(graph, "2026-Q1").tolist() == [[0, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("2026-04-01", "has another, or none"),
+        ("", "no date"),
+        ("yesterday", "no date of ISO 8601"),
+        ("2026", "does not say"),
+    ],
+)
+def test_a_time_in_no_declared_window_is_refused_with_its_row_and_without_its_value(cell, message):
+    rows = DATED.assign(day=[*DATED.day[:4], cell])
+    with pytest.raises(DataError, match=f"row 5 .*{message}") as refused:
+        from_frames(NODES, rows, **QUARTERS)
+    assert "2026-04" not in str(refused.value)
+    assert "yesterday" not in str(refused.value)

@@ -39,7 +39,8 @@ class EdgeOptions:
     )
     edge_type: str | None = _tables(
         "The column of the edge table that names the type of each edge, where there are several kinds of links (default: as the "
-        "schema says, else all edges are of one kind). A record then is one edge of one type."
+        "schema says, else all edges are of one kind). A record then is one edge of one type. COLUMN:PERIOD, such as "
+        "date:quarter, takes days, weeks, months, quarters or years of UTC as types."
     )
     edge_types: tuple[str, ...] = _tables(
         "With --edge-type: a type that there may be, known without this data. Repeat it for each type.", default=()

@@ -198,9 +198,17 @@ def encode_weights(name: str, column: pa.ChunkedArray, place: str, number: Calla
 
 
 def encode_types(
-    name: str, column: pa.ChunkedArray, types: tuple[str, ...], place: str, number: Callable[[int], int]
+    name: str,
+    column: pa.ChunkedArray,
+    types: tuple[str, ...],
+    place: str,
+    number: Callable[[int], int],
+    told: Callable[[pa.ChunkedArray, str], np.ndarray] | None = None,
 ) -> np.ndarray:
-    return check_codes(coded(words(name, column, types), types), types, f"{place}, column {name!r},", number)
+    """Return the number of the type of each row; ``told`` gives the words of all rows where these are no cells of the column."""
+    where = f"{place}, column {name!r},"
+    found = coded(words(name, column, types), types) if told is None else told(column, where)
+    return check_codes(found, types, where, number)
 
 
 def encode_bounds(name: str, column: pa.ChunkedArray, ids: np.ndarray) -> np.ndarray:

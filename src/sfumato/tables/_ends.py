@@ -11,7 +11,7 @@ from sfumato.errors import DataError
 from sfumato.tables._columns import by_place, check_ends, edge_names, needed, passed, row_number, type_name, weight_name
 from sfumato.tables._persons import person_column, persons_of
 from sfumato.tables._tables import FileTable, check_names
-from sfumato.tables._windows import inside, time_column
+from sfumato.tables._windows import inside, time_column, windows_of
 
 if TYPE_CHECKING:
     from sfumato.tables._reading import Reading
@@ -126,7 +126,7 @@ def edge_batches(
         if weight is not None:
             values = encode.encode_weights(weight, part.column(weight), places[1], here)
         if kind is not None and how.types is not None:
-            values = encode.encode_types(kind, part.column(kind), how.types[1], places[1], here)
+            values = encode.encode_types(kind, part.column(kind), how.types[1], places[1], here, _windows(how, here))
         owners = persons_of(part.column(person), person, places[1], here) if person else None
         yield ends[0], ends[1], values, owners
         skip += whole.num_rows
@@ -134,6 +134,12 @@ def edge_batches(
         raise row_number(odd, places[1])
     if (end := out.end()) is not None:
         needed(end, how, places[1], "end, since it stands first and every cell of it is the id of a node")
+
+
+def _windows(how: Reading, number: Numbers) -> Callable[[Any, str], np.ndarray] | None:
+    """What gives the window of each row where windows of time are the types of edges."""
+    period = how.period
+    return None if period is None else lambda column, place: windows_of(column, period, place, number)
 
 
 class _Others:

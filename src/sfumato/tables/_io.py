@@ -116,8 +116,9 @@ def read_csv(
         person: column of the edge file that names who owns a row, for :class:`~sfumato.privacy.units.PersonLevel`.
         edges_per_person: the most distinct edges that one person adds to the graph, known without this data; a choice that reads
             only this person's rows leaves out the others (:mod:`sfumato.graph._persons`).
-        edge_type: column of the edges' types, if there are several kinds of links (:mod:`sfumato.graph._types`); None takes the
-            schema's word, else every edge is of one kind.
+        edge_type: column of the edges' types, if there are several kinds of links (:mod:`sfumato.graph._types`), or
+            COLUMN:PERIOD, such as ``date:quarter``, where windows of time are the types; None takes the schema's word, else every
+            edge is of one kind.
         edge_types: all types, known without this data; None takes the schema's word.
         public_types: those of them whose edges are no secret.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
-from sfumato._window import Window
+from sfumato._window import PERIODS, Window
 from sfumato.errors import InputError
 from sfumato.graph._persons import declared_owner
 from sfumato.graph._schema import Schema, trimmed
@@ -99,6 +99,18 @@ class Reading:
     @property
     def types(self) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
         """The column of the types of edges, the names of all types, and which are public; None where edges have none."""
+        found = self._types
+        return None if found is None else (found[0].removesuffix(f":{self.period}"), *found[1:])
+
+    @property
+    def period(self) -> str | None:
+        """The period whose windows are the types of edges, where their column holds times: COLUMN:PERIOD; else None."""
+        found = self._types
+        column, _, period = ("", "", "") if found is None else found[0].rpartition(":")
+        return period if column and period in PERIODS else None
+
+    @property
+    def _types(self) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
         return declared_types(self.edge_type, self.edge_types, self.public_types, Schema.read(self.schema).edges)
 
     @property

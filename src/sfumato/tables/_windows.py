@@ -60,6 +60,47 @@ def time_column(names: list[str], ends: tuple[str, str], how: Reading, place: st
     return needed(str(column), how, place, "time")
 
 
+def windows_of(column: Any, period: str, place: str, number: Callable[[int], int]) -> np.ndarray:
+    """Return the window of a period in which each row lies, by its name, as an array of texts.
+
+    ``number`` gives the number of a row in errors. The window of a row follows from the row alone.
+
+    Raises:
+        DataError: a row says no window.
+    """
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    from sfumato.tables._cells import settled
+
+    values = settled(column)
+    there, wrong = values.is_valid().to_numpy(zero_copy_only=False), {}
+    if pt.is_timestamp(values.type) and values.type.tz is None and len(values):
+        wrong[0] = _NO_ZONE
+    elif not there.all():
+        wrong[int(np.argmin(there))] = _MISSING
+    elif pt.is_date(values.type) or pt.is_timestamp(values.type):
+        days, codes = np.unique(_days(values), return_inverse=True)
+        return np.array([window_of(day, period) for day in days.tolist()], object)[codes.ravel()]
+    elif pt.is_large_string(values.type) or pt.is_integer(values.type):
+        coded = _short(values.cast(pa.large_string())).dictionary_encode()
+        names, codes = [], coded.indices.to_numpy()
+        for code, text in enumerate(coded.dictionary.to_pylist()):
+            try:
+                names.append(_window(text, period))
+            except _Refused as why:
+                names.append("")
+                wrong[int(np.argmax(codes == code))] = str(why)
+        if not wrong:
+            return np.array(names, object)[codes]
+    elif len(values):
+        wrong[0] = _DAMAGED
+    if not wrong:
+        return np.zeros(0, object)
+    row = min(wrong)
+    raise DataError(f"Expected the time of an edge in every row of {place}, but row {number(row)} has {wrong[row]}.")
+
+
 def inside(column: Any, window: Window, place: str, number: Callable[[int], int]) -> np.ndarray:
     """Return which rows lie in a window, bool [num_rows]; ``number`` gives the number of a row in errors.
 
