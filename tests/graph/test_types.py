@@ -307,6 +307,15 @@ DATED = EDGES.assign(day=["2025-11-30", "2026-01-01", "2026-03-31", "2025-10-01"
 QUARTERS = {"edge_type": "day:quarter", "edge_types": ["2025-Q4", "2026-Q1"]}
 
 
+def test_public_types_cannot_be_explained_and_protected_ones_can():
+    plain, mixed = people(), people(public=("other",))
+    told = sf.LabelMessages().calibrate(sf.Budget(8.0, 0.0), EDGE, plain.public_facts(EDGE)).fit(plain)
+    assert "released row" in told.explain(plain, 3).parts
+    fitted = sf.LabelMessages().calibrate(sf.Budget(8.0, 0.0), EDGE, mixed.public_facts(EDGE)).fit(mixed)
+    with pytest.raises(InputError, match="links of these types in the clear"):
+        fitted.explain(mixed, 3)
+
+
 @pytest.mark.parametrize("form", ["text", "date", "time"])
 def test_windows_of_time_are_types_of_edges(form):
     days = {"text": DATED.day, "date": pd.to_datetime(DATED.day).dt.date, "time": pd.to_datetime(DATED.day, utc=True)}

@@ -104,6 +104,11 @@ class Explanation:
         return require("pandas").DataFrame({name: list(column) for name, column in self.columns().items()})
 
 
+_PUBLIC_LINKS = (
+    "Predictions read links of these types in the clear, which are in no release. Protect all types, or leave them out."
+)
+
+
 def explained(fitted: ReleasedRows, graph: Graph, row: int) -> Explanation:
     """Explain what a run predicts for the node in a row of its graph.
 
@@ -120,6 +125,9 @@ def explained(fitted: ReleasedRows, graph: Graph, row: int) -> Explanation:
         )
     if kind == NUMBER:
         raise fail("target", kind, "to be classes or labels", "A number has no log-odds to divide.")
+    if fitted.plan.public.public_types and not fitted.predicts_alone:
+        told = "to tell what moved it"
+        raise fail("public_types", ", ".join(fitted.plan.public.public_types), f"to be none, {told}", _PUBLIC_LINKS)
     asked = fitted.as_fitted(graph)
     at, centered = int(asked.fitted_rows[row]), kind != MULTILABEL
     own = _own(asked.graph, at)

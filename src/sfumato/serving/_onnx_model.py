@@ -198,6 +198,10 @@ def _label_messages(graph: _Graph, stored: StoredRun) -> str:
     events = [one["event"] for one in stored.certificate["releases"] if one["name"] == "aggregate/1"]
     if not events:
         raise fail("run", "a selection", "to be of one candidate", "Train the chosen settings by themselves.")
+    if stored.spec["public"].get("edge_types"):
+        raise fail(
+            "run", "types of edges", "to tell none apart", "The file would read one kind of counts. Serve the run."
+        )
     classes, later = len(stored.spec["graph"]["classes"]), float(stored.weights.get("later.weight", [0])[0])
     (event,), most = events, count_sensitivity(unit_from_dict(stored.spec["unit"]))
     noise = most * (event["noise_multiplier"] if event["type"] == "gaussian" else np.sqrt(2) / event["epsilon"])
