@@ -165,9 +165,9 @@ class Drawn:
         (stddev,), (size,) = ({draw.args[name] for draw in noise} for name in ("stddev", "stop"))
         assert stddev == pytest.approx(event.noise_multiplier * self._most(frame, size), rel=1e-12)
         assert max(frame.sums, default=0) <= self._most(frame, size)
-        outlive = self._unpaid() or bool(self._looked_at(frame, "read_arcs"))  # roots stay when a neighbor goes
-        stay = self.twice == 2 or outlive
-        assert event.relation == ("replace" if stay else "add-remove")
+        stay = self.twice == 2 or self._unpaid()
+        leaves = bool(self._looked_at(frame, "read_arcs"))  # its own term goes, and roots stay when a neighbor goes
+        assert event.relation == ("replace" if stay else "leave" if leaves else "add-remove")
         if isinstance(event, RepeatedGaussianEvent):
             assert event.occurrences == self._occurrences(frame)
 
@@ -240,11 +240,17 @@ class Drawn:
                            for one in ("stddev", "key"))  # fmt: skip
         return (moved / stddev) ** 2
 
+    @property
+    def _edges(self):
+        """How many edges a record holds, where it holds edges alone."""
+        return getattr(self.unit, "edges", 1)
+
     def _hop(self, frame, name):
         """The change of one hop in full messages, not below what emptying a record of this graph changes."""
         arcs, rows = frame.args["arcs"], np.linalg.norm(frame.args["rows"], axis=1)
         if self.unit.name != "node":
-            bound, real = math.sqrt(1 if self.unit.directed else 2), rows.max()
+            k = self._edges  # of one person, all at one node
+            bound, real = math.sqrt(k**2 + (0 if self.unit.directed else k)), rows.max()
         else:
             real = (rows * np.sqrt(np.bincount(arcs.sources, minlength=len(rows)))).max()
             full = 1.0 if frame.where == "sfumato.central._shares" else math.sqrt(self.unit.max_out_degree)
@@ -269,14 +275,15 @@ class Drawn:
 
     def _total(self, name):
         """By how much one record moves a count of the whole graph."""
-        if self.unit.name == "edge":
+        if self.unit.name in ("edge", "person"):
             (first, second), directed = getattr(self, "tops", (0, 0)), self.unit.directed
             shapes = {
                 "triangles": second,
                 "wedges": first + second,
                 "stars": math.comb(first, 2) + math.comb(second, 2),
             }
-            return {"degrees": 2, "bounds": 2, "node-degrees": 2, **shapes}.get(name, 1) if not directed else 1
+            found = {"degrees": 2, "bounds": 2, "node-degrees": 2, **shapes}.get(name, 1) if not directed else 1
+            return found * self._edges
         if name == "groups":
             return 2
         most = min(self.graph.max_degree, self.graph.num_nodes - 1)
@@ -291,13 +298,13 @@ class Drawn:
             case "noisy_counts":
                 moved = (
                     MESSAGE
-                    * {"counts": 1, "lpgnet": self.unit.arcs_per_record, "link_messages": 2}[
+                    * {"counts": self._edges, "lpgnet": self.unit.arcs_per_record, "link_messages": 2 * self._edges}[
                         frame.where.split("._")[-1]
                     ]
                 )
                 (scale,) = {draw.args["scale"] for draw in frame.of("keyed_discrete_laplace")}
             case "noisy_pair_sums":
-                moved, (scale,) = 2 * MESSAGE, {draw.args["scale"] for draw in frame.draws}
+                moved, (scale,) = 2 * MESSAGE * self._edges, {draw.args["scale"] for draw in frame.draws}
             case "noisy_edge_count":
                 moved, (scale,) = 1, {draw.args["scale"] for draw in frame.draws}
             case "largest_pairs":

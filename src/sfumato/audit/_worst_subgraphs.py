@@ -12,7 +12,6 @@ without a message they have the opposite sign of those that the first record rea
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -38,7 +37,7 @@ class WorstStart(DPGNN):
     @classmethod
     def of(cls, method: Any) -> WorstStart:
         """Return a method with the settings of another one."""
-        return cls(**{one.name: getattr(method, one.name) for one in fields(method)})
+        return cls(**method.settings)
 
     def _network(self, public: PublicFacts, unit: Unit) -> MLP:
         network = super()._network(public, unit)

@@ -34,7 +34,7 @@ def given(values: dict[str, Any], command: str = "train") -> Options:
     if values["method"] == "pgc" and values.get("task") == "link":
         values = {**values, "method": local.LINKS}
     values = {**values, **local.implied(values)} if values["method"] in local.WORDS else values
-    if values["sides"] is None and values["schema"] is not None and values["method"] in words_with("sides"):
+    if values.get("sides", "") is None and values["schema"] is not None and values["method"] in words_with("sides"):
         from sfumato.graph._schema import Schema
 
         values = {**values, "sides": Schema.read(values["schema"]).sides}

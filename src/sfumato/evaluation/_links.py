@@ -168,7 +168,8 @@ class PreparedLinks(Prepared):
 
     @property
     def _sides(self) -> str | None:
-        return getattr(self.request.method, "sides", None)
+        sides: str | None = self.request.method.settings.get("sides")
+        return sides
 
     def evaluate(self, first: Fitted | None = None, report: Progress | None = None) -> LinkEvaluation:
         """Score the first fit, those of further seeds, and the controls; ``report`` is told nothing."""

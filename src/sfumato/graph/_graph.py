@@ -243,8 +243,7 @@ class Graph(ShownGraph, FeaturesHeld):
     ) -> Graph:
         """Build a graph from arcs; if undirected, both arcs of every edge must be there.
 
-        ``source``, ``target``, ``num_nodes``, ``directed``, ``self_loops`` and the other fields are those of
-        :meth:`from_edges`.
+        ``source``, ``target``, ``num_nodes``, ``directed``, ``self_loops`` and ``fields`` are those of :meth:`from_edges`.
 
         >>> Graph.from_arcs([0, 1], [1, 0], 2, directed=False).num_edges
         1
