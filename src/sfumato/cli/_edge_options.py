@@ -31,7 +31,7 @@ class EdgeOptions:
     )
     person: str | None = _tables(
         "The column of the edge table that says who owns a row, such as the patient of a referral; it may be one of the ends. "
-        "With --edges-per-person and --unit person: all edges that one person owns are one record."
+        "With --unit person and --edges-per-person: all edges that one person owns are one record."
     )
     edges_per_person: int | None = _tables(
         "With --person: the most distinct edges that one person adds to the graph. Of a person with more, a fixed choice that "
