@@ -5,13 +5,15 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import sfumato as sf
 from sfumato.bounded import _counting as counting
 from sfumato.bounded import _routing as routing
 from sfumato.bounded._degree import by_destination
 from sfumato.bounded.aggregation import Arcs, affected_coordinates, hop_sensitivity
-from sfumato.errors import UnsupportedUnitError
+from sfumato.errors import DataError, InputError, UnsupportedUnitError
+from sfumato.graph._graph import Graph
 from sfumato.graph._persons import kept_edges, words_of
 
 NODES = 5
@@ -78,6 +80,43 @@ def test_without_a_person_a_graph_loses_at_most_the_bound_and_gains_nothing(most
 def test_a_choice_that_reads_rows_of_others_is_caught(near_miss):
     lost, gained = np.array(list(changes(near_miss, 2, False))).T
     assert gained.max() > 0 or lost.max() > 2
+
+
+@pytest.mark.parametrize("odd", ["x", "7.0", " 1", 2**70, "True", "a\0"])
+def test_the_owner_of_one_row_changes_no_choice_of_others(odd):
+    draws = np.random.default_rng(4)
+    source, target = draws.integers(0, 40, (2, 300))
+    persons = [int(one) for one in draws.integers(0, 9, 300)]
+    how = {"directed": False, "edges_per_person": 3}
+    whole = Graph.from_edges([*source, 0], [*target, 1], 40, person=[*persons, odd], **how)
+    rest = Graph.from_edges(source, target, 40, person=persons, **how)
+    arcs = [{*zip(np.repeat(np.arange(40), np.diff(one.indptr)), one.indices, strict=True)} for one in (whole, rest)]
+    assert arcs[1] <= arcs[0]
+    assert len(arcs[0] - arcs[1]) <= 2
+
+
+@pytest.mark.parametrize("odd", [20.5, float("nan"), None, True, 1j, np.datetime64("2026-01-01")])
+def test_owners_of_types_that_would_spread_to_others_are_refused(odd):
+    with pytest.raises(DataError, match="row 1"):
+        Graph.from_edges([0, 1], [1, 2], 3, directed=False, person=[7, odd], edges_per_person=1)
+
+
+def test_a_bound_that_nobody_enforces_is_refused():
+    for build in (Graph.from_edges, Graph.from_arcs):
+        with pytest.raises(InputError, match="together"):
+            build([0, 1], [1, 0], 2, directed=False, edges_per_person=3)
+    with pytest.raises(InputError, match="together"):
+        sf.graph.from_scipy(sp.csr_matrix([[0, 1], [1, 0]]), directed=False, edges_per_person=3)
+    for bound in (0, 2.5, "3", True):
+        with pytest.raises(InputError, match="edges_per_person"):
+            Graph(np.array([0, 0]), np.zeros(0, np.int32), False, edges_per_person=bound)
+
+
+def test_the_direction_of_a_persons_edges_is_that_of_the_graph():
+    graph = Graph.from_edges([0], [1], 20, directed=False, person=["ann"], edges_per_person=3, y=[0, 1] * 10)
+    unit = sf.PersonLevel(3, directed=True)
+    with pytest.raises(InputError, match="directed"):
+        sf.GAP().calibrate(sf.Budget(1.0, 1e-5), unit, graph.public_facts(unit))
 
 
 def test_the_order_of_rows_of_nodes_and_the_direction_of_an_edge_play_no_part():

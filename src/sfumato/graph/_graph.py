@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._validate import check_kind, fail
+from sfumato._validate import check_int, check_kind, fail
 from sfumato._window import Window
 from sfumato.errors import DataError, InputError
 from sfumato.graph._arcs import (
@@ -42,7 +42,7 @@ from sfumato.graph._declared import CLASSES
 from sfumato.graph._facts import PublicFacts as PublicFacts
 from sfumato.graph._facts import Ranges, among, by_ids, public_facts
 from sfumato.graph._packed import Features, FeaturesHeld
-from sfumato.graph._persons import with_persons
+from sfumato.graph._persons import check_unbounded, with_persons
 from sfumato.graph._shown import ShownGraph
 from sfumato.graph._splits import DEFAULT_FRACTIONS, random_roles
 from sfumato.graph._stored import loaded_fields, save_graph, stored_facts
@@ -143,6 +143,8 @@ class Graph(ShownGraph, FeaturesHeld):
         if self.targets is not None:
             self._take_targets(self.targets)
         self._set(window=self.window and str(Window.parse(self.window)))
+        if self.edges_per_person is not None:
+            self._set(edges_per_person=check_int(low=1, edges_per_person=self.edges_per_person))
         self._set(**check_names(self.classes, self.feature_names, self.assumed_public, self.undeclared))
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
         self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
@@ -248,6 +250,7 @@ class Graph(ShownGraph, FeaturesHeld):
         >>> Graph.from_arcs([0, 1], [1, 0], 2, directed=False).num_edges
         1
         """
+        check_unbounded(fields)
         indptr, indices, merged = pack_arcs(source, target, num_nodes, self_loops)
         fields = with_types(fields, (indptr, indices), (source, target), pairs=False)
         fields = with_weights(fields, (indptr, indices), (source, target), pairs=False)

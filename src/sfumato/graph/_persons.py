@@ -98,19 +98,48 @@ def with_persons(
     owners, most = fields.get("person"), fields.get("edges_per_person")
     rest = {name: value for name, value in fields.items() if name != "person"}
     if owners is None:
+        check_unbounded(fields)
         return source, target, rest
     if most is None:
         raise fail("edges_per_person", None, "to stand beside person", TELL)
-    owners, source, target = np.asarray(owners), np.asarray(source), np.asarray(target)
-    if owners.ndim != 1 or not len(owners) == len(source) == len(target):
-        raise DataError(f"Expected one person a row ({len(source)}), got {owners.shape}. Name the owner of every row.")
-    names, persons = np.unique(owners, return_inverse=True)
+    source, target = np.asarray(source), np.asarray(target)
+    if np.ndim(owners) != 1 or not len(owners) == len(source) == len(target):
+        raise DataError(
+            f"Expected one person a row ({len(source)}), got {np.shape(owners)}. Name the owner of every row."
+        )
+    persons, names = _numbered(owners)
     ids = fields.get("node_ids")
     ends = words_of(range(num_nodes) if ids is None else ids)
     kept = kept_edges(persons, words_of(names), source, target, ends, most, directed=directed)
     if rest.get("edge_weight") is not None:
         rest["edge_weight"] = np.asarray(rest["edge_weight"])[kept]
     return source[kept], target[kept], rest
+
+
+def _numbered(owners: Any) -> tuple[NDArray[np.int64], list[str]]:
+    """Number the persons who own rows, and name each as its own cell alone says: a text as it is, an integer as it is printed.
+
+    No array of another type is made of them: whether 7 became 7.0 would depend on the owners of other rows.
+    """
+    names: dict[str, int] = {}
+    persons = np.empty(len(owners), np.int64)
+    for row, owner in enumerate(owners):
+        if isinstance(owner, bool | np.bool_) or not isinstance(owner, str | int | np.integer):
+            raise DataError(
+                f"Expected persons to be texts or integers, got another type in row {row} (rows are counted from 0). Write their "
+                "ids as texts, and give every row an owner."
+            )
+        persons[row] = names.setdefault(str(owner), len(names))
+    return persons, list(names)
+
+
+def check_unbounded(fields: dict[str, Any]) -> None:
+    """Refuse a bound on the edges of persons where none are named: nothing would enforce it."""
+    if fields.get("edges_per_person") is not None or fields.get("person") is not None:
+        raise InputError(
+            "Expected persons and edges_per_person together, of a table or of from_edges, where so many edges of each are "
+            f"kept; got one of them, or a graph that is built otherwise. {TELL}"
+        )
 
 
 def declared_owner(column: str | None, most: int | None, declared: Any) -> tuple[str, int] | None:

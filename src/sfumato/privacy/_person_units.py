@@ -9,11 +9,6 @@ from typing import ClassVar
 from sfumato._validate import check_int, fail
 from sfumato.privacy._unit import EDGE_PUBLIC, Declared, Unit
 
-_HALF = (
-    "The graph is undirected and the unit counts single arcs, halves of edges: for a person whose edges are whole ones epsilon "
-    "is larger."
-)
-
 
 @dataclass(frozen=True)
 class PersonLevel(Unit):
@@ -53,7 +48,7 @@ class PersonLevel(Unit):
     public: ClassVar[tuple[str, ...]] = EDGE_PUBLIC
 
     def __post_init__(self) -> None:
-        check_int(low=1, edges=self.edges)
+        object.__setattr__(self, "edges", int(check_int(low=1, edges=self.edges)))
         if not isinstance(self.directed, bool):
             raise fail("directed", self.directed, "to be True (edges are single arcs) or False (undirected edges)")
 
@@ -78,23 +73,27 @@ class PersonLevel(Unit):
 
     @classmethod
     def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
-        """Return two forms: edges that are single arcs, and undirected ones."""
-        return {"person, arcs": (cls(5, directed=True),), "person, undirected edges": (cls(5, directed=False),)}
+        """Return the form of undirected edges; that of arcs is for graphs that are declared directed."""
+        return {"person": (cls(5, directed=False),)}
 
     def check_fit(self, directed: bool) -> None:
-        """Refuse undirected edges of a directed graph.
+        """Refuse a graph of another direction: what a person's edges move depends on how many arcs each of them is.
 
         Raises:
-            InputError: edges are taken for undirected, and the graph is declared directed.
+            InputError: the graph is declared directed and the unit is not, or the other way round.
         """
-        if directed and not self.directed:
-            expected = "to be PersonLevel(directed=True) for a graph declared directed"
-            raise fail("unit", self, expected, "Its edges are single arcs.")
+        if directed != self.directed:
+            expected = f"to be PersonLevel(directed={directed}) for a graph declared {'' if directed else 'un'}directed"
+            raise fail(
+                "unit",
+                self,
+                expected,
+                "Each of its edges is one arc." if directed else "Each of its edges is two arcs.",
+            )
 
     def caveats(self, directed: bool) -> list[str]:
-        """Say which rows are a person's own, and that arcs are halves of edges if the graph is undirected."""
-        rows = (
+        """Say which rows are a person's own."""
+        return [
             "A person's record is the rows of the edge table that name this person, of which the graph holds at most "
             f"{self.edges} edges. Rows that name others are not part of it, even if they tell of this person."
-        )
-        return [rows, *[_HALF] * (self.directed and not directed)]
+        ]

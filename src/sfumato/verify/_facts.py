@@ -26,7 +26,9 @@ _UNSAID = 2
 def fact_faults(certificate: Certificate) -> Iterator[str]:
     """Yield a problem for facts of a graph that contradict the unit or each other, or that are not public under the unit."""
     unit, facts, where = certificate["unit"], certificate["public_facts"], "certificate.json: "
-    if unit["name"] in ("edge", "person") and facts["directed"] and not unit["directed"]:
+    if unit["name"] == "person" and facts["directed"] != unit["directed"]:
+        yield f"{where}unit.directed: expected {str(facts['directed']).lower()}, as public_facts.directed"
+    if unit["name"] == "edge" and facts["directed"] and not unit["directed"]:
         yield f"{where}unit.directed: expected true, since public_facts.directed is true"
     yield from _owner_faults(unit, facts.get("edges_per_person"), f"{where}public_facts.edges_per_person: ")
     if unit.get("arcs") == "incident" and unit["max_out_degree"] is not None and certificate["format"] > _UNSAID:

@@ -110,15 +110,9 @@ def _person(unit: Unit) -> str:
 
 def _of_person(certificate: Certificate) -> list[str]:
     unit = certificate["unit"]
-    halves = unit["directed"] and not certificate["public_facts"]["directed"]
     return [
         "A person's record is the rows of the edge table that name this person, of which the graph holds at most "
-        f"{unit['edges']} edges. Rows that name others are not part of it, even if they tell of this person.",
-        *[
-            "The graph is undirected and the unit counts single arcs, halves of edges: for a person whose edges are whole ones "
-            "epsilon is larger."
-        ]
-        * halves,
+        f"{unit['edges']} edges. Rows that name others are not part of it, even if they tell of this person."
     ]
 
 
