@@ -87,7 +87,7 @@ def test_lists_of_candidates_say_how_many_of_the_best_they_hold(fitted, graph, m
 
 def test_what_is_missing_is_left_out(fitted, graph):
     few = Suggestions(
-        suggesting.finder_of(fitted.plan, fitted.weights, fitted.released, graph), graph, np.arange(400), 399
+        fitted.plan.method.finder(fitted.plan, fitted.weights, fitted.released, graph), graph, np.arange(400), 399
     )
     assert next(iter(few)).pairs.shape == (2, 399 * 400)
 

@@ -223,6 +223,8 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                     "target_range",
                     "max_weight",
                     "edges_per_person",
+                    "edge_types",
+                    "public_types",
                     "split",
                 },
                 "graph_spec": {"own"},

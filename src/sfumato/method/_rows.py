@@ -12,7 +12,7 @@ from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method._checks import check_graph
 from sfumato.method._identity import OTHER_COLUMNS, in_classes
-from sfumato.method._suggesting import Block, Suggestions, finder_of
+from sfumato.method._suggesting import Block, Suggestions
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -174,7 +174,7 @@ class ReleasedRows:
         """
         asked = self.as_fitted(graph)
         rows = asked.fitted_rows if nodes is None else asked.fitted_rows[np.asarray(nodes, np.int64)]
-        finder = finder_of(self.ran, self.weights, self.released, asked.graph)
+        finder = self.ran.method.finder(self.ran, self.weights, self.released, asked.graph)
         return Suggestions(finder, asked.graph, rows, top, within, among, asked.rows)
 
     def list_for(self, graph: Graph, node: int, neighbors: NDArray[np.integer], top: int) -> Block:
@@ -184,15 +184,13 @@ class ReleasedRows:
         ``edgerand`` looks for friends of friends among its released pairs; other runs leave the neighbors out of
         :meth:`suggestions`.
         """
-        own = getattr(self.ran.method, "own_scores", None)
-        known = np.unique(np.asarray(neighbors, np.int64))
+        asked, known = self.as_fitted(graph), np.unique(np.asarray(neighbors, np.int64))
+        rows = asked.fitted_rows
+        own = self.ran.method.own_scores(self.ran, self.released, asked.graph, int(rows[node]), rows[known])
         if own is None:
             (block,) = self.suggestions(graph, min(top + len(known), graph.num_nodes - 1), nodes=np.array([node]))
             return block.without(known, top)
-        asked = self.as_fitted(graph)
-        scores = asked.back(
-            own(self.ran, self.released, asked.graph, int(asked.fitted_rows[node]), asked.fitted_rows[known])
-        )
+        scores = asked.back(own)
         others = np.delete(np.arange(graph.num_nodes), np.append(known, node))
         best = others[np.argsort(-scores[others], kind="stable")[:top]]
         return Block(np.stack((np.full(len(best), node), best)), scores[best], 1)

@@ -20,7 +20,6 @@ from sfumato.graph._sides import Sides, values_of
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
-    from sfumato.method.contract import Arrays, Planned
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -64,17 +63,6 @@ class CodeFinder(Finder):
 
     def places(self, nodes: Ints) -> NDArray[np.float32]:
         return self._codes[nodes]
-
-
-def finder_of(plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Finder:
-    """Return the finder of a run: that of its method if it has one (``finder``), else by released rows and scores of pairs."""
-    method = plan.method
-    own = getattr(method, "finder", None)
-    if own is not None:
-        found: Finder = own(plan, weights, released, graph)
-        return found
-    codes = method.released_rows(plan, weights, released)
-    return CodeFinder(codes, lambda pairs: method.pair_scores(plan, weights, released, graph, pairs))
 
 
 class Block(NamedTuple):

@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method._graph_key import GraphKey
+from sfumato.method._scored_pairs import ScoredPairs
 from sfumato.method._settings import read_settings
 from sfumato.method._stages import in_words
 from sfumato.noise.keys import Key, derive_key, operand_mac
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import nn
 
     from sfumato.graph._graph import Graph, PublicFacts
@@ -99,7 +100,7 @@ class Listed(ABC):
 
 
 @dataclass(frozen=True)
-class Method(Listed):
+class Method(ScoredPairs, Listed):
     """A method defines everything that is its own. It shares all else: accounting, ledger, certificate, saving and loading.
 
     A method is a frozen dataclass of public settings below this class, with a ``card``. It has to define
@@ -221,39 +222,6 @@ class Method(Listed):
             released: the released arrays, by name.
             graph: the nodes with their features.
         """
-
-    def pair_scores(
-        self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
-    ) -> NDArray[np.float64]:
-        """Return the score of each pair of nodes, float64 [m], where links were learned.
-
-        ``pairs`` are row numbers [2, m]; ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`scores`.
-
-        Raises:
-            InputError: the method scores nodes.
-        """
-        raise fail("method", self.name, "to score pairs of nodes", "Train link-messages or pgc with `task` link.")
-
-    @property
-    def rows_called(self) -> str:
-        """Return how the audience names what :meth:`released_rows` gives."""
-        return "noisy aggregates"
-
-    def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
-        """Return the released row of each node, float32 [num_nodes, columns]: all noisy sums, side by side.
-
-        ``plan``, ``weights`` and ``released`` are those of :meth:`scores`.
-
-        Raises:
-            InputError: the method releases no such rows.
-        """
-        from sfumato.loops.kernels import INT16_ONE
-
-        of_nodes = [one.name for one in plan.releases if len(one.shape) == 2 and one.shape[0] == plan.public.num_nodes]
-        rows = [released[name] / INT16_ONE for name in of_nodes if name in released]
-        if not rows:
-            raise fail("method", self.name, "to release a row for each node", "Train gap, progap or label-messages.")
-        return np.hstack(rows).astype(np.float32)
 
     def pixel_network(self, plan: Planned, weights: Arrays) -> nn.Module:
         """Return the trained network, where one maps rows of pixels to scores: attacks invert it.
