@@ -247,3 +247,52 @@ def test_rounding_is_paid_for_where_counts_are_large():
     left, _ = seen(adjacency, classes, receives, found)
     right, _ = seen(*emptied(300, adjacency, classes), receives, found)
     assert moved(left, right, 300) <= 1
+
+
+def hubs(crowded, senders, most):
+    """So many senders have arcs both ways with the first ``most`` + 1 ones; then the first node, of another class, is empty."""
+    ends = np.array([(u, v) for u in range(crowded) for v in range(most + 1) if u != v])
+    arcs = {*map(tuple, ends.tolist()), *map(tuple, ends[:, ::-1].tolist())}
+    for gone in (None, 0):
+        own, other = np.array(sorted(arc for arc in arcs if gone not in arc)).T
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=senders))])
+        classes = np.zeros(senders, np.int64)
+        classes[0] = 1 if gone is None else -1
+        yield indptr, other.astype(np.int32), classes
+
+
+def moved_pairs(found, senders, crowded, most, directed):
+    sends, sides = np.ones(senders, bool), []
+    for indptr, indices, classes in hubs(crowded, senders, most):
+        counts = sender_counts(indptr, indices, sends)
+        assert np.count_nonzero(counts > found.bound) <= found.crowded
+        weighing = found_divisors(found, counts, sends)
+        weights = pair_weights(indptr, indices, sends, weighing, directed=directed)
+        sides.append(pair_sums(weights, classes, 2) / found_bound.GRID)
+    return np.abs(sides[0] - sides[1]).sum()
+
+
+COARSE = 2**14
+HUBS = {"found": Found(120, 20), "senders": 200, "crowded": 19}
+
+
+def worst_pairs(directed):
+    """The largest change over the degrees at which a step of every pair of a crowded sender may be lost at once."""
+    return max(moved_pairs(**HUBS, most=most, directed=directed) for most in range(122, 199, 4))
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_rounding_of_pairs_is_paid_for_where_all_of_it_goes_one_way(directed, monkeypatch):
+    monkeypatch.setattr(found_bound, "GRID", COARSE)
+    monkeypatch.setattr("sfumato.bounded._promise.GRID", COARSE)
+    assert worst_pairs(directed) <= 1
+
+
+@pytest.mark.parametrize("directed", [True])
+def test_rounding_that_is_taken_for_a_share_of_the_weight_is_caught(directed, monkeypatch):
+    monkeypatch.setattr(found_bound, "GRID", COARSE)
+    monkeypatch.setattr("sfumato.bounded._promise.GRID", COARSE)
+    monkeypatch.setattr(
+        found_bound, "pair_part", lambda found, senders: 1 / (1 + found.excess + found.crowded * senders / COARSE)
+    )
+    assert worst_pairs(directed) > 1

@@ -31,7 +31,10 @@ and it differs from this one with that chance. T is chosen by a first release of
 
 **Rounding.** Weights are whole steps of 1 / GRID. Of others' copies and shares of loads, rounding moves at most as many in a
 row as the node has senders: B, or S, the number of senders, in M rows. With R receivers its norm is at most :math:`B \sqrt R +
-3 S \sqrt M` steps, which weights pay for, and at most :math:`M S` steps in pairs.
+3 S \sqrt M` steps, which weights pay for. A crowded sender has at most 2 S entries of pairs (S in an undirected graph, and
+both directions of S in a directed one), and each may move by a whole step, in the same direction. So pairs of weight p change
+by at most :math:`p (1 + \kappa) + 2 M S / \mathrm{GRID}` in L1 norm, which :func:`pair_part` makes 1. Where 2 M S reaches
+GRID, p is 0 and no pair is told.
 """
 
 from __future__ import annotations
@@ -134,12 +137,14 @@ def height(excess: float) -> float:
 
 
 def pair_part(found: Found, senders: int) -> float:
-    """Return the weight of a pair before it is divided, for a number of ``senders``.
+    r"""Return the weight p of a pair before it is divided: :math:`(1 - 2 M S / \mathrm{GRID})^+ / (1 + \kappa)`, S ``senders``.
 
-    >>> pair_part(Found(10, 10), 100) < 0.5
-    True
+    Rounding moves whole steps whatever p is, so it is paid first.
+
+    >>> pair_part(Found(10, 10), 100) < 0.5, pair_part(Found(10, 10), GRID)
+    (True, 0.0)
     """
-    return 1 / (1 + found.excess + found.crowded * senders / GRID)
+    return max(0.0, 1 - 2 * found.crowded * senders / GRID) / (1 + found.excess)
 
 
 def found_divisors(found: Found, counts: Steps, sends: NDArray[np.bool_]) -> Divisors:

@@ -184,7 +184,7 @@ def learned(
     plan: Planned, pairs: NDArray[np.int64], degrees: Degrees, sends: NDArray[np.bool_]
 ) -> tuple[Law, Expected]:
     """Return what released pairs say of classes, and of the rows to come."""
-    weight = 1.0 if degrees.found is None else pair_part(degrees.found, int(sends.sum()))
+    weight = 1.0 if degrees.found is None else max(pair_part(degrees.found, int(sends.sum())), 1 / GRID)
     law = find_law(pairs / (GRID * weight), noise_of(plan, "pairs") / weight, directed=plan.public.directed)
     return law, degrees.expected(law, sends)
 

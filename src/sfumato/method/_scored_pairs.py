@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
+from sfumato.method._suggesting import CodeFinder, Finder
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
-    from sfumato.method._suggesting import Finder
-    from sfumato.method.contract import Arrays, Planned
+
+Planned: TypeAlias = Any
+Arrays: TypeAlias = Any
+"""The contract has both, which stands above."""
 
 
 class ScoredPairs:
@@ -58,8 +61,6 @@ class ScoredPairs:
 
         ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`pair_scores`.
         """
-        from sfumato.method._suggesting import CodeFinder
-
         codes = self.released_rows(plan, weights, released)
         return CodeFinder(codes, lambda pairs: self.pair_scores(plan, weights, released, graph, pairs))
 

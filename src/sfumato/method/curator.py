@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
+    from sfumato.record.ledger import Release
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,25 @@ class CuratorMethod(Method):
         if not budget.delta:
             wanted = f"to have a delta above 0 for method {self.name!r}, which has no guarantee without one here"
             raise fail("budget", budget, wanted, "Give a delta such as 1e-7, or use label-messages at edge level.")
-        delta = effective_delta(budget.delta, budget.epsilon, total_draws(sketch))
+        plan = self._calibrated(budget, unit, public, sketch)
+        if total_draws(plan.releases) > total_draws(sketch):  # what is released may depend on how much noise it gets
+            plan = self._calibrated(budget, unit, public, plan.releases)
+        if (
+            total_draws(plan.releases) > total_draws(sketch)
+            and plan.epsilon is not None
+            and plan.epsilon > budget.epsilon
+        ):
+            wanted = f"to pay for the draws of all releases of {self.name!r}, which cost {plan.epsilon:g} at this noise"
+            raise fail(
+                "budget", budget, wanted, "Raise delta, of which the sampler takes a large part at this epsilon."
+            )
+        return plan
+
+    def _calibrated(self, budget: Budget, unit: Unit, public: PublicFacts, drawn: tuple[Release, ...]) -> Plan:
+        """Find the noise at which releases are within a budget, if the sampler draws as for those that are ``drawn``."""
+        sketch = self.releases(unit, public, 1.0)
+        events = [release.event for release in sketch]
+        delta = effective_delta(budget.delta, budget.epsilon, total_draws(drawn))
         gaussian = [event for event in events if isinstance(event, GaussianEvent) and event.noise_multiplier == 1]
         if len(gaussian) == len(sketch):
             noise = gaussian_noise_multiplier(budget.epsilon, delta, sum(event.count for event in gaussian))
