@@ -10,9 +10,9 @@ import soundness_faults as faults
 
 from sfumato.bounded._counting import to_count_steps
 from sfumato.bounded.aggregation import neighborhood_sum, to_steps
-from sfumato.central import _arrivals as arrivals
 from sfumato.central import _counts as counts
 from sfumato.central import _shares as shares
+from sfumato.central import _typed as typed
 from sfumato.central._arrivals import calibrate_arrival
 from sfumato.central._labels import LabelMessages
 from sfumato.errors import DataError
@@ -139,7 +139,7 @@ def test_an_edge_is_read_once_and_a_record_changes_a_release_by_what_is_charged(
     [(EDGE, "one_way", faults.both_ways), (EDGE, "one_way", faults.degree_order), (OWNED, "share", faults.undivided)],
 )
 def test_planted_faults_of_routing(monkeypatch, unit, name, fault):
-    monkeypatch.setattr(shares if name == "share" else arrivals, name, fault)
+    monkeypatch.setattr(shares if name == "share" else typed, name, fault)
     with pytest.raises(AssertionError, match="too small"):
         measure(monkeypatch, unit)
 
@@ -176,7 +176,7 @@ def under_another_id(data, batch, known, directed):
 )
 def test_planted_faults_of_joining(monkeypatch, unit, join, message):
     if join is answering_known_nodes:  # routing would drop these arcs again
-        monkeypatch.setattr(arrivals, "outward", faults.both_ways)
+        monkeypatch.setattr(typed, "outward", faults.both_ways)
     with pytest.raises(AssertionError, match=message):
         measure(monkeypatch, unit, join=join)
 

@@ -29,6 +29,7 @@ from sfumato.bounded.aggregation import Arcs, neighborhood_sum, to_steps
 from sfumato.central import _counts as counts
 from sfumato.central import _labels as labels
 from sfumato.central import _shares as shares
+from sfumato.central import _typed as typed
 from sfumato.central._labels import LabelMessages
 from sfumato.errors import InputError
 from sfumato.graph._graph import Graph
@@ -207,7 +208,7 @@ class TwiceCounted(counts.Counter):
 
     def __init__(self, plan, session, arcs, known):
         super().__init__(plan, session, arcs, known)
-        self._parts["others"] = arcs
+        self._parts["others"] = {"": arcs}
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ class TwiceCounted(counts.Counter):
     ],
 )
 def test_planted_faults_from_end_to_end(monkeypatch, unit, law, name, fault):
-    monkeypatch.setattr({"share": shares, "count_deviation": counts}.get(name, labels), name, fault)
+    monkeypatch.setattr({"share": shares, "count_deviation": counts, "one_way": typed}.get(name, labels), name, fault)
     with pytest.raises(AssertionError):
         test_noise_over_measured_sensitivity_is_what_is_charged(monkeypatch, unit, law)
 

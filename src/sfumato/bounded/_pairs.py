@@ -39,6 +39,7 @@ def pair_sensitivity(unit: Unit) -> float:
     fix what each edge would add. So Laplace noise of scale b messages on all entries costs :math:`\epsilon = 2 / b` in all.
     Of a person's k edges some are counted and the others summed: together at most 2 k messages' worth changes.
 
+    >>> from sfumato.privacy.units import EdgeLevel
     >>> pair_sensitivity(EdgeLevel(directed=False))
     2.0
     """
