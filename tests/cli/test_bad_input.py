@@ -96,7 +96,7 @@ BAD_ARGUMENTS = [
     ("delta-missing", "--unit edge --epsilon 1", "Expected --delta"),
     ("delta-below-sampler", "--unit edge --epsilon 1 --delta 1e-32", "delta"),
     ("unit-missing", "--epsilon 1", "--unit"),
-    ("unit-unknown", "--unit person --epsilon 1 --delta 1e-5", "to be one of none, arc, edge"),
+    ("unit-unknown", "--unit family --epsilon 1 --delta 1e-5", "to be one of none, arc, edge"),
     (
         "relation-of-edges",
         f"{AT_EDGE} --relation replace",

@@ -150,7 +150,10 @@ def test_the_schema_declares_column_and_bound_together():
         from_frames(NODES, EDGES, schema=schema, max_weight=50)
     with pytest.raises(SchemaError, match="without looking at the data"):
         Schema.from_dict({"edges": {"weight": "amount"}})
-    with pytest.raises(SchemaError, match=r"\[edges\] to have the keys weight, max, type, types, public, got 'wieght'"):
+    with pytest.raises(
+        SchemaError,
+        match=r"\[edges\] to have the keys weight, max, type, types, public, person, edges_per_person, got 'wieght'",
+    ):
         Schema.from_dict({"edges": {"wieght": "amount", "max": 1}})
     with pytest.raises(SchemaError, match="a table with weight and max"):
         Schema.from_dict({"edges": 3})

@@ -156,8 +156,8 @@ def declared_owner(column: str | None, most: int | None, declared: Any) -> tuple
         return None
     if column is None or most is None:
         raise InputError(
-            f"Expected the column of persons and their bound together, got person={column!r} and edges_per_person={most!r}. "
-            f"{TELL}"
+            "Expected the column of persons and edges_per_person together, got "
+            f"{'person' if most is None else 'edges_per_person'} alone. {TELL}"
         )
     check_int(low=1, edges_per_person=most)
     return column, most

@@ -204,6 +204,8 @@ def declared_types(
         ("edge_type", "edge_types", "public_types"), (column, names, public), said, strict=True
     ):
         asked = tuple(asked) if isinstance(asked, list | tuple) else asked
+        if asked is not None and not isinstance(asked, str | tuple):
+            raise fail(name, type(asked).__name__, "to be a name, or a list of names", _UNDECLARED)
         if asked and told and asked != told:
             raise InputError(f"Expected one {name}, got {asked!r} beside {told!r} in the schema. Correct one of them.")
         given.append(asked or told)

@@ -159,7 +159,8 @@ def _check_owners(unit: Unit, kept: int | None) -> None:
     raise InputError(
         f"Expected a graph of which a reader kept at most {wanted} edges of each person, as unit person says, got "
         f"{'one without owners of edges' if kept is None else f'one with {kept} of each'}. Read the edge table with "
-        f"person=COLUMN and edges_per_person={wanted} (--person and --edges-per-person)."
+        f"person=COLUMN and edges_per_person={wanted} (--person and --edges-per-person). "
+        "A person who is one node is protected by node."
     )
 
 

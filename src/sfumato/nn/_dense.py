@@ -1,6 +1,6 @@
 """The gradient of a small batch by hand: where a batch is a few rows, autograd takes longer than the products.
 
-The bits are those of autograd, which calls the same functions of Torch in the same order.
+Up to rounding the gradients are those of autograd, which calls the same functions of Torch; on most processors bit by bit.
 """
 
 from __future__ import annotations

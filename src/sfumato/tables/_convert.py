@@ -99,8 +99,8 @@ def from_pyg(
         return from_hetero(
             data, directed, label=label, public_types=public_types, classes=classes, self_loops=self_loops, name=name
         )
-    if label is not None or public_types:
-        raise fail("label", label or public_types, "to come with HeteroData", "A Data has one type of nodes and edges.")
+    if label is not None or not isinstance(public_types, tuple) or public_types:
+        raise fail("label", "of types", "to come with HeteroData", "A Data has one type of nodes and edges.")
     if getattr(data, "edge_index", None) is None:
         raise DataError(
             f"Expected data to have edge_index, got {type(data).__name__} without it. "
