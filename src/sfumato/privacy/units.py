@@ -122,7 +122,8 @@ class NodeLevel(Unit):
 
     ``arcs="owned"``: the record holds the out-arcs that the node owns, capped at ``max_out_degree``. Arcs that others own and
     that point at the node stay. ``arcs="incident"``: every arc in or out belongs to the record, so that a hop has a bounded
-    sensitivity only where degrees have a public bound (:mod:`~sfumato.bounded._promise`).
+    sensitivity only where weights of messages follow a bound on degrees: a public one (:mod:`~sfumato.bounded._promise`), or one
+    that is found with noise (:mod:`~sfumato.bounded._found_bound`).
     ``relation="remove"`` empties a record; ``"replace"`` exchanges it for another.
 
     **Formal guarantee.** Node ids and roles are public; features, labels and arcs are protected.
