@@ -12,6 +12,7 @@ from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.graph._subgraph import dense_rows
 from sfumato.tables._importing import import_tables
 from sfumato.verify import verify
+from sfumato.verify._methods import rules_of
 
 TWO = sf.PersonLevel(2, directed=False)
 NODES = pd.DataFrame({"id": [f"n{i}" for i in range(8)], "label": list("abababab")})
@@ -177,6 +178,15 @@ def test_runs_say_verify_and_keep_whom_they_protect(method, tmp_path):
     assert fitted.certificate.values["public_facts"]["edges_per_person"] == 3
     again = sf.load(tmp_path / "run")
     assert again.certificate.values == fitted.certificate.values
+
+
+@pytest.mark.parametrize(("method", "moved"), [(sf.LabelMessages(), 3.0), (sf.GAP(), 12**0.5), (sf.ProGAP(), 12**0.5)])
+def test_the_verifier_expects_the_noise_of_all_edges_of_a_person(method, moved):
+    graph, unit = owned_campus(3).with_split(seed=0), sf.PersonLevel(3, directed=False)
+    budget = sf.Budget(4.0, 0.0 if method.name == "label-messages" else 1e-5)
+    found = method.calibrate(budget, unit, graph.public_facts(unit)).fit(graph, seed=0)
+    planned = rules_of(method.name).releases(found.certificate.values)
+    assert [one.sensitivity for one in planned] == pytest.approx([moved] * len(planned))
 
 
 def test_statistics_protect_persons_too(tmp_path):
