@@ -31,7 +31,9 @@ import pytest
 from mutations import Mutation, is_python, mutations
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("bounded", "loops", "noise", "privacy", "verify", "record", "method", "central", "classlevel", "collect")
+PACKAGES = (
+    "bounded", "loops", "noise", "privacy", "verify", "record", "method", "central", "classlevel", "collect", "shares",
+)  # fmt: skip
 FOLDERS = (*PACKAGES, "contracts", "soundness", "randomizers", "golden", "local", "pate", "cli")
 PARTS = (
     "src", "tests", "docs", "tools", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md",

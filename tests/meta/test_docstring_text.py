@@ -32,7 +32,8 @@ Definition = Function | ast.ClassDef
 FULL = (
     "attacks", "audit", "bounded", "catalog", "central", "classlevel", "cli", "collect", "datasets", "distributed", "errors",
     "estimator", "evaluation", "experiments", "graph", "local", "loops", "method", "nn", "noise", "pate", "privacy", "pyg",
-    "randomizers", "record", "report", "scoring", "serving", "statistics", "students", "tables", "text", "verify", "web",
+    "randomizers", "record", "report", "scoring", "serving", "shares", "statistics", "students", "tables", "text", "verify",
+    "web",
 )  # fmt: skip
 LEAST_WORDS, LEAST_IN_ARGS, MANY_PARAMETERS = 4, 3, 3
 CHECKS = ("check_real", "check_int", "check_choice", "check_fields")

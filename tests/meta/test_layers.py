@@ -33,7 +33,7 @@ LAYERS = (
     ("graph", "nn", "privacy"),
     ("text",),  # tables and data sets may have texts
     ("datasets", "tables"),
-    ("bounded", "record", "randomizers", "scoring"),
+    ("bounded", "record", "randomizers", "scoring", "shares"),
     ("method", "students"),
     ("central", "local", "pate", "classlevel", "statistics"),
     ("catalog",),
@@ -172,6 +172,7 @@ def test_no_circles():
         ("errors.py", "from sfumato._validate import fail"),
         ("noise/bad.py", "from sfumato.privacy.units import Unit"),
         ("randomizers/bad.py", "from sfumato.record.ledger import Ledger"),
+        ("shares/bad.py", "from sfumato.randomizers._questions import Questions"),
         ("bounded/bad.py", "def late():\n    from sfumato.central import gap"),
         ("central/bad.py", "load = import_module('sfumato.catalog')"),
         ("central/bad.py", "from sfumato.verify import verify"),

@@ -12,7 +12,7 @@ from meta_exports import exported, tree
 
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 MOST_NAMES = 500
-WITH_EXAMPLES = ("bounded", "noise", "privacy", "randomizers", "record")
+WITH_EXAMPLES = ("bounded", "noise", "privacy", "randomizers", "record", "shares")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
