@@ -41,6 +41,7 @@ ONLY = {
     "sfumato.verify": {"numpy", "cryptography"} | COMPILED,
     "sfumato.collect._client": {"cryptography", "filelock"}
     | COMPILED,  # what draws and what sends is imported when called
+    "sfumato.shares._prio3": {"numpy"},
     "sfumato.collect._batch": {"cryptography", "filelock"} | COMPILED,
 }
 

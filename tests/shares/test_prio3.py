@@ -1,6 +1,7 @@
 """Prio3Histogram: the draft's vectors, sums of valid reports, refusal of all others."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from shares_mutations import TAMPERINGS, Sent, verified, wrong_vectors
 from shares_vectors import CONTEXT, VECTORS, counting, row
 
 from sfumato.errors import InputError
-from sfumato.shares._field import MODULUS, elements, root_of_unity
+from sfumato.shares._field import MODULUS, elements, from_signed, root_of_unity
 from sfumato.shares._prio3 import NONCE_SIZE, Prio3Histogram
 from sfumato.shares._randomness import Randomness
 from sfumato.shares._rows import rows
@@ -153,6 +154,19 @@ def test_a_vector_that_is_not_one_hot_is_refused_whatever_it_is():
         _, accepted, valid = verified(prio, [KEY, KEY], Sent(nonces, reports))
         assert not valid.any()
         assert not np.any(accepted)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 4])
+def test_of_all_small_vectors_those_pass_that_are_one_hot(chunk):
+    random, prio = np.random.default_rng(16), Prio3Histogram(4, chunk, b"")
+    every = np.array(list(itertools.product([-1, 0, 1, 2], repeat=4)))
+    vectors = from_signed(every)
+    nonces = draw(random, len(every), NONCE_SIZE)
+    reports = prio.shard_vectors(vectors, nonces, draw(random, len(every), prio.coins_size))
+    states, accepted, _ = verified(prio, [KEY, KEY], Sent(nonces, reports))
+    one_hot = (np.abs(every).sum(axis=1) == 1) & (every.sum(axis=1) == 1)
+    assert np.all(accepted, axis=0).tolist() == one_hot.tolist()
+    assert prio.unshard([prio.aggregate(state, one_hot) for state in states]).tolist() == [[1, 1, 1, 1]]
 
 
 @pytest.mark.parametrize("change", [{"context": b"other"}, {"chunk_length": 2}, {"length": 6}, {"shares": 3}])

@@ -70,8 +70,8 @@ class Prio3Histogram:
 
     Args:
         length: number of classes C, 2 to 65,536.
-        chunk_length: entries that one call of the gadget checks; proofs are shortest near the square root of 2 C. It changes no
-            guarantee noticeably, but all parties need the same.
+        chunk_length: entries that one call of the gadget checks; :func:`sfumato.shares._proof.shortest_chunk` has the one of the
+            shortest proofs. It changes no guarantee noticeably, but all parties need the same.
         context: public bytes that name the collection, at most 1,000. Shares of one context are worth nothing in another.
         shares: number of servers.
 

@@ -27,7 +27,7 @@ linear PCPs", CRYPTO 2019, theorem 4.3; the circuit and the order of all numbers
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,10 +83,11 @@ class OneHotProof:
         A vector that is not one-hot gets a proof as well, which is refused.
         """
         values = self._wire_values(vector, seeds, joint, 1)
-        between = field.inner(self._between[None, :, None], np.swapaxes(values, 1, 2)[:, None])
+        along = np.swapaxes(values, 1, 2)
         nodes = np.empty((len(vector), 2 * self.points, self.wires, 2), np.uint64)
-        nodes[:, 0::2, :] = values
-        nodes[:, 1::2, :] = between
+        nodes[:, 0::2] = values
+        for place in range(self.points):
+            nodes[:, 2 * place + 1] = field.inner(self._between[place], along)
         outputs = field.inner(nodes[:, :-1, 0::2], nodes[:, :-1, 1::2])
         return np.concatenate([seeds, outputs], axis=1)
 
@@ -156,18 +157,11 @@ class OneHotProof:
 
         They are products of differences, without a division, so a point that is a node is no exception.
         """
-        count = count or order
-        root = field.root_of_unity(order)
-        nodes = [pow(root, k, MODULUS) for k in range(count)]
-        scales = []
-        for node in nodes:
-            product = 1
-            for other in nodes:
-                product = product * (node - other) % MODULUS if other != node else product
-            scales.append(pow(product, -1, MODULUS))
-        away = field.subtract(point[:, None], np.broadcast_to(field.elements(nodes), (len(point), count, 2)))
+        nodes, scales = _lagrange(order, count or order)
+        count = len(nodes)
+        away = field.subtract(point[:, None], nodes[None])
         weights: Elements = np.empty_like(away)
-        weights[:] = field.elements(scales)
+        weights[:] = scales
         before = after = None
         for k in range(1, count):
             before = away[:, k - 1] if before is None else field.multiply(before, away[:, k - 1])
@@ -182,3 +176,26 @@ class OneHotProof:
         for _ in range(self.points.bit_length() - 1):
             power = field.multiply(power, power)
         return field.equal(power, field.elements([1])[0])
+
+
+@cache
+def _lagrange(order: int, count: int) -> tuple[Elements, Elements]:
+    """The first powers of the root of this order, and 1 over the product of each one's differences from the others."""
+    root = field.root_of_unity(order)
+    nodes = [pow(root, k, MODULUS) for k in range(count)]
+    scales = []
+    for node in nodes:
+        product = 1
+        for other in nodes:
+            product = product * (node - other) % MODULUS if other != node else product
+        scales.append(pow(product, -1, MODULUS))
+    return field.elements(nodes), field.elements(scales)
+
+
+def shortest_chunk(length: int) -> int:
+    """Return the ``chunk_length`` with the shortest proof of vectors of this length, the least if several have it.
+
+    >>> [shortest_chunk(length) for length in (2, 7, 40)]
+    [2, 3, 6]
+    """
+    return min(range(1, length + 1), key=lambda chunk: OneHotProof(length, chunk, 2).proof_length)
