@@ -1,5 +1,7 @@
 r"""A window says which edges of a table are read: those of one day, week, month, quarter or year, by a column of their times.
 
+A split says which rows lie in the past: those before a day.
+
 Windows of one period are the cells of a public grid: the days :math:`[s_i, s_{i+1})` in UTC, where :math:`s_{i+1}` is the first
 day of the next window. So each day, and each time, lies in exactly one of them, which nothing but the row itself decides. That is
 what parallel composition over windows rests on (:mod:`sfumato.record._windows` has the proof).
@@ -65,6 +67,40 @@ class Window:
 
     def __str__(self) -> str:
         return f"{self.column}={self.name}"
+
+
+@dataclass(frozen=True)
+class TimeSplit:
+    """A split by time divides the rows of a table by the column of their times: those before a day of UTC, and those from it on.
+
+    >>> split = TimeSplit.parse("date:2026-Q2")
+    >>> str(split.first), str(split)
+    ('2026-04-01', 'date:2026-Q2')
+    """
+
+    column: str
+    name: str
+    first: date
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read COLUMN:DATE; of a week, month, quarter or year its first day counts.
+
+        Raises:
+            InputError: there is no column, or no such day, week, month, quarter or year.
+        """
+        column, _, name = text.strip().rpartition(":") if isinstance(text, str) else ("", "", "")
+        column = column.strip()
+        found = days_of(name)
+        if found is None or not 0 < len(column) <= _LONGEST or not column.isprintable():
+            expected = (
+                f"to be COLUMN:DATE, with a column of 1 to {_LONGEST} printable characters and a date that there is"
+            )
+            raise fail("split_by_time", text, expected, f"Such as date:2026-03-01. A date is {_SUCH_AS}, of UTC.")
+        return cls(column, found[1], found[2])
+
+    def __str__(self) -> str:
+        return f"{self.column}:{self.name}"
 
 
 def days_of(name: str) -> tuple[str, str, date, date] | None:

@@ -8,6 +8,7 @@ from functools import partial
 from sfumato.cli._table import DATA, option
 
 _tables = partial(option, panel=DATA, commands="train check tune describe", again=True)
+_trained = partial(option, panel=DATA, commands="train check", again=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,11 @@ class EdgeOptions:
         "COLUMN=WINDOW: read only the edges whose time in that column of the edge table lies in this day, week, month, quarter "
         "or year of UTC, such as date=2026-03. With --ledger and, at its first run, --population: each window has the totals of "
         "the ledger for itself, and a record is one edge, or one person, in one window. With --unit edge, arc or person."
+    )
+    split_by_time: str | None = _trained(
+        "COLUMN:DATE, such as date:2026-03-01: learn links from the edges whose time in that column of the edge table is before "
+        "this day of UTC, and score those that are new from it on (with --task link). Nothing that leaves reads these; the "
+        "guarantee covers them too."
     )
     person: str | None = _tables(
         "The column of the edge table that says who owns a row, such as the patient of a referral; it may be one of the ends. "

@@ -80,7 +80,8 @@ def show_links(result: dict[str, Any], evaluation: LinkEvaluation, out: Path) ->
     from rich import box
     from rich.table import Table
 
-    title = f"{result['dataset']}: held-out links ({result['test_auc']['seeds']} seed(s))"
+    links = "held-out links" if evaluation.from_day is None else f"new links from {evaluation.from_day} on"
+    title = f"{result['dataset']}: {links} ({result['test_auc']['seeds']} seed(s))"
     table = Table("", *_OF_LINKS.values(), box=box.SIMPLE_HEAD, title=title, padding=(0, 1, 0, 0), pad_edge=False)
     for name, found in evaluation.scores.items():
         table.add_row(name, *(_cell("accuracy", found[one]) for one in _OF_LINKS))

@@ -2,6 +2,7 @@
 
 Whether a pair of nodes is held out is a public draw for the pair (:func:`~sfumato.bounded._pairs.public_draws`), which reads no
 edge. So the guarantee of a fit on the other pairs covers all edges: one of a held-out pair is never read in training.
+Where a split by time made the graph, the pairs that are first linked from a day on are held out (:mod:`sfumato.graph._later`).
 
 In a graph of two sides pairs without a link are pairs across, and paths of three edges stand in place of common neighbors, which
 a user and an item never have.
@@ -25,7 +26,7 @@ from sfumato.evaluation._ranking import MEASURES, Lists, lists_of
 from sfumato.evaluation._request import Prepared, on_graph
 from sfumato.evaluation._verdict import Ranked, verdict_on_pairs
 from sfumato.graph._arcs import owners
-from sfumato.graph._sides import Sides, check_sides
+from sfumato.graph._sides import Sides, check_apart, check_sides
 from sfumato.graph._subgraph import adjacency
 from sfumato.nn._metrics import area_by_row
 from sfumato.privacy.units import NoPrivacy
@@ -33,6 +34,7 @@ from sfumato.scoring._scores import Summary, graph_gain_recovered
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
+    from sfumato.graph._later import Later
     from sfumato.method._plan import Fitted, Plan
     from sfumato.method.contract import Method, Progress
     from sfumato.scoring._groups import Groups
@@ -91,8 +93,13 @@ class HeldOut:
 
 
 def hold_out(graph: Graph, seed: int, sides: str | None = None) -> HeldOut:
-    """Hold out a tenth of all pairs by a public draw, and delete their edges; ``sides`` declares those of a bipartite graph."""
+    """Hold out a tenth of all pairs by a public draw, and delete their edges; ``sides`` declares those of a bipartite graph.
+
+    Of a graph of the past, which a split by time made, its later links are held out, and nothing is deleted.
+    """
     found = check_sides(graph, sides)
+    if graph.later is not None:
+        return _from_a_day_on(graph, graph.later, seed, found)
     ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
     held = (public_draws(ends, graph.num_nodes, "held out", seed) < HELD_OUT) & (ends[0] != ends[1])
     forward = ends[0] < ends[1]
@@ -110,6 +117,21 @@ def hold_out(graph: Graph, seed: int, sides: str | None = None) -> HeldOut:
     return HeldOut(left, links, others, found)
 
 
+def _from_a_day_on(graph: Graph, later: Later, seed: int, sides: Sides | None) -> HeldOut:
+    """Hold out the pairs that are first linked from a day on, beside pairs that are linked neither before nor after it."""
+    from sfumato.local._link_prediction import non_edges
+
+    links, second = later.pairs, None if sides is None else sides.second
+    if links.shape[1] < _FEWEST:
+        raise fail("split_by_time", later.split, f"to leave {_FEWEST} new links or more", "Take an earlier day.")
+    if sides is not None:
+        check_apart(sides, links)
+    ends = np.hstack((np.stack((owners(graph.indptr), graph.indices.astype(np.int64))), links))
+    known = np.stack((ends.min(axis=0), ends.max(axis=0)))
+    others = non_edges(np.random.default_rng(seed), graph.num_nodes, known, links.shape[1], second)
+    return HeldOut(graph.changed(later=None), links, others, sides)
+
+
 Measured = dict[str, Summary]
 """``SCORES`` of one way to score pairs, over seeds."""
 
@@ -124,6 +146,7 @@ class LinkEvaluation(Scored):
     first: Fitted
     scores: dict[str, Measured]
     areas: dict[str, list[Ranked]]
+    from_day: str | None = None  # COLUMN:DATE, where links from a day on were held out
 
     def to_dict(self, unit: str) -> dict[str, Any]:
         own = self.scores[RUN]
@@ -142,7 +165,7 @@ class LinkEvaluation(Scored):
                 for title, one in self.scores.items()
                 if title != RUN
             },
-            "held_out": HELD_OUT,
+            "held_out": HELD_OUT if self.from_day is None else self.from_day,
         }
 
     def _verdict(self) -> dict[str, Any] | None:
@@ -158,7 +181,9 @@ class LinkEvaluation(Scored):
 
 
 class PreparedLinks(Prepared):
-    """A request for a method that scores pairs of nodes. Each seed holds out other links."""
+    """A request for a method that scores pairs of nodes. Each seed holds out other links; those from a day on stay."""
+
+    scores_later = True
 
     @property
     def learned(self) -> Prepared:
@@ -188,7 +213,8 @@ class PreparedLinks(Prepared):
             title: {name: Summary.of(column) for name, column in zip(SCORES, zip(*rows, strict=True), strict=True)}
             for title, rows in found.items()
         }
-        return LinkEvaluation(self.plan, first, scores, areas)
+        later = self.graph.later
+        return LinkEvaluation(self.plan, first, scores, areas, None if later is None else later.split)
 
     def detail(self, _evaluation: Any, by: Groups | None = None) -> dict[str, Any]:
         """Return nothing more: links have no classes."""

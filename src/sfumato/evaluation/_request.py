@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from sfumato._validate import fail
 from sfumato.catalog import CARDS, WORDS, words_under
@@ -101,6 +101,7 @@ class Prepared:
     graph: Graph  # without the roles of a seed
     plan: Plan
     load_seconds: float
+    scores_later: ClassVar[bool] = False  # whether edges from a day on are what it scores
 
     @classmethod
     def drawn(cls, source: Source, graph: Graph, seed: int) -> Graph:
@@ -205,6 +206,11 @@ def prepare(
 
     ``load`` reads the graph, ``look`` refuses one, and ``kind`` says what is prepared: the task of the method scores it.
     """
+    if request.source.split_by_time is not None and not kind.scores_later:
+        raise fail(
+            "split_by_time", request.source.split_by_time, "to come with a method that learns links", "Train link-messages, or "
+            "pgc, with `task` link. Nodes that come later can arrive: `sfumato predict --new-nodes`.",
+        )  # fmt: skip
     start = time.perf_counter()
     graph = request.source.load() if load is None else load(request.source)
     graph = request.declared(graph)

@@ -54,6 +54,7 @@ class Source:
     id_column: str | None = None  # as a run remembers it
     ends: tuple[str, str] | None = None  # columns of the two ends, as a run remembers them
     window: str | None = None  # COLUMN=WINDOW: the edges of one window of time alone
+    split_by_time: str | None = None  # COLUMN:DATE: the edges before this day alone; those from it on are scored
     person: str | None = None  # the column of the edge table that names the owner of a row
     edges_per_person: int | None = None  # the public bound of the edges of each
     features: bool = True  # whether columns of the node table are read as features
@@ -93,6 +94,8 @@ class Source:
              "Expected `edge_type`, `edge_types` and `public_types` with `nodes` and `edges` only. Drop them."),
             (self.named and self.window is not None,
              "Expected `window` with `nodes` and `edges` only: a named data set has no times. Drop it."),
+            (self.named and self.split_by_time is not None,
+             "Expected `split_by_time` with `nodes` and `edges` only: a named data set has no times. Drop it."),
             (self.named and (self.person is not None or self.edges_per_person is not None),
              "Expected `person` and `edges_per_person` with `nodes` and `edges` only: nobody owns edges of a named data set. "
              "Drop them."),
@@ -137,6 +140,7 @@ class Source:
             "edge_types",
             "public_types",
             "window",
+            "split_by_time",
             "person",
             "edges_per_person",
         )
@@ -190,7 +194,7 @@ class Source:
             text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
             drop=self.drop, told=told, window=self.window, edge_type=self.edge_type, edge_types=self.edge_types or None,
             public_types=self.public_types, person=self.person, edges_per_person=self.edges_per_person,
-            features=None if self.features else (), **self._by_name(),
+            features=None if self.features else (), split_by_time=self.split_by_time, **self._by_name(),
         )  # fmt: skip
 
     def _of_groups(self) -> Any:
@@ -222,7 +226,11 @@ class Source:
         if self.nodes is None or self.edges is None or self.ends is not None:
             return {}
         weight: dict[str, Any] = {"edge_weight": self.edge_weight, "max_weight": self.max_weight, "window": self.window}
-        weight |= {"person": self.person, "edges_per_person": self.edges_per_person}
+        weight |= {
+            "person": self.person,
+            "edges_per_person": self.edges_per_person,
+            "split_by_time": self.split_by_time,
+        }
         weight |= {
             "edge_type": self.edge_type,
             "edge_types": self.edge_types or None,

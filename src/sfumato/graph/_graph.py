@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,6 +51,9 @@ from sfumato.graph._types import EdgeTypes, check_alone, with_types
 from sfumato.graph._unique import facts_of_classes
 from sfumato.graph._weights import EdgeWeights, with_weights
 
+if TYPE_CHECKING:
+    from sfumato.graph._later import Later
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(ShownGraph, FeaturesHeld):
@@ -87,6 +90,7 @@ class Graph(ShownGraph, FeaturesHeld):
     say which of several kinds of links an arc stands for (:class:`~sfumato.graph._types.EdgeTypes`). ``drawn`` is a digest of the
     roles of ``with_split`` and their fractions. ``window`` says that the arcs are those of a window of time
     (:mod:`sfumato._window`), ``edges_per_person`` that at most so many of one person's were kept (:mod:`sfumato.graph._persons`).
+    ``later`` are links from a day on, which no method reads (:class:`~sfumato.graph._later.Later`); they are not saved.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -121,6 +125,7 @@ class Graph(ShownGraph, FeaturesHeld):
     undeclared: tuple[str, ...] = ()
     window: str | None = None
     edges_per_person: int | None = None
+    later: Later | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:

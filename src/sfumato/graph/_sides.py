@@ -76,12 +76,18 @@ def check_sides(graph: Graph, declared: str | None) -> Sides | None:
         DataError: some edge joins two nodes of one side.
     """
     found = sides_of(graph, declared)
-    if found is not None and not found.apart(np.stack((owners(graph.indptr), graph.indices))).all():
-        raise DataError(
-            f"Expected every edge to join the two sides that {declared!r} declares, but some edge joins two nodes of one "
-            "side. Remove such rows from the edge table, or drop --sides: then the graph is not bipartite."
-        )
+    if found is not None:
+        check_apart(found, np.stack((owners(graph.indptr), graph.indices)))
     return found
+
+
+def check_apart(sides: Sides, pairs: NDArray[np.integer]) -> None:
+    """Refuse linked pairs [2, m] of which some are on one side."""
+    if not sides.apart(pairs).all():
+        raise DataError(
+            "Expected every edge to join the two sides that are declared, but some edge joins two nodes of one side. Remove such "
+            "rows from the edge table, or drop --sides: then the graph is not bipartite."
+        )
 
 
 def values_of(graph: Graph, column: str) -> NDArray[np.int64]:

@@ -54,6 +54,7 @@ def induced(graph: Graph, nodes: Sequence[int] | NDArray[np.integer]) -> Graph |
         cells=None if graph.cells is None else graph.cells[chosen],
         weights=weights,
         types=types,
+        later=None,
         merged={},
         outside={},
     )

@@ -116,7 +116,8 @@ def _shown(name: str, value: float) -> str:
 
 def _score(metrics: Mapping[str, Any]) -> str:
     if metrics.get("task") == "link":
-        return "AUC of held-out links"
+        day = metrics.get("held_out")
+        return f"AUC of new links from {day} on" if isinstance(day, str) else "AUC of held-out links"
     return f"Test {TITLES[metrics.get('score', 'accuracy')]}"
 
 

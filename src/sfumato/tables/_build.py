@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._graph import Graph
+from sfumato.graph._later import with_later
 from sfumato.graph._schema import Schema, label_columns
 from sfumato.graph._types import with_types
 from sfumato.graph._weights import with_weights
@@ -76,7 +77,11 @@ def build_graph(
         source, target, kinds = (np.concatenate(part) for part in zip(*weighed, strict=True))
         fields |= {"edge_type": kinds.astype(np.int64), "edge_types": how.types[1], "public_types": how.types[2]}
         fields = with_types(fields, (indptr, indices), (source, target), pairs=not directed)
-    return Graph.from_sorted(indptr, indices, directed=directed, **fields)
+    graph = Graph.from_sorted(indptr, indices, directed=directed, **fields)
+    if how.split_by_time is None:
+        return graph
+    late = edge_batches(edges, Places(found.ids), how, places, numbers[1], late=True)
+    return with_later(graph, how.split_by_time, ((source, target) for source, target, _, _ in late), places[1])
 
 
 def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
@@ -145,7 +150,7 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
         "degree_bounds": None if bound is None else encode.encode_bounds(bound, nodes.column(bound), id_array),
         "assumed_public": tuple(assumed),
         "undeclared": tuple(undeclared),
-        "window": how.within and str(how.within),
+        "window": how.window,
         "edges_per_person": how.owner and how.owner[1],
     }
     return Nodes(ids, layout, fields)

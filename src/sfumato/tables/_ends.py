@@ -72,12 +72,20 @@ class Places:
 
 
 def edge_batches(
-    edges: Any, nodes: Places, how: Reading, places: tuple[str, str], number: Numbers, rows: int = 0, skip: int = 0
+    edges: Any,
+    nodes: Places,
+    how: Reading,
+    places: tuple[str, str],
+    number: Numbers,
+    rows: int = 0,
+    skip: int = 0,
+    *,
+    late: bool = False,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None, Any]]:
     """Yield the numbers of both ends of edges, their weights or numbers of types, and their owners, rows after rows.
 
     What is not declared is None, and owners are an Arrow array of texts. Of the rows outside a window that is asked for nothing
-    is read but their time.
+    is read but their time; so it is with those after a split, and ``late`` reads these, and no others.
     """
     from sfumato.tables import _encode as encode
     from sfumato.tables._unmatched import remedy
@@ -103,7 +111,7 @@ def edge_batches(
     for whole in parts:
         ends, part, kept = [], whole, None
         if time and how.within:
-            rows_inside = inside(whole.column(time), how.within, places[1], here)
+            rows_inside = inside(whole.column(time), how.within, places[1], here) != late
             part, kept = whole.filter(rows_inside), np.flatnonzero(rows_inside)
         out.see(part)
         for column in names:

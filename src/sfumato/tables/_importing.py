@@ -90,6 +90,11 @@ def import_tables(
             f"Expected no types of edges with an import, got the column {reading.types[0]!r}: they are not sorted on disk. Read "
             "the tables with read_csv or read_parquet, which hold them in memory, and write the store with Graph.save."
         )
+    if reading.split_by_time is not None:
+        raise InputError(
+            "Expected no `split_by_time` with an import: a store holds no later edges. Read the tables with read_csv or "
+            "read_parquet."
+        )
     limit = memory_bytes(memory_limit)
     files = [existing(path).resolve() for path in (nodes, *([edges] if isinstance(edges, str | Path) else edges))]
     if len(files) < 2:

@@ -70,6 +70,7 @@ def read_csv(
     edge_type: str | None = None,
     edge_types: Sequence[str] | None = None,
     public_types: Sequence[str] = (),
+    split_by_time: str | None = None,
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
@@ -121,6 +122,8 @@ def read_csv(
             edge is of one kind.
         edge_types: all types, known without this data; None takes the schema's word.
         public_types: those of them whose edges are no secret.
+        split_by_time: COLUMN:DATE reads the edges before a public day, such as ``date:2026-03-01``, and keeps those from it on
+            apart, as ``Graph.later``: links to score, which no method reads (:mod:`sfumato.graph._later`).
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -133,7 +136,7 @@ def read_csv(
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
         text_features, report, edge_weight, max_weight, told, drop, window, person, edges_per_person, edge_type, edge_types,
-        public_types,
+        public_types, split_by_time,
     )  # fmt: skip
     numbers = numbering(nodes), numbering(edges)
     return read_tables(file_table(nodes), file_table(edges), how, (str(nodes), str(edges)), numbers)

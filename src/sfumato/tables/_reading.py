@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
-from sfumato._window import PERIODS, Window
+from sfumato._window import PERIODS, TimeSplit, Window
 from sfumato.errors import InputError
 from sfumato.graph._persons import declared_owner
 from sfumato.graph._schema import Schema, trimmed
@@ -51,6 +51,7 @@ class Reading:
     edge_type: str | None = None
     edge_types: Sequence[str] | None = None
     public_types: Sequence[str] = ()
+    split_by_time: str | None = None
 
     def __post_init__(self) -> None:
         for name in (*_ONE, *_SEVERAL):
@@ -73,12 +74,16 @@ class Reading:
 
         if self.types is not None:
             check_alone(self.weight, self.owner)
+        if self.window is not None and self.split_by_time is not None:
+            raise InputError("Expected `window` or `split_by_time`, got both. Drop one of them.")
         if self.within is not None and self.self_loops == "error":
-            raise fail("self_loops", "error", "to be 'remove' or 'keep' where a window is read")
+            raise fail("self_loops", "error", "to be 'remove' or 'keep' where a window, or a split by time, is read")
 
     @property
-    def within(self) -> Window | None:
-        """The window whose edges are read; None reads those of all times."""
+    def within(self) -> Window | TimeSplit | None:
+        """The window whose edges are read, or the split before which they lie; None reads those of all times."""
+        if self.split_by_time is not None:
+            return TimeSplit.parse(self.split_by_time)
         return None if self.window is None else Window.parse(self.window)
 
     @property

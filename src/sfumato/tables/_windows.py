@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato._window import Window, days_of, window_of
+from sfumato._window import TimeSplit, Window, days_of, window_of
 from sfumato.errors import DataError
 from sfumato.tables._columns import by_place, needed
 from sfumato.tables._tables import known
@@ -101,8 +101,10 @@ def windows_of(column: Any, period: str, place: str, number: Callable[[int], int
     raise DataError(f"Expected the time of an edge in every row of {place}, but row {number(row)} has {wrong[row]}.")
 
 
-def inside(column: Any, window: Window, place: str, number: Callable[[int], int]) -> np.ndarray:
-    """Return which rows lie in a window, bool [num_rows]; ``number`` gives the number of a row in errors.
+def inside(
+    column: Any, window: Window | TimeSplit, place: str, number: Callable[[int], int], of: str = "an edge"
+) -> np.ndarray:
+    """Return which rows lie in a window, or before a split, bool [num_rows]; ``number`` gives the number of a row in errors.
 
     Raises:
         DataError: a row says no window.
@@ -112,14 +114,14 @@ def inside(column: Any, window: Window, place: str, number: Callable[[int], int]
         rows, wrong, problem = _inside(column.slice(start, _ROWS), window)
         if problem is not None:
             raise DataError(
-                f"Expected the time of an edge in every row of {place}, but row {number(start + wrong)}, column "
+                f"Expected the time of {of} in every row of {place}, but row {number(start + wrong)}, column "
                 f"{window.column!r}, has {problem}."
             )
         found.append(rows)
     return np.concatenate(found)
 
 
-def _inside(column: Any, window: Window) -> tuple[np.ndarray, int, str | None]:
+def _inside(column: Any, window: Window | TimeSplit) -> tuple[np.ndarray, int, str | None]:
     """Which rows lie in a window; else the first row that says none, and why."""
     import pyarrow as pa
     import pyarrow.types as pt
@@ -134,6 +136,8 @@ def _inside(column: Any, window: Window) -> tuple[np.ndarray, int, str | None]:
         return there, 0, _NO_ZONE
     if pt.is_date(values.type) or pt.is_timestamp(values.type):
         days = _days(values)
+        if isinstance(window, TimeSplit):
+            return days < np.datetime64(window.first), 0, None
         return (days >= np.datetime64(window.first)) & (days <= np.datetime64(window.last)), 0, None
     if pt.is_large_string(values.type) or pt.is_integer(values.type):
         return _of_texts(_short(values.cast(pa.large_string())).dictionary_encode(), window)
@@ -161,12 +165,12 @@ def _short(values: Any) -> Any:
     return pc.if_else(pc.match_substring_regex(values, _IN_UTC), pc.utf8_slice_codeunits(values, 0, 10), values)
 
 
-def _of_texts(coded: Any, window: Window) -> tuple[np.ndarray, int, str | None]:
+def _of_texts(coded: Any, window: Window | TimeSplit) -> tuple[np.ndarray, int, str | None]:
     """Which rows lie in a window; else the first row that says none, and why."""
     found, refused = [], dict[int, str]()
     for code, text in enumerate(coded.dictionary.to_pylist()):
         try:
-            found.append(_window(text, window.period) == window.name)
+            found.append(_is_inside(text, window))
         except _Refused as why:
             found.append(False)
             refused[code] = str(why)
@@ -177,26 +181,44 @@ def _of_texts(coded: Any, window: Window) -> tuple[np.ndarray, int, str | None]:
     return np.array(found, bool)[codes], 0, None
 
 
+def _is_inside(text: str, window: Window | TimeSplit) -> bool:
+    """Whether a cell lies in a window, or before a split."""
+    if isinstance(window, Window):
+        return _window(text, window.period) == window.name
+    kind, first, last = _days_in(text)
+    if first < window.first <= last:
+        raise _Refused(f"a {kind}, which does not say on which side of the split it lies. Write dates")
+    return last < window.first
+
+
 def _window(text: str, period: str) -> str:
     """Return the window in which a cell lies."""
+    kind, first, last = _days_in(text)
+    name = window_of(first, period)
+    if name != window_of(last, period):
+        raise _Refused(f"a {kind}, which does not say the {period}. Write dates, or choose a longer window")
+    return name
+
+
+def _days_in(text: str) -> tuple[str, date, date]:
+    """Return what a cell is, a day or a longer period, and its first and last day."""
     if not text:
         raise _Refused(_MISSING)
     if (time := _TIME.fullmatch(text)) is not None:
         if time[1] is None:
             raise _Refused(_NO_ZONE)
         try:
-            return window_of(datetime.fromisoformat(text).astimezone(UTC).date(), period)
+            day = datetime.fromisoformat(text).astimezone(UTC).date()
         except (ValueError, OverflowError):
             raise _Refused(_DAMAGED) from None
+        return "day", day, day
     if _DAY.fullmatch(text):
         try:
-            return window_of(date.fromisoformat(text), period)
+            day = date.fromisoformat(text)
         except ValueError:
             raise _Refused(_DAMAGED) from None
+        return "day", day, day
     days = days_of(text)
     if days is None:
         raise _Refused(_DAMAGED)
-    name = window_of(days[2], period)
-    if name != window_of(days[3], period):
-        raise _Refused(f"a {days[0]}, which does not say the {period}. Write dates, or choose a longer window")
-    return name
+    return days[0], *days[2:]
