@@ -111,7 +111,7 @@ def kept(arcs: Arcs, keep: NDArray[np.bool_] | Keeps) -> Arcs:
     return Arcs(offsets, *(own[: offsets[-1]] for own in found))
 
 
-def share(rows: NDArray[np.float32], out_degree: NDArray[np.int64]) -> NDArray[np.float32]:
+def share(rows: NDArray[np.float32], out_degree: NDArray[np.number]) -> NDArray[np.float32]:
     r"""Divide each owner's message among the arcs that carry it: :math:`m_u / \sqrt{d_u}`, for owned out-lists.
 
     **Formal guarantee.** Messages longer than 1 are scaled to norm 1; then the copies along all :math:`d_u` arcs of owner

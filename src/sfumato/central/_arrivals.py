@@ -45,10 +45,12 @@ from sfumato.bounded._routing import (
     public_order,
     receiving,
 )
+from sfumato.bounded._typed_shares import typed_arc_change
 from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import NAME, Counter, Kinds, one_hot, stored_weight
 from sfumato.central._shares import release_hop, route
 from sfumato.central._typed import routed_along, routed_counts
+from sfumato.central._typed_pilot import WEIGHTS, TypedPilot
 from sfumato.errors import InputError
 from sfumato.graph._targets import probabilities, softmax
 from sfumato.method._derived import derived
@@ -109,8 +111,14 @@ class LabelInference(Inference):
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
         """List the counts or the hop; there is no head to train."""
-        trained = self.base.releases(unit, public, noise_multiplier)
-        return tuple(release for release in trained if release.name == "aggregate/1")
+        weighed = public.edge_types is not None and "labels" not in unit.public
+        known = (
+            replace(public, edge_types=None) if weighed else public
+        )  # one hop of weighed arcs, and no block for each type
+        found = tuple(one for one in self.base.releases(unit, known, noise_multiplier) if one.name == "aggregate/1")
+        return (
+            tuple(replace(one, arc_change=typed_arc_change(unit, weighed=True)) for one in found) if weighed else found
+        )
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
         heard = self._heard(plan, graph)
@@ -139,7 +147,10 @@ class LabelInference(Inference):
     def _nodes(self, plan: Planned, graph: Graph, session: Session, heard: _Heard) -> Arrays:
         """One hop over arcs that training nodes own, to nodes in other roles; other rows are not released, and zero."""
         receives = ~heard.sends & (np.arange(len(heard.sends)) < graph.num_nodes)
-        sent = route(plan, session, receiving(heard.lists, heard.sends, receives), heard.rows, receives)
+        if WEIGHTS in self.model.weights:
+            sent = TypedPilot(plan, graph, session, receives).routed(self.model.weights[WEIGHTS][0])
+        else:
+            sent = route(plan, session, receiving(heard.lists, heard.sends, receives), heard.rows, receives)
         return {NAME: release_hop(plan, session, sent)[: graph.num_nodes]}
 
 

@@ -277,9 +277,12 @@ class LabelMessages(CuratorMethod):
 
         ``plan``, ``graph`` and ``session`` are those of :meth:`~sfumato.method.contract.Method.run`.
         """
+        return shared_labels(plan, graph, session, self._receivers(plan, graph, session))
+
+    def _receivers(self, plan: Planned, graph: Graph, session: Session) -> NDArray[np.bool_]:
+        """The nodes whose rows a hop at node level releases: those that do not train, and learners, bool [num_nodes]."""
         sends = graph.train_mask
-        receives = ~sends | self.learners(plan.unit, sends, public_order(sends, session.seed))
-        return shared_labels(plan, graph, session, receives)
+        return ~sends | self.learners(plan.unit, sends, public_order(sends, session.seed))
 
     def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
         """Return whether a graph-free model was kept (edge level)."""
@@ -313,12 +316,9 @@ class LabelMessages(CuratorMethod):
         return posterior(plan.public, stored_prior(weights), graph)
 
     def learners(self, unit: Unit, sends: NDArray[np.bool_], rank: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return the senders whose rows train the head, bool [num_nodes]: the last ones in the public order.
+        """Return the senders whose rows train the head under a ``unit``, bool [num_nodes]: the last ones in the public order.
 
-        Args:
-            unit: the unit of privacy.
-            sends: which nodes send.
-            rank: the public order.
+        ``sends`` says which nodes send, and ``rank`` is the public order.
         """
         count = np.count_nonzero(sends)
         return sends & (rank >= count - np.ceil(self.shared(unit) * count))

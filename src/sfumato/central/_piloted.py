@@ -27,6 +27,11 @@ row of norm at most 1: the numbers read its features and label, each is at most 
 their weights have :math:`w_1^2 + w_2^2 + w_3^2 + w_4^2 = 1`. Rows of other nodes do not read the record but through earlier
 releases.
 
+*Types of edges.* Where edges have types, the pilot is released for each of them, with up to four times its share, and one more
+sum [0.01] says how much each type should weigh; the hop in the rest is one sum of weighed arcs
+(:mod:`~sfumato.central._typed_pilot`). Both shares are taken from the rest, and all of it has the sensitivities of above. A
+public rule reads edges without their types where noise would hide what each type says.
+
 Runs that were saved before the last stage was there have a test of three numbers, and a head that reads directions of rows
 beside features. They are still read.
 
@@ -37,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +50,7 @@ from numpy.typing import NDArray
 from sfumato._validate import PRIVATE_LABELS, fail, setting
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
 from sfumato.bounded._routing import routed_arc_change, routed_coordinates, routed_sensitivity
+from sfumato.bounded._typed_shares import typed_arc_change
 from sfumato.bounded.aggregation import normalize_rows
 from sfumato.central._counts import directions
 from sfumato.central._forecast import MOST_LOSS, forecast
@@ -53,6 +59,16 @@ from sfumato.central._labels import LabelMessages
 from sfumato.central._linear import center_release, find_center, full_batch
 from sfumato.central._rows import beside, centered_rows, head_scores
 from sfumato.central._shares import release_hop, simplex, sum_hop
+from sfumato.central._typed_pilot import (
+    SHARE,
+    TYPES,
+    WEIGHTS,
+    TypedPilot,
+    joined,
+    pilot_share,
+    tells_apart,
+    typed_releases,
+)
 from sfumato.central._weighing import NUM_WEIGHTS, STEPS, evidence, learn_weights, weigh
 from sfumato.graph._targets import softmax
 from sfumato.loops.kernels import INT16_ONE
@@ -84,6 +100,11 @@ FEATURES_CHOSEN = (
     "What the test of messages cost stays spent."
 )
 """What a run says whose charged test chose features."""
+TYPES_HIDDEN = (
+    "Types of edges are not told apart: at this budget noise would hide what each of them says. Nodes are linked if an edge of "
+    "any type links them."
+)
+"""What a run says that reads edges without their types by a public rule."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +133,7 @@ class PilotedMessages(LabelMessages):
         audience=Audience(("noisy aggregates", "weights"), never=("sums before noise",)),
         returns_known=True,
         reads_weights=True,
+        reads_types=(),
         notes=(
             "Constants of the method were chosen on Rutgers89, UCSC68, Cornell5, Cora-ML, Citeseer, Amazon Computers and "
             "co-author CS.",
@@ -126,14 +148,21 @@ class PilotedMessages(LabelMessages):
         size = head_size(public.num_features, public.num_classes)
         shape, tested = (public.num_nodes, public.num_classes), len(TEST) - 1 + public.num_classes
         touched, still, moved = routed_coordinates(unit, *shape), unit.no_arc_change, routed_arc_change(unit)
-        last = NUM_WEIGHTS + public.num_classes
+        last, rest = NUM_WEIGHTS + public.num_classes, _REST
+        pilot: tuple[Release, ...] = (
+            Release("aggregate/1", part_of(_PILOT, noise_multiplier), shape, touched, arc_change=moved),
+        )
+        if public.edge_types is not None and tells_apart(unit, public, noise_multiplier):
+            part, moved = pilot_share(_PILOT, len(public.edge_types)), typed_arc_change(unit, weighed=True)
+            rest -= part - _PILOT + SHARE
+            pilot = typed_releases(unit, public, part, noise_multiplier)
         return (
             *center_release(unit, public, _CENTER, noise_multiplier),
             Release("head", full_batch(unit, _ALONE, _STEPS, noise_multiplier), (size,), size, arc_change=still),
-            Release("aggregate/1", part_of(_PILOT, noise_multiplier), shape, touched, arc_change=moved),
+            *pilot,
             Release("test", part_of(sum(TEST), noise_multiplier), (1, tested), tested, arc_change=still),
             Release(
-                "aggregate/2", part_of(_REST, noise_multiplier), shape, touched + self.epochs * size, arc_change=moved
+                "aggregate/2", part_of(rest, noise_multiplier), shape, touched + self.epochs * size, arc_change=moved
             ),
             Release("last", part_of(_LAST, noise_multiplier), (last,), STEPS * last, arc_change=still),
         )
@@ -156,13 +185,22 @@ class PilotedMessages(LabelMessages):
         head = zero_head(plan.public.num_features, plan.public.num_classes)
         own = centered_rows(graph, center)
         early = train_head(self, plan, session, head, graph, own)
-        told = apply(early, own), apply(head, own)
-        routed = self.routed(plan, graph, session)
-        pilot = release_hop(plan, session, routed)
-        test = _release_test(plan, graph, session, told, pilot)
+        told, types, released = (apply(early, own), apply(head, own)), Arrays(), Arrays()
+        if all(release.name != TYPES for release in plan.releases):
+            routed = self.routed(plan, graph, session)
+            released["aggregate/1"] = release_hop(plan, session, routed)
+            pilot: Any = released["aggregate/1"]
+        else:
+            typed = TypedPilot(plan, graph, session, self._receivers(plan, graph, session))
+            released["aggregate/1"] = typed.release()
+            released[TYPES], types[WEIGHTS] = typed.weights(released["aggregate/1"])
+            routed = typed.routed(types[WEIGHTS][0])
+            pilot = joined(released["aggregate/1"], types[WEIGHTS])
+        released["test"] = test = _release_test(plan, graph, session, told, pilot)
         shares = shares_of(plan, test)
-        pays = messages_pay(plan, test, pilot, graph.train_mask | graph.val_mask, routed.receives)
-        released = {"aggregate/1": pilot, "aggregate/2": np.zeros_like(pilot), "test": test}
+        before = _precision(plan, "aggregate/1", 1 / _blocks(plan, released["aggregate/1"]))
+        pays = messages_pay(plan, test, pilot, graph.train_mask | graph.val_mask, routed.receives, before)
+        released["aggregate/2"] = np.zeros((graph.num_nodes, plan.public.num_classes), np.int64)
         key, read = session.charge("aggregate/2"), graph.val_mask
         if pays:
             read = read | (routed.receives & graph.train_mask)
@@ -171,7 +209,7 @@ class PilotedMessages(LabelMessages):
             released["aggregate/2"] = sum_hop(routed, noise, key)
         else:
             session.bind("aggregate/2", train_further(self, self._more_steps(plan), key, session, head, graph, own))
-        weights = {**center, **network_arrays("head", head)}
+        weights = {**center, **network_arrays("head", head), **types}
         ids = np.flatnonzero(read)
         assert graph.y is not None
         noise = multiplier_of(plan, "last") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit)
@@ -189,7 +227,9 @@ class PilotedMessages(LabelMessages):
             return super().scores(plan, weights, released, graph)
         if "last.weight" in weights:
             return weigh(weights, _evidence(plan, weights, released, graph))
-        inputs = beside(2 * directions(*_mean_rows(plan, released, _OLD_HOP_PART)), centered_rows(graph, weights))
+        inputs = beside(
+            2 * directions(*_mean_rows(plan, weights, released, _OLD_HOP_PART)), centered_rows(graph, weights)
+        )
         return head_scores(weights, inputs)
 
     def drops_messages(self, plan: Planned, weights: Arrays) -> bool:
@@ -201,7 +241,8 @@ class PilotedMessages(LabelMessages):
     def unused(self, plan: Planned, weights: Arrays, released: Arrays) -> tuple[str, ...]:
         if not plan.unit.private or "aggregate/2" not in released:
             return super().unused(plan, weights, released)
-        return () if released["aggregate/2"].any() else (FEATURES_CHOSEN,)
+        hidden = plan.public.edge_types is not None and TYPES not in released
+        return (*((TYPES_HIDDEN,) * hidden), *((FEATURES_CHOSEN,) * (not released["aggregate/2"].any())))
 
 
 def _release_test(
@@ -209,7 +250,7 @@ def _release_test(
     graph: Graph,
     session: Session,
     told: tuple[NDArray[np.float32], NDArray[np.float32]],
-    pilot: NDArray[np.int64],
+    pilot: NDArray[np.int64] | NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """Release the sum of 3 + C numbers for each labeled node in training or validation."""
     assert graph.y is not None
@@ -234,11 +275,15 @@ def shares_of(plan: Planned, test: NDArray[np.int64]) -> NDArray[np.float64]:
 def messages_pay(
     plan: Planned,
     test: NDArray[np.int64],
-    pilot: NDArray[np.int64],
+    pilot: NDArray[np.int64] | NDArray[np.float64],
     scored: NDArray[np.bool_],
     receives: NDArray[np.bool_],
+    before: float,
 ) -> bool:
-    """Return whether the rest goes to messages; reads releases and public facts alone."""
+    """Return whether the rest goes to messages; reads releases and public facts alone.
+
+    ``before`` is one over the variance of the noise of the rows of the ``pilot``.
+    """
     classes, shares, both = plan.public.num_classes, shares_of(plan, test), scored & receives
     numbers = test[0] / INT16_ONE / _weights(classes)
     nodes, most = max(int(np.count_nonzero(scored)), 1), max(int(np.count_nonzero(both)), 1)
@@ -254,7 +299,7 @@ def messages_pay(
     correlation = (float(numbers[2]) - explained) / most - float(np.hypot(noise, _CHANCE * chance))
     if correlation <= 0:
         return False
-    before, rest = _precision(plan, "aggregate/1"), _precision(plan, "aggregate/2")
+    rest = _precision(plan, "aggregate/2")
     later, rows = float(1 / np.sqrt(before + rest)), _centered(pilot[receives])
     told = forecast(rows, before**-0.5, correlation, later_stddev=later, loss=late, shares=shares)
     return told < alone
@@ -270,24 +315,32 @@ def _test_noise(plan: Planned) -> float:
     return multiplier_of(plan, "test") * group_sensitivity(plan.unit)
 
 
-def _precision(plan: Planned, name: str, hop_part: float = 1.0) -> float:
-    """One over the noise variance of a hop; ``hop_part`` is the part of the rest that a second one had."""
-    return (hop_part if name == "aggregate/2" else 1.0) * (
-        multiplier_of(plan, name) * routed_sensitivity(plan.unit)
-    ) ** -2
+def _precision(plan: Planned, name: str, part: float = 1.0) -> float:
+    """One over the noise variance of a hop of which there is a ``part``, or of a pilot of whose blocks one is."""
+    return part * (multiplier_of(plan, name) * routed_sensitivity(plan.unit)) ** -2
 
 
-def _mean_rows(plan: Planned, released: Arrays, hop_part: float = 1.0) -> tuple[NDArray[np.float64], float]:
+def _blocks(plan: Planned, pilot: NDArray[np.int64]) -> int:
+    """How many types of edges a pilot tells apart: 1 where edges have none, and in a hop of another graph."""
+    return pilot.shape[1] // plan.public.num_classes
+
+
+def _mean_rows(
+    plan: Planned, weights: Arrays, released: Arrays, hop_part: float = 1.0
+) -> tuple[NDArray[np.float64], float]:
     """The mean of the hops, each weighed by its precision, every row with mean 0; and the standard deviation of its noise."""
     names = [name for name in sorted(released) if name.startswith("aggregate/")]
-    precisions = np.array([_precision(plan, name, hop_part) for name in names])
-    sums = sum(part * released[name] for part, name in zip(precisions, names, strict=True)) / precisions.sum()
+    blocks = _blocks(plan, released["aggregate/1"])
+    parts = {"aggregate/1": 1 / blocks, "aggregate/2": hop_part}
+    precisions = np.array([_precision(plan, name, parts[name]) for name in names])
+    rows = {**released, **({"aggregate/1": joined(released["aggregate/1"], weights[WEIGHTS])} if blocks > 1 else {})}
+    sums = sum(part * rows[name] for part, name in zip(precisions, names, strict=True)) / precisions.sum()
     return _centered(sums), float(1 / np.sqrt(precisions.sum()))
 
 
 def _evidence(plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Iterator[NDArray[np.float64]]:
     """What the last stage weighs: nothing of rows if features won."""
-    rows, noise = _mean_rows(plan, released)
+    rows, noise = _mean_rows(plan, weights, released)
     if "aggregate/2" in released and not released["aggregate/2"].any():
         rows = np.zeros_like(rows)
     heard = np.asarray(rows.any(axis=1))  # every row that was released has noise, and no other

@@ -50,7 +50,7 @@ def routed_counts(plan: Planned, graph: Graph, known: NDArray[np.bool_], rank: N
     """Return the arcs along which counts are made, by the rules of a unit; of each protected type where edges have types."""
     if plan.public.edge_types is None:
         return routed_along(plan, incoming(graph), known, rank)
-    _check_types(plan.public, graph)
+    check_types(plan.public, graph)
     kinds = {name: incoming_of(graph, name) for name in protected_types(plan.public)}
     return {name: routed_along(plan, arcs, known, rank) for name, arcs in kinds.items()}
 
@@ -70,7 +70,7 @@ def with_public(
     public = plan.public.public_types
     if not public:
         return counts
-    _check_types(plan.public, graph)
+    check_types(plan.public, graph)
     width = len(protected_types(plan.public)) * plan.public.num_classes
     rows, known = one_hot(graph, plan.public.num_classes)
     arcs = [outward(incoming_of(graph, name), known) for name in public]
@@ -160,7 +160,7 @@ def _columns(chosen: tuple[int, ...], kinds: int, classes: int) -> NDArray[np.in
     return np.concatenate(starts)
 
 
-def _check_types(public: PublicFacts, graph: Graph) -> None:
+def check_types(public: PublicFacts, graph: Graph) -> None:
     """Refuse a graph with other types than those of a plan."""
     found = None if graph.types is None else graph.types.names
     if found != public.edge_types:

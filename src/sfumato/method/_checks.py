@@ -202,6 +202,8 @@ def what_it_reads(method: Method, public: PublicFacts) -> PublicFacts:
     needed, told = method.card.reads_types, () if public.unit is None else public.unit.public
     if public.edge_types is not None and (needed is None or not {*needed} <= {*told}):
         public = replace(public, edge_types=None, public_types=None)
+    if public.public_types is not None and "labels" not in told:
+        public = replace(public, public_types=None)  # a node's message is protected, whatever arc it takes
     return public
 
 

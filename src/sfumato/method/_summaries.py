@@ -42,8 +42,7 @@ _OF_A_FIT = {
 
 def described(plan: Planned) -> str:
     """Say in plain words what a plan protects: the record of its unit and, where edges have types, of which of them."""
-    typed = suffix(plan.public.edge_types, plan.public.public_types) if plan.unit.private else ""
-    return plan.unit.describe() + typed
+    return plan.unit.describe() + suffix(plan.unit, plan.public.edge_types, plan.public.public_types)
 
 
 _LEARNED = {"multilabel": "labels", "number": "numbers"}

@@ -219,7 +219,7 @@ def certify(stated: Statement) -> Certificate:
             "No certificate is written for a run that did not finish its plan."
         )
     plan = ledger.plan
-    typed = types.of_facts(facts) if unit.private else ""
+    typed = types.of_facts(unit, facts)
     known = None if unit.no_arc_change is None else prices(ledger.releases, plan["claim"])
     return Certificate(
         {
@@ -252,7 +252,7 @@ def certify(stated: Statement) -> Certificate:
             "who_may_see": {who: list(what) for who, what in stated.who_may_see.items()},
             "caveats": [
                 *caveats(unit, bool(facts.get("directed")), ledger.releases),
-                *([types.CAVEAT] if typed else ()),
+                *([types.CAVEAT] if typed and "labels" in unit.public else ()),
                 *([windows.caveat(unit.name)] if "window" in plan.get("population", ()) else ()),
                 *each_feature(stated.settings, facts),
                 *(both_ends(plan["claim"]["epsilon"]) if unit.trust == "link" else ()),

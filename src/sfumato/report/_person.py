@@ -170,6 +170,8 @@ def _node(certificate: Mapping[str, Any]) -> Person:
     most = unit["max_out_degree"]
     links = f"at most {most} of the links that start at you" if most else "the links that start at you"
     links += ", with their weights" * _weighed(certificate)
+    if kinds := certificate.get("public_facts", {}).get("edge_types"):
+        links += f", of all kinds ({', '.join(kinds)})"
     what = f"your whole entry in the data: your properties, your group, and {links}"
     others = (
         "Links that start at other people and lead to you. They belong to the entries of those people. "

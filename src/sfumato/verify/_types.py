@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._documents import plain
+from ._units import public_parts
 
 if TYPE_CHECKING:
     from ._rules import Certificate, Rules
@@ -30,6 +31,8 @@ def suffix(certificate: Certificate) -> str:
     facts = certificate["public_facts"]
     if "edge_types" not in facts or certificate["unit"]["name"] == "none":
         return ""
+    if "labels" not in public_parts(certificate):
+        return f", of all types ({', '.join(facts['edge_types'])})"
     public = facts.get("public_types")
     told = f" while edges of other types are public ({', '.join(public)})" if public else ""
     return f", of one type ({', '.join(protected_types(facts))}){told}"
@@ -51,5 +54,7 @@ def type_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     for other in ("max_weight", "edges_per_person"):
         if other in facts:
             yield f"{where}{other}: expected none beside edge_types, since no bound is proved for both"
+    if public is not None and "labels" not in public_parts(certificate) and certificate["unit"]["name"] != "none":
+        yield f"{where}public_types: expected none under this unit, which protects the arcs of all types"
     if public is not None and not (0 < len(public) < len(names) and [n for n in names if n in public] == public):
         yield f"{where}public_types: expected some of edge_types, in their order, and not all"

@@ -12,7 +12,7 @@ from ._documents import differences, plain
 from ._sentences import SENTENCES
 from ._types import CAVEAT as TYPED
 from ._types import suffix as typed_suffix
-from ._units import UNITS, unit_rules
+from ._units import UNITS, public_parts, unit_rules
 from ._windows import CAVEATS as WINDOWED
 from ._windows import suffix
 from .events import leaves
@@ -55,7 +55,7 @@ def words_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     caveats = [*UNITS[unit["name"]].caveats(certificate), *_of_events(certificate, sums)]
     typed = typed_suffix(certificate)
     caveats += [
-        *([TYPED] if typed else ()),
+        *([TYPED] if typed and "labels" in public_parts(certificate) else ()),
         *([WINDOWED[unit["name"]]] if windowed and unit["name"] in WINDOWED else ()),
         *limits,
     ]
