@@ -1,6 +1,6 @@
 r"""A window says which edges of a table are read: those of one day, week, month, quarter or year, by a column of their times.
 
-A split says which rows lie in the past: those before a day.
+A split says which rows lie in the past: those before a day. Recency gives rows weights by their age.
 
 Windows of one period are the cells of a public grid: the days :math:`[s_i, s_{i+1})` in UTC, where :math:`s_{i+1}` is the first
 day of the next window. So each day, and each time, lies in exactly one of them, which nothing but the row itself decides. That is
@@ -101,6 +101,41 @@ class TimeSplit:
 
     def __str__(self) -> str:
         return f"{self.column}:{self.name}"
+
+
+@dataclass(frozen=True)
+class Recency:
+    r"""Recency weights halve with age: a row of age a days has the weight :math:`2^{-a / h}`, of half-life h, and at most 1.
+
+    Half-life and ``reference``, the day from which ages are counted, are public. A reference of None is not known yet.
+
+    >>> str(Recency.parse("date:2w@2026-Q1"))
+    'date:14d@2026-01-01'
+    """
+
+    column: str
+    days: int
+    reference: date | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read COLUMN:HALFLIFE or COLUMN:HALFLIFE@DATE, with a half-life in days, weeks or years of 365 days, such as 90d.
+
+        Raises:
+            InputError: there is no column, no half-life, or no such day, week, month, quarter or year.
+        """
+        found = (
+            re.fullmatch(r"(.+):([1-9][0-9]{0,5})([dwy])(?:@(.+))?", text.strip()) if isinstance(text, str) else None
+        )
+        column = found[1].strip() if found else ""
+        day = days_of(found[4]) if found and found[4] else None
+        if found is None or (found[4] and day is None) or not 0 < len(column) <= _LONGEST or not column.isprintable():
+            expected = "to be COLUMN:HALFLIFE@DATE, such as date:90d@2026-03-01"
+            raise fail("recency", text, expected, f"Days, weeks and years are 90d, 12w and 2y. A date is {_SUCH_AS}.")
+        return cls(column, int(found[2]) * {"d": 1, "w": 7, "y": 365}[found[3]], day and day[2])
+
+    def __str__(self) -> str:
+        return f"{self.column}:{self.days}d" + (f"@{self.reference}" if self.reference else "")
 
 
 def days_of(name: str) -> tuple[str, str, date, date] | None:

@@ -16,7 +16,7 @@ from sfumato.cli._table import JSON
 from sfumato.errors import InputError
 
 _COUNTS = ("nodes", "arcs", "features", "classes")
-_OF_EDGES = ("edge_weight", "max_weight", "edge_type", "edge_types", "public_types")
+_OF_EDGES = ("edge_weight", "max_weight", "edge_type", "edge_types", "public_types", "recency")
 _OF_RUN = ("split", "text_features", "image_size", *_OF_EDGES, "min_class_size")
 
 if TYPE_CHECKING:

@@ -35,6 +35,11 @@ class EdgeOptions:
         "this day of UTC, and score those that are new from it on (with --task link). Nothing that leaves reads these; the "
         "guarantee covers them too."
     )
+    recency: str | None = _tables(
+        "COLUMN:HALFLIFE@DATE, such as date:90d@2026-03-01: the weight of an edge halves with each half-life (days d, weeks w, "
+        "years y) of its age on that day, and is at most 1; with a column of weights both count, up to their bound. The day is "
+        "public, never the newest one of the table; without it, that of the split by time, or the last one of the window."
+    )
     person: str | None = _tables(
         "The column of the edge table that says who owns a row, such as the patient of a referral; it may be one of the ends. "
         "With --unit person and --edges-per-person: all edges that one person owns are one record."

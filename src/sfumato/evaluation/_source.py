@@ -55,6 +55,7 @@ class Source:
     ends: tuple[str, str] | None = None  # columns of the two ends, as a run remembers them
     window: str | None = None  # COLUMN=WINDOW: the edges of one window of time alone
     split_by_time: str | None = None  # COLUMN:DATE: the edges before this day alone; those from it on are scored
+    recency: str | None = None  # COLUMN:HALFLIFE@DATE: edges weigh less with age
     person: str | None = None  # the column of the edge table that names the owner of a row
     edges_per_person: int | None = None  # the public bound of the edges of each
     features: bool = True  # whether columns of the node table are read as features
@@ -94,8 +95,8 @@ class Source:
              "Expected `edge_type`, `edge_types` and `public_types` with `nodes` and `edges` only. Drop them."),
             (self.named and self.window is not None,
              "Expected `window` with `nodes` and `edges` only: a named data set has no times. Drop it."),
-            (self.named and self.split_by_time is not None,
-             "Expected `split_by_time` with `nodes` and `edges` only: a named data set has no times. Drop it."),
+            (self.named and (self.split_by_time or self.recency) is not None,
+             "Expected `split_by_time` and `recency` with `nodes` and `edges` only: a named data set has no times. Drop them."),
             (self.named and (self.person is not None or self.edges_per_person is not None),
              "Expected `person` and `edges_per_person` with `nodes` and `edges` only: nobody owns edges of a named data set. "
              "Drop them."),
@@ -141,6 +142,7 @@ class Source:
             "public_types",
             "window",
             "split_by_time",
+            "recency",
             "person",
             "edges_per_person",
         )
@@ -194,7 +196,8 @@ class Source:
             text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
             drop=self.drop, told=told, window=self.window, edge_type=self.edge_type, edge_types=self.edge_types or None,
             public_types=self.public_types, person=self.person, edges_per_person=self.edges_per_person,
-            features=None if self.features else (), split_by_time=self.split_by_time, **self._by_name(),
+            features=None if self.features else (), split_by_time=self.split_by_time,
+            recency=self.recency, **self._by_name(),
         )  # fmt: skip
 
     def _of_groups(self) -> Any:
@@ -235,12 +238,20 @@ class Source:
             "edge_type": self.edge_type,
             "edge_types": self.edge_types or None,
             "public_types": self.public_types,
+            "recency": self.recency,
         }
         try:
             own, *ends = special_columns(self.nodes, self.edges, schema=self.schema, drop=self.drop, **weight)
         except (SfumatoError, OSError):  # a run is kept, whatever became of its tables
             return {}
         return {"id_column": own, "ends": ends}
+
+    def _fading(self) -> dict[str, Any]:
+        """How weights fade, with the day from which ages are counted."""
+        from sfumato.tables._reading import Reading
+
+        reading = Reading(recency=self.recency, window=self.window, split_by_time=self.split_by_time)
+        return {"recency": str(reading.fading)} if self.recency else {}
 
     def _as_declared(self, graph: Graph, name: str) -> Graph:
         if self.directed is not None and self.directed != graph.directed:
@@ -290,7 +301,7 @@ class Source:
             absolute["text_features"] = whole(self.text_features)
         if self.dataset is not None and Path(self.dataset).is_dir():
             absolute["dataset"] = str(Path(self.dataset).resolve())
-        values = {**asdict(self), **absolute, **self._remembered()}
+        values = {**asdict(self), **absolute, **self._remembered(), **self._fading()}
         write_json(run / "evaluation" / "source.json", values)
 
     @staticmethod

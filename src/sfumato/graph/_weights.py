@@ -5,6 +5,12 @@ of :math:`2^{-15}`, so that sums over neighbors stay sums of integers. A record 
 the same edge (if undirected, in either order) are one record, and their weights are added before they are clipped, as payments
 between two people add up. So a further row of an edge changes one weight and no other record.
 
+Weights may fade with age (``recency`` of the readers): a row of weight a and age t days counts as
+:math:`a\,2^{-\max(t, 0) / h}`, where the half-life h and the day from which ages are counted are public. **Formal guarantee.**
+The value of a row then follows from this row and public numbers alone, so what stands above holds as it is: one edge with all its
+rows moves its own weight, by at most the bound, and no other. *Near miss:* were ages counted from the newest date of the table, a
+row that goes would move the weights of all edges.
+
 The bound is declared, never read off the data: the largest weight is a fact about one private edge.
 """
 

@@ -60,12 +60,12 @@ def edge_columns(names: list[str], how: Reading, place: str, ids: Any) -> tuple[
     """Return what each column of an edge table is taken for. None is missing of ends, weights, types and times."""
     from sfumato.tables._cells import CATEGORY, NUMBER, ReadColumn
 
-    ends, weight = edge_names(names, how, place), how.weight
+    ends, weight, times = edge_names(names, how, place), how.weight, [one.column for one in how.times]
     return tuple(
         ReadColumn(name, "end", _kind_of_ids(ids))
         if name in ends
         else ReadColumn(name, "time")
-        if how.within is not None and name == how.within.column
+        if name in times
         else ReadColumn(name, "person")
         if how.owner is not None and name == how.owner[0]
         else ReadColumn(name, "type", CATEGORY, len(how.types[1]), declared=True)

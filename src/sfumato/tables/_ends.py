@@ -11,7 +11,7 @@ from sfumato.errors import DataError
 from sfumato.tables._columns import by_place, check_ends, edge_names, needed, passed, row_number, type_name, weight_name
 from sfumato.tables._persons import person_column, persons_of
 from sfumato.tables._tables import FileTable, check_names
-from sfumato.tables._windows import inside, time_column, windows_of
+from sfumato.tables._windows import ages_column, fading, inside, time_column, windows_of
 
 if TYPE_CHECKING:
     from sfumato.tables._reading import Reading
@@ -96,11 +96,12 @@ def edge_batches(
     weight = weight_name(edges.column_names, names, how, places[1])
     kind = type_name(edges.column_names, names, how, places[1])
     time = time_column(edges.column_names, names, how, places[1])
+    ages = ages_column(edges.column_names, names, how, places[1])
     person = person_column(edges.column_names, names, how, places[1])
     found = by_place(edges.column_names, how)
     numbered = Numbered(names if len(found) > 2 else ())
     out, more = _Others(passed(edges.column_names, how) if found else [], nodes), _Others(found[2:], nodes)
-    read = list(dict.fromkeys(filter(None, (*names, weight, kind, time, person, *out.names, *more.names))))
+    read = list(dict.fromkeys(filter(None, (*names, weight, kind, time, ages, person, *out.names, *more.names))))
     parts = edges.batches(read, rows or _BATCH, skip) if isinstance(edges, FileTable) else (edges,)
 
     kept: np.ndarray | None = None
@@ -135,6 +136,8 @@ def edge_batches(
             values = encode.encode_weights(weight, part.column(weight), places[1], here)
         if kind is not None and how.types is not None:
             values = encode.encode_types(kind, part.column(kind), how.types[1], places[1], here, _windows(how, here))
+        if how.fading is not None:
+            values = fading(part.column(ages), how.fading, values, places[1], here)
         owners = persons_of(part.column(person), person, places[1], here) if person else None
         yield ends[0], ends[1], values, owners
         skip += whole.num_rows

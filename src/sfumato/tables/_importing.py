@@ -76,8 +76,8 @@ def import_tables(
         )
     if reading.weight is not None:
         raise InputError(
-            f"Expected no weights of edges with an import, got the column {reading.weight[0]!r}: they are not sorted on disk. "
-            "Read the tables with read_csv or read_parquet, which hold them in memory, and write the store with Graph.save."
+            f"Expected no weights of edges with an import, got {reading.recency or reading.weight[0]!r}: they are not sorted on "
+            "disk. Read the tables with read_csv or read_parquet, which hold them in memory, and write the store with Graph.save."
         )
     if reading.owner is not None:
         raise InputError(

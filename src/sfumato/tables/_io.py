@@ -71,6 +71,7 @@ def read_csv(
     edge_types: Sequence[str] | None = None,
     public_types: Sequence[str] = (),
     split_by_time: str | None = None,
+    recency: str | None = None,
 ) -> Graph:
     r"""Read a graph from a node file and an edge file, both CSV with a header row.
 
@@ -124,6 +125,9 @@ def read_csv(
         public_types: those of them whose edges are no secret.
         split_by_time: COLUMN:DATE reads the edges before a public day, such as ``date:2026-03-01``, and keeps those from it on
             apart, as ``Graph.later``: links to score, which no method reads (:mod:`sfumato.graph._later`).
+        recency: COLUMN:HALFLIFE@DATE, such as ``date:90d@2026-03-01``: the weight of a row halves with each half-life of age on
+            this public day, and is 1 from it on; times its ``edge_weight``, if it has one. Without one ``max_weight`` is 1. The
+            day of a split, or the last day of a window, stands in for DATE.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -136,7 +140,7 @@ def read_csv(
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
         text_features, report, edge_weight, max_weight, told, drop, window, person, edges_per_person, edge_type, edge_types,
-        public_types, split_by_time,
+        public_types, split_by_time, recency,
     )  # fmt: skip
     numbers = numbering(nodes), numbering(edges)
     return read_tables(file_table(nodes), file_table(edges), how, (str(nodes), str(edges)), numbers)

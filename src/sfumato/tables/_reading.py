@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import check_choice, fail
-from sfumato._window import PERIODS, TimeSplit, Window
+from sfumato._window import PERIODS, Recency, TimeSplit, Window
 from sfumato.errors import InputError
 from sfumato.graph._persons import declared_owner
 from sfumato.graph._schema import Schema, trimmed
 from sfumato.graph._types import check_alone, declared_types
-from sfumato.graph._weights import declared_weight
+from sfumato.graph._weights import check_bound, declared_weight
 
 if TYPE_CHECKING:
     from sfumato.tables._cells import Told
@@ -52,6 +52,7 @@ class Reading:
     edge_types: Sequence[str] | None = None
     public_types: Sequence[str] = ()
     split_by_time: str | None = None
+    recency: str | None = None
 
     def __post_init__(self) -> None:
         for name in (*_ONE, *_SEVERAL):
@@ -72,6 +73,10 @@ class Reading:
                 f"text_features={self.text_features!r}. Name both, such as text=['abstract'] and text_features='hashing'."
             )
 
+        if self.recency is not None and self.types is not None:
+            raise InputError(
+                "Expected `recency` or types of edges, got both. Windows of time are types: edge_type=COLUMN:PERIOD."
+            )
         if self.types is not None:
             check_alone(self.weight, self.owner)
         if self.window is not None and self.split_by_time is not None:
@@ -97,9 +102,31 @@ class Reading:
         return frozenset((*self.drop, *Schema.read(self.schema).drop))
 
     @property
-    def weight(self) -> tuple[str, float] | None:
-        """The column of the weights of edges and their public bound; None where edges have none."""
-        return declared_weight(self.edge_weight, self.max_weight, Schema.read(self.schema).edges)
+    def weight(self) -> tuple[str | None, float] | None:
+        """The column of the weights of edges, None if they follow from recency alone, and their public bound; None without."""
+        said = Schema.read(self.schema).edges
+        column = self.edge_weight if said is None or self.edge_weight else said.weight
+        if self.recency is not None and column is None:
+            return None, check_bound(1.0 if self.max_weight is None else self.max_weight)
+        return declared_weight(self.edge_weight, self.max_weight, said)
+
+    @property
+    def fading(self) -> Recency | None:
+        """How weights of edges fade with age; ages are counted from the named day, else the split, else the end of the window.
+
+        It is never the newest date of the table: that is a fact about one private edge, and would move all weights.
+        """
+        if self.recency is None:
+            return None
+        found, within = Recency.parse(self.recency), self.within
+        if found.reference is not None:
+            return found
+        if within is None:
+            raise InputError(
+                f"Expected `recency` to say the day from which ages are counted, got {self.recency!r}. Add one that is known "
+                f"without this data, such as {found}@2026-03-01: the newest date of the table is a fact about one private edge."
+            )
+        return replace(found, reference=within.first if isinstance(within, TimeSplit) else within.last)
 
     @property
     def types(self) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
@@ -122,9 +149,12 @@ class Reading:
     def of_edges(self) -> tuple[str | None, ...]:
         """The columns of the edge table that are read beside the ends: weights, types and times, each if there is one."""
         declared = self.weight, self.types
-        return *(
-            None if one is None else one[0] for one in declared
-        ), None if self.within is None else self.within.column
+        return *(None if one is None else one[0] for one in declared), *(one.column for one in self.times)
+
+    @property
+    def times(self) -> tuple[Window | TimeSplit | Recency, ...]:
+        """What is read by the times of edges."""
+        return tuple(one for one in (self.within, self.fading) if one is not None)
 
 
 def _named(argument: str, given: Any) -> Any:

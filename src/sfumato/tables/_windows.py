@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato._window import TimeSplit, Window, days_of, window_of
+from sfumato._window import Recency, TimeSplit, Window, days_of, window_of
 from sfumato.errors import DataError
 from sfumato.tables._columns import by_place, needed
 from sfumato.tables._tables import known
@@ -45,17 +45,24 @@ class _Refused(Exception):  # noqa: N818
 
 def time_column(names: list[str], ends: tuple[str, str], how: Reading, place: str) -> str | None:
     """Return the column of the times of edges; None where no window is asked for."""
-    if how.within is None:
-        return None
-    column = known(names, how.within.column, place)
+    return _checked(how.within.column, names, ends, how, place) if how.within else None
+
+
+def ages_column(names: list[str], ends: tuple[str, str], how: Reading, place: str) -> str | None:
+    """Return the column of the times by which weights fade; None where none do."""
+    return _checked(how.fading.column, names, ends, how, place) if how.fading else None
+
+
+def _checked(column: str | None, names: list[str], ends: tuple[str, str], how: Reading, place: str) -> str:
+    column = known(names, column, place)
     if column in (*ends, *how.of_edges[:2]):
         raise DataError(
             f"Expected the times of {place} beside its ends, weights and types, got the column {column!r} as both. Name another."
         )
     if len(by_place(names, how)) > 2:
         raise DataError(
-            f"Expected the columns of ends of {place} to be called source and target where a window is read, got others. Rename "
-            "them, name them with source and target, or leave other columns out with drop, so that two remain."
+            f"Expected the columns of ends of {place} to be called source and target where a window is read, or times, got "
+            "others. Rename them, name them with source and target, or leave other columns out with drop, so that two remain."
         )
     return needed(str(column), how, place, "time")
 
@@ -99,6 +106,22 @@ def windows_of(column: Any, period: str, place: str, number: Callable[[int], int
         return np.zeros(0, object)
     row = min(wrong)
     raise DataError(f"Expected the time of an edge in every row of {place}, but row {number(row)} has {wrong[row]}.")
+
+
+def fading(
+    column: Any, rule: Recency, values: np.ndarray | None, place: str, number: Callable[[int], int]
+) -> np.ndarray:
+    """Return the weight of each row by its age, times its own value if it has one, float64 [num_rows].
+
+    The weight of a row follows from the row and public numbers alone. ``number`` gives the number of a row in errors.
+
+    Raises:
+        DataError: a row does not say its day.
+    """
+    days = windows_of(column, "day", f"{place}, column {rule.column!r},", number)
+    ages = (np.datetime64(rule.reference) - days.astype("datetime64[D]")).astype(np.float64)
+    weights: np.ndarray = np.exp2(-np.maximum(ages, 0) / rule.days)
+    return weights if values is None else weights * values
 
 
 def inside(
