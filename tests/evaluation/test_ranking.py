@@ -16,7 +16,8 @@ def test_lists_hold_all_others_but_training_links():
     before, after = adjacency(GRAPH), adjacency(held.graph)
     lists = held.lists(0)
     assert len(lists.nodes) == 200
-    for node, others, there in zip(lists.nodes.tolist(), lists.others, lists.held, strict=True):
+    for node in lists.nodes.tolist():
+        others, there = lists.of(node)
         assert node not in others
         assert after[[node] * len(others), others].sum() == 0
         assert len(others) == 299 - after[[node]].sum()
@@ -39,8 +40,8 @@ def test_who_knows_has_all_and_who_guesses_what_chance_has(monkeypatch):
 def test_large_graphs_have_fewer_lists(monkeypatch):
     held = hold_out(GRAPH, 0)
     monkeypatch.setattr("sfumato.evaluation._ranking._PAIRS", 300 * 30)
-    assert len(lists_of(held.graph, held.links, 0).nodes) == 30
-    assert set(lists_of(held.graph, held.links, 0).nodes) != set(lists_of(held.graph, held.links, 1).nodes)
+    assert len(lists_of(held.graph, held.missing, 0).nodes) == 30
+    assert set(lists_of(held.graph, held.missing, 0).nodes) != set(lists_of(held.graph, held.missing, 1).nodes)
 
 
 def test_common_neighbors_are_the_same_of_pairs_and_of_lists():

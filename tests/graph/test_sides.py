@@ -101,10 +101,10 @@ def test_only_pairs_across_are_drawn_and_listed(graph):
     assert held.sides.apart(held.others).all()
     lists = held.lists(0)
     assert (lists.nodes < USERS).all()
-    for others, there in zip(lists.others, lists.held, strict=True):
+    for others, there in map(lists.of, lists.nodes.tolist()):
         assert (others >= USERS).all()
         assert there.any()
-    both = HeldOut(held.graph, held.links, held.others, sides_of(graph, "kind")).lists(0)
+    both = HeldOut(held.graph, held.links, held.others, held.missing, sides_of(graph, "kind")).lists(0)
     assert (both.nodes >= USERS).any()
 
 

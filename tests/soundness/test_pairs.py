@@ -82,8 +82,8 @@ def test_another_claim_fails(claim, message, monkeypatch):
         check(monkeypatch, claim)
 
 
-def _counted_by_all(graph, ends, counted, real=link_messages._counted):
-    return real(graph, ends, np.ones_like(counted))
+def _counted_by_all(arcs, learns, real=link_messages._counted):
+    return real(arcs, np.zeros_like(learns))
 
 
 def _by_rank(found, num_nodes, purpose, seed=0):
@@ -94,15 +94,15 @@ def _by_rank(found, num_nodes, purpose, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("name", "fault"),
+    ("module", "name", "fault"),
     [
-        ("_counted", _counted_by_all),
-        ("public_draws", _by_rank),
+        (link_messages, "_counted", _counted_by_all),
+        (pairs, "public_draws", _by_rank),
     ],
     ids=["learners are counted too", "a draw by place"],
 )
-def test_planted_faults_are_caught(name, fault, monkeypatch):
-    monkeypatch.setattr(link_messages, name, fault)
+def test_planted_faults_are_caught(module, name, fault, monkeypatch):
+    monkeypatch.setattr(module, name, fault)
     with pytest.raises(AssertionError, match="too small"):
         check(monkeypatch, 2.0)
 

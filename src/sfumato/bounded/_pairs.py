@@ -12,20 +12,28 @@ Source: McSherry (2009), theorem 4 (parallel composition).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import let_go, room, spans
 from sfumato._validate import fail
 from sfumato.bounded._routing import needs_one_way
 from sfumato.errors import UnsupportedUnitError
+from sfumato.graph._arcs import row_blocks
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.noise._geometric import keyed_discrete_laplace
 from sfumato.noise.keys import Key, Stream, derive_key, operand_mac
 from sfumato.privacy.units import Unit, edges_in
 
+if TYPE_CHECKING:
+    from sfumato.bounded.aggregation import Arcs
+
 _MESSAGES = 2
+_BLOCK = 1 << 19
 
 
 def pair_sensitivity(unit: Unit) -> float:
@@ -61,9 +69,52 @@ def public_draws(pairs: NDArray[np.integer], num_nodes: int, purpose: str, seed:
     >>> bool(draws[0] == draws[1]), bool(draws[0] == draws[2])
     (True, False)
     """
-    index = pairs.min(axis=0).astype(np.uint64) * np.uint64(num_nodes) + pairs.max(axis=0).astype(np.uint64)
-    words = Stream(derive_key(bytes(32), "pairs", purpose, seed)).at(index, 0)[:, 0]
-    return np.asarray((words >> np.uint64(11)) * 2.0**-53, np.float64)
+    stream, found = Stream(derive_key(bytes(32), "pairs", purpose, seed)), np.empty(pairs.shape[1])
+    for first, last in spans(len(found), _BLOCK):
+        part = pairs[:, first:last]
+        index = part.min(axis=0).astype(np.uint64) * np.uint64(num_nodes) + part.max(axis=0).astype(np.uint64)
+        found[first:last] = (stream.at(index, 0)[:, 0] >> np.uint64(11)) * 2.0**-53
+    return found
+
+
+def drawn(arcs: Arcs, purpose: str, share: float, seed: int = 0, *, loops: bool = False) -> NDArray[np.bool_]:
+    """Mark the arcs of pairs of nodes whose :func:`public_draws` are below a ``share``, bool [num_arcs].
+
+    ``loops`` says whether arcs from a node to itself are marked. One byte an arc, and a block at a time.
+
+    >>> both = Arcs(np.array([0, 1, 3]), np.array([1, 0, 1], np.int32))
+    >>> drawn(both, "test", 1.0).tolist(), drawn(both, "test", 0.0, loops=True).tolist()
+    ([True, True, False], [False, False, True])
+    """
+    marks = room(len(arcs.sources), np.bool_)
+    for first, last in row_blocks(arcs.offsets, _BLOCK):
+        low, high = arcs.offsets[first], arcs.offsets[last]
+        pairs = _pairs(arcs, first, last)
+        marks[low:high] = public_draws(pairs, arcs.num_nodes, purpose, seed) < share
+        marks[low:high][pairs[0] == pairs[1]] = loops
+        let_go(marks)
+        let_go(arcs.sources)
+    return marks
+
+
+def edges_among(arcs: Arcs, marks: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
+    """Give the marked edges once each, the smaller node first, as blocks of pairs [2, m].
+
+    >>> both = Arcs(np.array([0, 1, 3]), np.array([1, 0, 1], np.int32))
+    >>> [pairs.tolist() for pairs in edges_among(both, np.array([True, True, True]))]
+    [[[0], [1]]]
+    """
+    for first, last in row_blocks(arcs.offsets, _BLOCK):
+        pairs = _pairs(arcs, first, last)
+        yield pairs[:, marks[arcs.offsets[first] : arcs.offsets[last]] & (pairs[0] < pairs[1])]
+        let_go(marks)
+        let_go(arcs.sources)
+
+
+def _pairs(arcs: Arcs, first: int, last: int) -> NDArray[np.int64]:
+    """Both ends of the arcs of some nodes."""
+    ends = arcs.offsets[first : last + 1]
+    return np.stack((np.repeat(np.arange(first, last), np.diff(ends)), arcs.sources[ends[0] : ends[-1]]))
 
 
 def row_steps(num_columns: int) -> int:
@@ -86,10 +137,15 @@ def noisy_pair_sums(rows: NDArray[np.float64], noise_scale: float | Fraction, ke
     >>> noisy_pair_sums(np.ones((3, 2)), 0.0, bytes(32)).tolist()
     [98301, 98301]
     """
-    if not ((rows >= 0) & (rows <= 1)).all():
-        raise fail("rows", "a number outside", "to hold numbers from 0 to 1")
-    steps = (rows * row_steps(rows.shape[1])).astype(np.int64)
-    sums: NDArray[np.int64] = steps.sum(axis=0)
+    steps, sums = room(rows.shape, np.int64), np.zeros(rows.shape[1], np.int64)
+    for first, last in spans(len(rows), _BLOCK):
+        part = rows[first:last]
+        if not ((part >= 0) & (part <= 1)).all():
+            raise fail("rows", "a number outside", "to hold numbers from 0 to 1")
+        steps[first:last] = (part * row_steps(rows.shape[1])).astype(np.int64)
+        sums += steps[first:last].sum(axis=0)
+        let_go(steps)
+        let_go(rows)
     if noise_scale:
         own = derive_key(key, operand_mac(key, steps))
         sums = sums + keyed_discrete_laplace(own, Fraction(noise_scale) * INT16_ONE, 0, len(sums))

@@ -42,14 +42,14 @@ def _score(u: int, v: int, least: float, near: Any, nodes: Any, public: Any, sca
     starts, columns, values = public
     references, ranks, lows, steps, guide = scale
     last = guide.shape[2] - 1
-    degree, affinity = logs[u] + logs[v], met[u, labels[v]] + met[v, labels[u]]
+    degree, affinity = logs[u] + logs[v], np.float64(met[u, labels[v]]) + met[v, labels[u]]
     first, second = _cell(1, degree, lows, steps, last), _cell(2, affinity, lows, steps, last)
     most = caps[1, first] + caps[2, second]
     if most + caps[0, last + 1] + caps[3, last + 1] <= least:
         return -np.inf
     direction = 0.0
     for j in range(directions.shape[1]):
-        direction += directions[u, j] * directions[v, j]
+        direction += np.float64(directions[u, j]) * directions[v, j]
     third = _cell(3, direction, lows, steps, last)
     most += caps[3, third]
     if most + caps[0, last + 1] <= least:

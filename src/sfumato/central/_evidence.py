@@ -24,6 +24,7 @@ side, and nodes without a label are a class of their own, so that what they take
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sfumato._blocks import ROWS_AT_ONCE, in_blocks, let_go, spans
 from sfumato.central._counts import directions
 
 if TYPE_CHECKING:
@@ -82,12 +84,15 @@ class Evidence:
     """Evidence turns released counts of labels of neighbors [num_nodes, num_classes] into numbers for pairs; it reads no edge.
 
     ``stddev`` is that of the noise of one count. With ``sides`` the last of one more column counts neighbors without a label.
+    ``one`` is what stands for one neighbor in ``counts``. What is known of each node is held as float32, rounded after the
+    noise; products and sums are float64.
     """
 
     graph: Graph
-    counts: Floats
+    counts: NDArray[Any]
     stddev: float
     sides: Sides | None = None
+    one: float = 1.0
 
     def of(self, pairs: NDArray[np.integer]) -> Floats:
         """Return how rare each number of each pair is, float64 [m, 4] from 0 to 1; ``pairs`` is [2, m]."""
@@ -104,7 +109,7 @@ class Evidence:
         return self.of(self._random_pairs)
 
     @property
-    def of_nodes(self) -> tuple[Floats, Floats, NDArray[np.int64], Floats]:
+    def of_nodes(self) -> tuple[Floats, NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
         """Return what numbers of pairs are made of: log degrees, log affinities, classes and directions of nodes."""
         return self._log_degrees, self._log_affinities, self._labels, self._directions
 
@@ -127,7 +132,7 @@ class Evidence:
     @cached_property
     def _degrees(self) -> Floats:
         """Degrees above 0: each is shrunk toward the mean of its side by the share of the variance that noise explains."""
-        sums = self.counts.sum(axis=1)
+        sums = in_blocks(lambda first, last: self._rows(first, last).sum(axis=1), len(self.counts), read=(self.counts,))
         if self.sides is None:
             return self._shrunk(sums)
         for side in (self.sides.second, ~self.sides.second):
@@ -142,11 +147,11 @@ class Evidence:
         return degrees
 
     @cached_property
-    def _labels(self) -> NDArray[np.int64]:
+    def _labels(self) -> NDArray[np.int32]:
         """The class of each node; without one the last: a column of zeros, or the column of nodes without a label."""
         assert self.graph.y is not None
         classes = self.counts.shape[1] - (self.sides is not None)
-        return np.where(self.graph.y < 0, classes, self.graph.y)
+        return np.where(self.graph.y < 0, classes, self.graph.y).astype(np.int32)
 
     @cached_property
     def _log_degrees(self) -> Floats:
@@ -154,24 +159,64 @@ class Evidence:
         return found
 
     @cached_property
-    def _log_affinities(self) -> Floats:
+    def _log_affinities(self) -> NDArray[np.float32]:
         """How much more often a node meets each class than chance has it; a last column of 0 for nodes without a label."""
-        classes = self.counts.shape[1]
+        count, classes = self.counts.shape
         groups = self._labels if self.sides is None else 2 * self._labels + self.sides.second
         kinds = int(groups.max()) + 1 if self.sides is not None else classes + 1
-        sums, sizes = np.zeros((kinds, classes)), np.bincount(groups, minlength=kinds)
-        np.add.at(sums, groups, self.counts)
-        laws = np.maximum(sums / np.maximum(sizes, 1)[:, None], _LEAST_LAW * self._degrees.mean() / classes)
-        expected = self._degrees[:, None] * (laws / laws.sum(axis=1, keepdims=True))[groups]
-        beyond = self.counts - expected
-        spread = np.maximum(np.square(beyond).mean(axis=0) - self.stddev**2, _LEAST_SPREAD * expected.mean(axis=0))
-        shrunk = np.maximum(expected + spread / (spread + self.stddev**2) * beyond, expected / 20)
-        shares = shrunk / shrunk.sum(axis=1, keepdims=True)
-        return np.hstack([np.log(shares / (shrunk.sum(axis=0) / shrunk.sum())), np.zeros((len(shares), 1))])
+        sizes = np.maximum(np.bincount(groups, minlength=kinds), 1)[:, None]
+        sums = self._total(lambda first, last: _by_group(groups[first:last], self._rows(first, last), kinds))
+        laws = np.maximum(sums / sizes, _LEAST_LAW * self._degrees.mean() / classes)
+        laws /= laws.sum(axis=1, keepdims=True)
+
+        def expected(first: int, last: int) -> Floats:
+            found: Floats = self._degrees[first:last, None] * laws[groups[first:last]]
+            return found
+
+        def beyond(first: int, last: int) -> Floats:
+            return self._rows(first, last) - expected(first, last)
+
+        squares = self._total(lambda first, last: np.square(beyond(first, last)).sum(axis=0))
+        least = _LEAST_SPREAD * (self._total(lambda first, last: expected(first, last).sum(axis=0)) / count)
+        spread = np.maximum(squares / count - self.stddev**2, least)
+
+        def shrunk(first: int, last: int) -> Floats:
+            own = expected(first, last)
+            found: Floats = np.maximum(
+                own + spread / (spread + self.stddev**2) * (self._rows(first, last) - own), own / 20
+            )
+            return found
+
+        chance = self._total(lambda first, last: shrunk(first, last).sum(axis=0))
+        chance = chance / self._total(lambda first, last: shrunk(first, last).sum())
+
+        def logs(first: int, last: int) -> NDArray[np.float32]:
+            rows, found = shrunk(first, last), np.zeros((last - first, classes + 1), np.float32)
+            found[:, :-1] = np.log(rows / rows.sum(axis=1, keepdims=True) / chance)
+            return found
+
+        return in_blocks(logs, count, read=(self.counts,))
+
+    def _rows(self, first: int, last: int) -> Floats:
+        """The counts of some nodes."""
+        found: Floats = self.counts[first:last] / self.one
+        return found
+
+    def _total(self, part: Callable[[int, int], Any]) -> Any:
+        """The sum of what is found of each block of nodes."""
+        found = 0.0
+        for first, last in spans(len(self.counts), ROWS_AT_ONCE):
+            found = found + part(first, last)
+            let_go(self.counts)
+        return found
 
     @cached_property
-    def _directions(self) -> Floats:
-        return directions(self.counts - self.counts.mean(axis=1, keepdims=True), self.stddev)
+    def _directions(self) -> NDArray[np.float32]:
+        def of(first: int, last: int) -> NDArray[np.float32]:
+            rows = self._rows(first, last)
+            return directions(rows - rows.mean(axis=1, keepdims=True), self.stddev).astype(np.float32)
+
+        return in_blocks(of, len(self.counts), read=(self.counts,))
 
     def _raw(self, pairs: NDArray[np.integer]) -> Floats:
         parts = [self._raw_part(pairs[:, at : at + _CHUNK]) for at in range(0, pairs.shape[1], _CHUNK)]
@@ -183,10 +228,15 @@ class Evidence:
         found: Floats = np.stack((
             cosines(self.public, pairs),
             self._log_degrees[u] + self._log_degrees[v],
-            met[u, label[v]] + met[v, label[u]],
-            np.einsum("ij,ij->i", self._directions[u], self._directions[v]),
+            met[u, label[v]].astype(np.float64) + met[v, label[u]],
+            np.einsum("ij,ij->i", *(self._directions[nodes].astype(np.float64) for nodes in (u, v))),
         ), axis=1)  # fmt: skip
         return found
+
+
+def _by_group(groups: NDArray[np.integer], rows: Floats, kinds: int) -> Floats:
+    """The sums of the rows of each group."""
+    return np.stack([np.bincount(groups, column, kinds) for column in rows.T], axis=1)
 
 
 def fit_weights(sums: Floats, count: float, stddev: float, reference: Floats) -> Floats:

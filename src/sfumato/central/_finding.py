@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import in_blocks
 from sfumato._threads import numba_threads
 from sfumato.central._evidence import NAMES, Evidence
 from sfumato.method._suggesting import Finder
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-_CELLS, _SPARE, _CLOSE, _SKETCH = 1 << 12, 8, 1e-12, 8
+_CELLS, _SPARE, _CLOSE, _SKETCH, _MANY = 1 << 12, 8, 1e-12, 8, 1 << 18
 
 
 class EvidenceFinder(Finder):
@@ -30,10 +31,6 @@ class EvidenceFinder(Finder):
 
     def __init__(self, evidence: Evidence, weights: Floats) -> None:
         self.evidence, self.weights = evidence, np.asarray(weights, np.float64)
-        rows = evidence.public.astype(np.float64)
-        self._public = rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data
-        self._width = rows.shape[1]
-        self._nodes = evidence.of_nodes
 
     @property
     def sides(self) -> Sides | None:
@@ -49,7 +46,9 @@ class EvidenceFinder(Finder):
         numba_threads()
         kept = np.empty((len(nodes), top + _SPARE), np.int64)
         scores = np.empty(kept.shape)
-        _best_kernel.best(nodes, others, self._nodes, self._public, *self._scale, self._width, kept, scores)
+        public = self.evidence.public
+        table = public.indptr, public.indices, public.data
+        _best_kernel.best(nodes, others, self.evidence.of_nodes, table, *self._scale, public.shape[1], kept, scores)
         there = kept >= 0
         rows = np.nonzero(there)[0]
         scores[there] = self.pair_scores(np.stack((nodes[rows], kept[there])))  # by the arithmetic of single pairs
@@ -58,18 +57,24 @@ class EvidenceFinder(Finder):
 
     def places(self, nodes: Ints) -> NDArray[np.float32]:
         """Return coordinates, of which those count more whose number moves scores more."""
-        logs, met, labels, directions = self._nodes
-        codes = np.random.default_rng(0).standard_normal((self._width, _SKETCH)) / np.sqrt(_SKETCH)
-        classes = np.eye(met.shape[1])[labels[nodes]]
-        parts = (
-            self.evidence.public[nodes] @ codes,
-            logs[nodes, None],
-            np.hstack((met[nodes, :-1], classes)),
-            directions[nodes],
-        )
-        spread = [max(float(np.sqrt(part.var(axis=0).sum())), _CLOSE) for part in parts]
-        scaled = [part * (abs(weight) / one) for part, weight, one in zip(parts, self.weights, spread, strict=True)]
-        return np.hstack(scaled).astype(np.float32)
+        logs, met, labels, directions = self.evidence.of_nodes
+        public = self.evidence.public
+        codes = np.random.default_rng(0).standard_normal((public.shape[1], _SKETCH)) / np.sqrt(_SKETCH)
+        classes = np.eye(met.shape[1])
+
+        def parts_of(some: Ints) -> tuple[Any, ...]:
+            known = np.hstack((met[some, :-1], classes[labels[some]]))
+            return public[some] @ codes, logs[some, None], known, directions[some].astype(np.float64)
+
+        spread = [
+            max(float(np.sqrt(part.var(axis=0).sum())), _CLOSE) for part in parts_of(nodes[:: -(-len(nodes) // _MANY)])
+        ]
+
+        def scaled(first: int, last: int) -> NDArray[np.float32]:
+            parts = zip(parts_of(nodes[first:last]), self.weights, spread, strict=True)
+            return np.hstack([part * (abs(weight) / one) for part, weight, one in parts]).astype(np.float32)
+
+        return in_blocks(scaled, len(nodes))
 
     @cached_property
     def _scale(self) -> tuple[Any, Any]:

@@ -29,14 +29,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import in_blocks, let_go, room, spans
 from sfumato._validate import check_real, fail
 from sfumato.bounded._counting import noisy_counts
-from sfumato.bounded._pairs import noisy_pair_sums, pair_sensitivity, public_draws, row_steps
+from sfumato.bounded._pairs import drawn, edges_among, noisy_pair_sums, pair_sensitivity, row_steps
+from sfumato.bounded._routing import kept
 from sfumato.bounded.aggregation import Arcs
 from sfumato.central._counts import laplace_scale
 from sfumato.central._evidence import NAMES, Evidence, fit_weights
 from sfumato.central._finding import EvidenceFinder
-from sfumato.graph._arcs import owners
 from sfumato.graph._sides import check_sides, sides_of
 from sfumato.loops.kernels import INT16_ONE
 from sfumato.method.card import Audience, Card
@@ -48,6 +49,7 @@ from sfumato.record.ledger import Release
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph, PublicFacts
+    from sfumato.method._suggesting import Scorer
     from sfumato.privacy.units import Unit
 
 NAME, WEIGHT = "links", "link.weight"
@@ -113,23 +115,22 @@ class LinkMessages(CuratorMethod):
         check_sides(graph, self.sides)  # before anything is charged
         key = session.charge(NAME) if plan.unit.private else new_key()
         scale = laplace_scale(plan, NAME, pair_sensitivity)
-        ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
-        learns = public_draws(ends, graph.num_nodes, "learners") < self.learner_share
-        rows = self._messages(graph)
-        arcs = _counted(graph, ends, ~learns)
+        every = Arcs(graph.indptr, graph.indices)
+        learns = drawn(every, "learners", self.learner_share, loops=True)
+        rows, arcs = self._messages(graph), _counted(every, learns)
         if plan.unit.private:
             session.bind(NAME, rows, arcs.offsets, arcs.sources)
         counts = noisy_counts(arcs, rows, scale, derive_key(key, "counts"))
+        del rows, arcs
         found = self._evidence(plan, graph, counts)
-        numbers = found.of(ends[:, learns & (ends[0] < ends[1])])
-        numbers = np.hstack([numbers, np.ones((len(numbers), 1))])
+        numbers = _of_learners(found, every, learns)
         if plan.unit.private:
             session.bind(f"{NAME}/learners", numbers)
         sums = noisy_pair_sums(numbers, scale, derive_key(key, "learners"))
         *of_numbers, count = sums / row_steps(_SUMS)
         stddev = float(scale) * np.sqrt(2) * INT16_ONE / row_steps(_SUMS)
         weights = fit_weights(np.array(of_numbers), count, stddev, found.reference)
-        return Outcome({WEIGHT: weights.astype(np.float32)}, {NAME: np.concatenate([counts.ravel(), sums])})
+        return Outcome({WEIGHT: weights.astype(np.float32)}, {NAME: _joined(counts.ravel(), sums)})
 
     def scores(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> NDArray[np.float32]:
         """Refuse to classify nodes.
@@ -139,35 +140,38 @@ class LinkMessages(CuratorMethod):
         """
         raise fail("task", "node", f"to be link for method {self.name!r}", "Score pairs: `sfumato predict --pairs`.")
 
-    def pair_scores(
-        self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
-    ) -> NDArray[np.float64]:
-        """Compute the score of each pair; a higher one is more likely to be a link. No edge is read.
+    def pair_scorer(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Scorer:
+        """Return what computes the score of each pair; a higher one is more likely to be a link. No edge is read.
 
         Raises:
-            InputError: the graph has no labels, or other classes than in training.
+            InputError: the graph has no labels, or other classes than in training; or, later, a pair is within a side.
         """
         evidence = self._known(plan, released, graph)
-        if evidence.sides is not None and not evidence.sides.apart(pairs).all():
-            raise fail(
-                "pairs",
-                "two nodes of one side",
-                f"to join the two sides that {self.sides!r} declares",
-                "Others are never linked.",
-            )
-        found: NDArray[np.float64] = evidence.of(pairs) @ weights[WEIGHT]
-        return found
+
+        def scores(pairs: NDArray[np.integer]) -> NDArray[np.float64]:
+            if evidence.sides is not None and not evidence.sides.apart(pairs).all():
+                raise fail(
+                    "pairs",
+                    "two nodes of one side",
+                    f"to join the two sides that {self.sides!r} declares",
+                    "Others are never linked.",
+                )
+            found: NDArray[np.float64] = evidence.of(pairs) @ weights[WEIGHT]
+            return found
+
+        return scores
 
     def finder(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> EvidenceFinder:
         """Return what finds the best others of nodes, those of the other side if there are sides. No edge is read.
 
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`pair_scores`.
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`pair_scorer`.
         """
         return EvidenceFinder(self._known(plan, released, graph), weights[WEIGHT])
 
     def released_rows(self, plan: Planned, weights: Arrays, released: Arrays) -> NDArray[np.float32]:
         """Return the noisy counts of neighbors by class, float32 [num_nodes, num_classes]."""
-        return (self._counts(plan, released) / INT16_ONE).astype(np.float32)
+        counts = self._counts(plan, released)
+        return in_blocks(lambda first, last: (counts[first:last] / INT16_ONE).astype(np.float32), len(counts))
 
     def _known(self, plan: Planned, released: Arrays, graph: Graph) -> Evidence:
         if graph.y is None or graph.num_classes != plan.public.num_classes:
@@ -186,18 +190,38 @@ class LinkMessages(CuratorMethod):
     def _messages(self, graph: Graph) -> NDArray[np.float32]:
         """The message of each node: its known label, whatever its role, since labels are public."""
         assert graph.y is not None
-        rows = np.zeros((graph.num_nodes, graph.num_classes + (self.sides is not None)), np.float32)
+        rows = room((graph.num_nodes, graph.num_classes + (self.sides is not None)), np.float32)
+        rows[:] = 0
         sent = np.flatnonzero(graph.y >= 0) if self.sides is None else np.arange(graph.num_nodes)
         rows[sent, graph.y[sent]] = 1  # -1 is the last column
         return rows
 
     def _evidence(self, plan: Planned, graph: Graph, counts: NDArray[np.int64]) -> Evidence:
         stddev = float(laplace_scale(plan, NAME, pair_sensitivity)) * float(np.sqrt(2))
-        return Evidence(graph, counts / INT16_ONE, stddev, sides_of(graph, self.sides))
+        return Evidence(graph, counts, stddev, sides_of(graph, self.sides), INT16_ONE)
 
 
-def _counted(graph: Graph, ends: NDArray[np.int64], counted: NDArray[np.bool_]) -> Arcs:
-    """Both arcs of the counted edges; loops are no links."""
-    kept = counted & (ends[0] != ends[1])
-    offsets = np.concatenate(([0], np.cumsum(np.bincount(ends[0][kept], minlength=graph.num_nodes))))
-    return Arcs(offsets.astype(np.int64), graph.indices[kept].astype(np.int32))
+def _counted(arcs: Arcs, learns: NDArray[np.bool_]) -> Arcs:
+    """Both arcs of the counted edges; loops are no links, and are among those that do not count."""
+    return kept(arcs, ~learns)
+
+
+def _of_learners(found: Evidence, arcs: Arcs, learns: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """A row for each learner: its four numbers, and a 1."""
+    rows, at = room((sum(pairs.shape[1] for pairs in edges_among(arcs, learns)), _SUMS), np.float64), 0
+    for pairs in edges_among(arcs, learns):
+        own = rows[at : at + pairs.shape[1]]
+        own[:, :-1], own[:, -1] = found.of(pairs), 1
+        at += len(own)
+        let_go(rows)
+    return rows
+
+
+def _joined(counts: NDArray[np.int64], sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    found = room(len(counts) + len(sums), np.int64)
+    found[len(counts) :] = sums
+    for first, last in spans(len(counts), 1 << 22):
+        found[first:last] = counts[first:last]
+        let_go(found)
+        let_go(counts)
+    return found

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +20,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.bounded._pairs import public_draws
+from sfumato.bounded._pairs import drawn, edges_among
+from sfumato.bounded._routing import kept
+from sfumato.bounded.aggregation import Arcs
 from sfumato.central._evidence import cosines, public_rows
 from sfumato.evaluation._outcome import Scored
 from sfumato.evaluation._ranking import MEASURES, Lists, lists_of
 from sfumato.evaluation._request import Prepared, on_graph
 from sfumato.evaluation._verdict import Ranked, verdict_on_pairs
-from sfumato.graph._arcs import owners
+from sfumato.graph._arcs import owners, pack_edges
 from sfumato.graph._sides import Sides, check_apart, check_sides
 from sfumato.graph._subgraph import adjacency
 from sfumato.nn._metrics import area_by_row
@@ -59,23 +62,28 @@ LINKS_ALONE, IN_CLEAR, OF_LINKS = (
     "common neighbors (Adamic-Adar)",
 )
 """Titles beside a run that takes links as public and features as private."""
-_FEWEST, _CHUNK, _ROWS = 5, 1 << 14, 64
+_FEWEST, _CHUNK, _ROWS, _SCORED = 5, 1 << 14, 64, 1 << 20
 AUC, PRECISION = "auc", "average_precision"
 SCORES = (AUC, PRECISION, *MEASURES)
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A graph without the edges of held-out pairs, these edges (row numbers), and as many pairs that are no edges."""
+    """A graph without the edges of held-out pairs, these edges (row numbers), and as many pairs that are no edges.
+
+    Of more than 2^20 such edges every k-th is among the ``links`` that AUC and average precision are made of; ``missing``
+    holds both arcs of all of them.
+    """
 
     graph: Graph
     links: Pairs
     others: Pairs
+    missing: Arcs
     sides: Sides | None = None
 
     def lists(self, seed: int) -> Lists:
         """Return the lists of some nodes, in which held-out links are looked for."""
-        return lists_of(self.graph, self.links, seed, self.sides)
+        return lists_of(self.graph, self.missing, seed, self.sides)
 
     def score(self, scorer: Scorer) -> tuple[float, float]:
         """Return AUC and average precision of what ``scorer`` says about both kinds of pairs."""
@@ -100,21 +108,26 @@ def hold_out(graph: Graph, seed: int, sides: str | None = None) -> HeldOut:
     found = check_sides(graph, sides)
     if graph.later is not None:
         return _from_a_day_on(graph, graph.later, seed, found)
-    ends = np.stack((owners(graph.indptr), graph.indices.astype(np.int64)))
-    held = (public_draws(ends, graph.num_nodes, "held out", seed) < HELD_OUT) & (ends[0] != ends[1])
-    forward = ends[0] < ends[1]
-    links = ends[:, held & forward]
-    if links.shape[1] < _FEWEST:
+    arcs = Arcs(graph.indptr, graph.indices)
+    held = drawn(arcs, "held out", HELD_OUT, seed)
+    links, at, step = list[Pairs](), 0, max(1, -(-int(np.count_nonzero(held)) // (2 * _SCORED)))
+    missing = kept(arcs, held)
+    for pairs in edges_among(arcs, held):
+        links.append(pairs[:, -at % step :: step])
+        at += pairs.shape[1]
+    scored = np.hstack([np.empty((2, 0), np.int64), *links])
+    if scored.shape[1] < _FEWEST:
         raise fail("graph", graph.name, f"to have {_FEWEST} edges or more to hold out", "Bring a larger graph.")
-    from sfumato.local._link_prediction import non_edges
+    from sfumato.local._link_prediction import absent_pairs
 
     second = None if found is None else found.second
-    others = non_edges(np.random.default_rng(seed), graph.num_nodes, ends[:, forward], links.shape[1], second)
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(ends[0][~held], minlength=graph.num_nodes))))
-    weights = None if graph.weights is None else graph.weights.take(~held)
-    types = None if graph.types is None else graph.types.take(~held)
-    left = graph.changed(indptr=indptr, indices=graph.indices[~held], weights=weights, types=types)
-    return HeldOut(left, links, others, found)
+    others = absent_pairs(np.random.default_rng(seed), graph, scored.shape[1], second)
+    rest = np.logical_not(held, out=held)
+    left = kept(arcs, rest)
+    weights = None if graph.weights is None else graph.weights.take(rest)
+    types = None if graph.types is None else graph.types.take(rest)
+    fewer = graph.changed(indptr=left.offsets, indices=left.sources, weights=weights, types=types)
+    return HeldOut(fewer, scored, others, missing, found)
 
 
 def _from_a_day_on(graph: Graph, later: Later, seed: int, sides: Sides | None) -> HeldOut:
@@ -129,7 +142,8 @@ def _from_a_day_on(graph: Graph, later: Later, seed: int, sides: Sides | None) -
     ends = np.hstack((np.stack((owners(graph.indptr), graph.indices.astype(np.int64))), links))
     known = np.stack((ends.min(axis=0), ends.max(axis=0)))
     others = non_edges(np.random.default_rng(seed), graph.num_nodes, known, links.shape[1], second)
-    return HeldOut(graph.changed(later=None), links, others, sides)
+    missing = Arcs(*pack_edges(links[0], links[1], graph.num_nodes)[:2])
+    return HeldOut(graph.changed(later=None), links, others, missing, sides)
 
 
 Measured = dict[str, Summary]
@@ -188,8 +202,12 @@ class PreparedLinks(Prepared):
     @property
     def learned(self) -> Prepared:
         """The same with the graph of its first seed, from which the fit that is kept learns."""
-        graph = hold_out(self.graph, self.request.seeds[0], self._sides).graph
+        graph = self._first.graph
         return replace(self, graph=graph, plan=on_graph(self.plan, graph))
+
+    @cached_property
+    def _first(self) -> HeldOut:
+        return hold_out(self.graph, self.request.seeds[0], self._sides)
 
     @property
     def _sides(self) -> str | None:
@@ -201,7 +219,7 @@ class PreparedLinks(Prepared):
         assert first is not None
         request, found, areas = self.request, dict[str, list[tuple[float, ...]]](), dict[str, list[Ranked]]()
         for seed in request.seeds:
-            held = hold_out(self.graph, seed, self._sides)
+            held = self._first if seed == request.seeds[0] else hold_out(self.graph, seed, self._sides)
             lists = held.lists(seed)
             graph = request.source.with_roles(held.graph, seed)
             fitted = first if seed == request.seeds[0] else on_graph(self.plan, graph).fit(graph, seed=seed)
@@ -224,14 +242,15 @@ class PreparedLinks(Prepared):
 def _scorers(
     fitted: Fitted, graph: Graph, seed: int, sides: Sides | None, *, controls: bool
 ) -> list[tuple[str, Scorer]]:
-    run = RUN, lambda pairs: fitted.score_pairs(graph, pairs)
-    if not controls:
-        return [run]
+    run = RUN, fitted.scorer(graph)
     from sfumato.local._link_prediction import LinkPrediction
 
     method = fitted.plan.method
     if isinstance(method, LinkPrediction):
-        return _beside_public_links(fitted, replace(method, epsilon_x=None), graph, seed)
+        return _beside_public_links(fitted, replace(method, epsilon_x=None), graph, seed) if controls else [run]
+    noisy = [(NOISY_DEGREES, _popular(fitted.embeddings(graph).sum(axis=1)))] if fitted.plan.unit.private else []
+    if not controls:
+        return [run, *noisy]
     rows, clear = public_rows(graph), _in_clear(method, graph, seed)
     near = NEIGHBORS, lambda pairs: adamic_adar(graph, pairs)
     if sides is not None:
@@ -239,10 +258,10 @@ def _scorers(
     return [
         (FLOOR, lambda pairs: cosines(rows, pairs)),
         run,
-        (CEILING, lambda pairs: clear.score_pairs(graph, pairs)),
+        (CEILING, clear.scorer(graph)),
         near,
         (DEGREES, _popular(np.diff(graph.indptr))),
-        *([(NOISY_DEGREES, _popular(fitted.embeddings(graph).sum(axis=1)))] if fitted.plan.unit.private else []),
+        *noisy,
     ]
 
 
@@ -251,9 +270,9 @@ def _beside_public_links(fitted: Fitted, method: Method, graph: Graph, seed: int
     alone = replace(graph, x=sp.eye(graph.num_nodes, dtype=np.float32, format="csr"), feature_names=(), ranges=())
     floor, clear = (_in_clear(method, one, seed) for one in (alone, graph))
     return [
-        (LINKS_ALONE, lambda pairs: floor.score_pairs(alone, pairs)),
-        (RUN, lambda pairs: fitted.score_pairs(graph, pairs)),
-        (IN_CLEAR, lambda pairs: clear.score_pairs(graph, pairs)),
+        (LINKS_ALONE, floor.scorer(alone)),
+        (RUN, fitted.scorer(graph)),
+        (IN_CLEAR, clear.scorer(graph)),
         (OF_LINKS, lambda pairs: adamic_adar(graph, pairs)),
     ]
 

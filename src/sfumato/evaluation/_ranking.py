@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato._blocks import spans
 from sfumato.bounded._pairs import public_draws
 
 if TYPE_CHECKING:
+    from sfumato.bounded.aggregation import Arcs
     from sfumato.graph._graph import Graph
     from sfumato.graph._sides import Sides
 
@@ -31,11 +33,25 @@ _NODES, _FEWEST, _PAIRS, _AT_ONCE, _DEEP = 200, 20, 4_000_000, 1 << 20, 50
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The lists of some nodes: ``nodes``, the ``others`` that each may be suggested, and which of them are ``held`` out."""
+    """The lists of some ``nodes``, made when they are asked for; links that the training ``graph`` lacks are ``missing``."""
 
     nodes: Pairs
-    others: tuple[Pairs, ...]
-    held: tuple[NDArray[np.bool_], ...]
+    graph: Graph
+    missing: Arcs
+    sides: Sides | None = None
+
+    def of(self, node: int) -> tuple[Pairs, NDArray[np.bool_]]:
+        """Return the others that a node may be suggested, and which of them are held out."""
+        there = (
+            np.ones(self.graph.num_nodes, bool) if self.sides is None else self.sides.second != self.sides.second[node]
+        )
+        linked = self.missing.sources[self.missing.offsets[node] : self.missing.offsets[node + 1]]
+        there[self.graph.indices[self.graph.indptr[node] : self.graph.indptr[node + 1]]] = False
+        there[node] = False
+        others = np.flatnonzero(there)
+        held = np.zeros(len(others), bool)
+        held[np.searchsorted(others, linked)] = True
+        return others, held
 
     def measured(self, scorer: Callable[[Pairs], NDArray[np.float64]]) -> tuple[float, ...]:
         """Return the four ``MEASURES`` of what a ``scorer`` says about pairs [2, m]."""
@@ -43,30 +59,27 @@ class Lists:
 
     def _ranks(self, scorer: Callable[[Pairs], NDArray[np.float64]]) -> list[NDArray[np.float64]]:
         ranks: list[NDArray[np.float64]] = []
-        sizes = np.cumsum([len(one) for one in self.others])
-        for part in np.split(np.arange(len(self.nodes)), np.flatnonzero(np.diff(sizes // _AT_ONCE)) + 1):
+        for part in np.array_split(
+            self.nodes, min(len(self.nodes), 1 + self.graph.num_nodes * len(self.nodes) // _AT_ONCE)
+        ):
+            lists = [self.of(node) for node in part.tolist()]
             pairs = np.hstack(
-                [np.stack((np.full(len(self.others[at]), self.nodes[at]), self.others[at])) for at in part]
+                [np.stack((np.full(len(one), node), one)) for node, (one, _) in zip(part, lists, strict=True)]
             )
-            scores = np.split(scorer(pairs), np.cumsum([len(self.others[at]) for at in part])[:-1])
-            ranks += [ranks_of(one, self.held[at]) for at, one in zip(part, scores, strict=True)]
+            found = np.concatenate([scorer(pairs[:, first:last]) for first, last in spans(pairs.shape[1], _AT_ONCE)])
+            scores = np.split(found, np.cumsum([len(one) for one, _ in lists])[:-1])
+            ranks += [ranks_of(one, held) for one, (_, held) in zip(scores, lists, strict=True)]
         return ranks
 
 
-def lists_of(graph: Graph, links: Pairs, seed: int, sides: Sides | None = None) -> Lists:
-    """Draw up to 200 nodes with held-out ``links``, fewer in a large graph, by a public draw, and list all candidates of each."""
-    ends = np.hstack((links, links[::-1]))
-    asks = np.unique(ends[0] if sides is None else ends[0][sides.asks[ends[0]]])
-    most = int(np.clip(_PAIRS // graph.num_nodes, _FEWEST, _NODES))
-    order = np.argsort(public_draws(np.stack((asks, asks)), graph.num_nodes, "ranked", seed), kind="stable")
-    nodes, others, held = np.sort(asks[order[:most]]), [], []
-    for node in nodes.tolist():
-        there = np.ones(graph.num_nodes, bool) if sides is None else sides.second != sides.second[node]
-        there[graph.indices[graph.indptr[node] : graph.indptr[node + 1]]] = False
-        there[node] = False
-        others.append(np.flatnonzero(there))
-        held.append(np.isin(others[-1], ends[1, ends[0] == node]))
-    return Lists(nodes, tuple(others), tuple(held))
+def lists_of(graph: Graph, missing: Arcs, seed: int, sides: Sides | None = None) -> Lists:
+    """Draw up to 200 nodes with ``missing`` links, fewer in a large graph, by a public draw."""
+    asks = np.flatnonzero(np.diff(missing.offsets))
+    asks = asks if sides is None else asks[sides.asks[asks]]
+    most = min(int(np.clip(_PAIRS // graph.num_nodes, _FEWEST, _NODES)), len(asks))
+    draws = public_draws(np.broadcast_to(asks, (2, len(asks))), graph.num_nodes, "ranked", seed)
+    first = np.flatnonzero(draws <= np.partition(draws, most - 1)[most - 1])
+    return Lists(np.sort(asks[first[np.argsort(draws[first], kind="stable")][:most]]), graph, missing, sides)
 
 
 def ranks_of(scores: NDArray[np.float64], held: NDArray[np.bool_]) -> NDArray[np.float64]:

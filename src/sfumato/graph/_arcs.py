@@ -166,6 +166,23 @@ def row_blocks(indptr: np.ndarray, most: int = _BLOCK) -> Iterator[tuple[int, in
         first = last
 
 
+def linked(indptr: np.ndarray, indices: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Say which pairs of nodes [2, m] are arcs, by bisection of the targets of the first.
+
+    >>> linked(np.array([0, 2, 3]), np.array([0, 1, 0]), np.array([[0, 1, 1], [1, 1, 0]])).tolist()
+    [True, False, True]
+    """
+    low, end = indptr[pairs[0]], indptr[pairs[0] + 1]
+    high = end.copy()
+    while (parted := np.flatnonzero(low < high)).size:
+        middle = (low[parted] + high[parted]) >> 1
+        less = indices[middle] < pairs[1, parted]
+        low[parted[less]], high[parted[~less]] = middle[less] + 1, middle[~less]
+    found: np.ndarray = low < end
+    found[found] = indices[low[found]] == pairs[1, found]
+    return found
+
+
 def self_loop(row: int) -> DataError:
     return DataError(
         f"Expected no self-loops, but source[{row}] and target[{row}] are one node. "

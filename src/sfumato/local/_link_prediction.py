@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sfumato._validate import AT_LEAST_1, STEP_SIZE, check_fields, check_int, fail, real, setting
+from sfumato.graph._arcs import count_loops, linked
 from sfumato.graph._graph import Graph, PublicFacts
 from sfumato.local import _collection as collection
 from sfumato.local._collection import encode, estimated
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from sfumato.method._plan import Plan
+    from sfumato.method._suggesting import Scorer
     from sfumato.nn._models import SparseRows
     from sfumato.privacy.budget import Budget
     from sfumato.privacy.units import Unit
@@ -104,17 +106,47 @@ def non_edges(
     [[1, 1], [2, 2]]
     """
     taken = np.sort(edges[0] * num_nodes + edges[1])
+
+    def there(pairs: Pairs) -> NDArray[np.bool_]:
+        keys = pairs[0] * num_nodes + pairs[1]
+        return np.asarray(taken[np.minimum(np.searchsorted(taken, keys), taken.size - 1)] == keys)
+
+    return _apart(generator, num_nodes, (taken.size, there), count, second)
+
+
+def absent_pairs(
+    generator: np.random.Generator, graph: Graph, count: int, second: NDArray[np.bool_] | None = None
+) -> Pairs:
+    """Return :func:`non_edges` of an undirected graph, by searches in its rows: nothing is as long as the list of edges.
+
+    >>> from sfumato.graph._graph import Graph
+    >>> absent_pairs(np.random.default_rng(0), Graph.from_edges([0, 0], [1, 2], 3, directed=False), 2).tolist()
+    [[1, 1], [2, 2]]
+    """
+    edges = (graph.num_arcs - count_loops(graph.indptr, graph.indices)) // 2
+    return _apart(
+        generator, graph.num_nodes, (edges, lambda pairs: linked(graph.indptr, graph.indices, pairs)), count, second
+    )
+
+
+def _apart(
+    generator: np.random.Generator,
+    num_nodes: int,
+    edges: tuple[int, Callable[[Pairs], NDArray[np.bool_]]],
+    count: int,
+    second: NDArray[np.bool_] | None,
+) -> Pairs:
+    """Pairs that are none of so many edges, of which a function tells whether a pair is one."""
+    taken, there = edges
     most = num_nodes * (num_nodes - 1) // 2 if second is None else int(second.sum()) * int((~second).sum())
-    if taken.size >= most:
-        raise fail("graph", f"{taken.size} edges", "to leave some pair of nodes without an edge", "It is complete.")
+    if taken >= most:
+        raise fail("graph", f"{taken} edges", "to leave some pair of nodes without an edge", "It is complete.")
     found = np.empty((2, 0), np.int64)
     while found.shape[1] < count:
         pairs = generator.integers(num_nodes, size=(2, 2 * count))
         apart = pairs[0] != pairs[1] if second is None else second[pairs[0]] != second[pairs[1]]
         pairs = np.sort(pairs[:, apart], axis=0)
-        keys = pairs[0] * num_nodes + pairs[1]
-        place = np.minimum(np.searchsorted(taken, keys), taken.size - 1)
-        found = np.hstack((found, pairs[:, taken[place] != keys]))
+        found = np.hstack((found, pairs[:, ~there(pairs)]))
     return found[:, :count]
 
 
@@ -227,12 +259,10 @@ class LinkPrediction(ReportingMethod):
         """
         raise fail("task", "node", f"to be link for method {self.name!r}", "Score pairs: `sfumato predict --pairs`.")
 
-    def pair_scores(
-        self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
-    ) -> NDArray[np.float64]:
-        """Compute the score of each pair from released codes; of the graph nothing is read."""
+    def pair_scorer(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Scorer:
+        """Return what computes the score of each pair from released codes; of the graph nothing is read."""
         codes = weights[CODES].astype(np.float64)
-        return np.einsum("mk,mk->m", codes[pairs[0]], codes[pairs[1]])
+        return lambda pairs: np.asarray(np.einsum("mk,mk->m", codes[pairs[0]], codes[pairs[1]]))
 
     def validation_auc(self, weights: Arrays, graph: Graph, seed: int = 0) -> float:
         """Compute the AUC of the edges that decided when to stop, which no convolution saw, against pairs without an edge.

@@ -12,7 +12,7 @@ from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.method._checks import check_graph
 from sfumato.method._identity import OTHER_COLUMNS, in_classes
-from sfumato.method._suggesting import Block, Suggestions
+from sfumato.method._suggesting import Block, Scorer, Suggestions
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -142,15 +142,19 @@ class ReleasedRows:
         Args:
             pairs: row numbers of the two nodes of each pair, [2, m].
         """
-        found = self.as_fitted(graph)
         pairs = np.asarray(pairs)
         if pairs.ndim != 2 or len(pairs) != 2 or not np.issubdtype(pairs.dtype, np.integer):
             raise fail("pairs", f"shape {pairs.shape} of {pairs.dtype}", "to be integers of shape [2, m]", "Transpose?")
         if pairs.size and not 0 <= int(pairs.min()) <= int(pairs.max()) < graph.num_nodes:
             raise fail("pairs", f"{pairs.min()} to {pairs.max()}", f"to be rows from 0 to {graph.num_nodes - 1}")
-        if found.rows is not None:
-            pairs = found.fitted_rows[pairs]
-        return self.ran.method.pair_scores(self.ran, self.weights, self.released, found.graph, pairs)
+        return self.scorer(graph)(pairs)
+
+    def scorer(self, graph: Graph) -> Scorer:
+        """Return :meth:`score_pairs` for one graph, which is prepared once, of pairs that are not checked."""
+        found = self.as_fitted(graph)
+        rows = None if found.rows is None else found.fitted_rows
+        scores = self.ran.method.pair_scorer(self.ran, self.weights, self.released, found.graph)
+        return scores if rows is None else lambda pairs: scores(rows[pairs])
 
     def suggestions(
         self,

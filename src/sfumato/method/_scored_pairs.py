@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import fail
-from sfumato.method._suggesting import CodeFinder, Finder
+from sfumato.method._suggesting import CodeFinder, Finder, Scorer
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -23,12 +23,10 @@ class ScoredPairs:
 
     name: str
 
-    def pair_scores(
-        self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph, pairs: NDArray[np.integer]
-    ) -> NDArray[np.float64]:
-        """Return the score of each pair of nodes, float64 [m], where links were learned.
+    def pair_scorer(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Scorer:
+        """Return what computes the score of each pair of nodes, float64 [m], from row numbers [2, m], where links were learned.
 
-        ``pairs`` are row numbers [2, m]; ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`scores`.
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`scores`.
 
         Raises:
             InputError: the method scores nodes.
@@ -59,16 +57,16 @@ class ScoredPairs:
     def finder(self, plan: Planned, weights: Arrays, released: Arrays, graph: Graph) -> Finder:
         """Return what finds the best others of nodes: by default, by released rows and scores of pairs. No edge is read.
 
-        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`pair_scores`.
+        ``plan``, ``weights``, ``released`` and ``graph`` are those of :meth:`pair_scorer`.
         """
         codes = self.released_rows(plan, weights, released)
-        return CodeFinder(codes, lambda pairs: self.pair_scores(plan, weights, released, graph, pairs))
+        return CodeFinder(codes, self.pair_scorer(plan, weights, released, graph))
 
     def own_scores(
         self, plan: Planned, released: Arrays, graph: Graph, node: int, neighbors: NDArray[np.integer]
     ) -> NDArray[np.float64] | None:
         """Return the score of every node for a viewer, ``node``, by the viewer's own ``neighbors``; None if none is made so.
 
-        ``plan``, ``released`` and ``graph`` are those of :meth:`pair_scores`.
+        ``plan``, ``released`` and ``graph`` are those of :meth:`pair_scorer`.
         """
         return None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Scorer = Callable[[NDArray[np.integer]], Floats]
 _PAIRS, _MOST, _SMALLEST, _ASK, _SAMPLE, _TESTED = 1 << 22, 4096, 32, 4, 1000, 100
 
 
@@ -55,7 +56,7 @@ class Finder(ABC):
 class CodeFinder(Finder):
     """A finder by a code of each node, of which ``scored`` makes the scores of pairs."""
 
-    def __init__(self, codes: NDArray[np.float32], scored: Callable[[NDArray[np.integer]], Floats]) -> None:
+    def __init__(self, codes: NDArray[np.float32], scored: Scorer) -> None:
         self._codes, self._scored = codes, scored
 
     def pair_scores(self, pairs: NDArray[np.integer]) -> Floats:
