@@ -209,7 +209,7 @@ def test_objects_of_other_libraries_are_named():
     with pytest.raises(InputError, match=r"got 'DataFrame'. Data frames are read by from_frames"):
         sf.graph.read_csv(frame, frame)
     events = TemporalData(src=torch.tensor([0]), dst=torch.tensor([1]), t=torch.tensor([5]))
-    with pytest.raises(InputError, match=r"got TemporalData.* Pass Data\(edge_index=torch.stack"):
+    with pytest.raises(InputError, match=r"beside TemporalData, whose events.* Pass nodes=Data\(x=x"):
         sf.graph.from_pyg(events, directed=True)
 
 

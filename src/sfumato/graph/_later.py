@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._window import TimeSplit
 from sfumato.errors import DataError
 from sfumato.graph._arcs import owners
 
@@ -41,7 +40,7 @@ class Later:
 def with_later(
     graph: Any, split: str, batches: Iterable[tuple[NDArray[np.integer], NDArray[np.integer]]], place: str
 ) -> Any:
-    """Return a graph of the past with its later links, from the ends of rows from the day of a ``split`` on.
+    """Return a graph of the past with its later links, from the ends of rows from the day of a ``split`` COLUMN:DATE on.
 
     Raises:
         DataError: all edges of the table are in the past, or none is, or no later one links two nodes for the first time.
@@ -52,7 +51,7 @@ def with_later(
     >>> with_later(past, "date:2026", [rows], "the edges").later.pairs.tolist()
     [[2], [3]]
     """
-    found = TimeSplit.parse(split)
+    day = split.rpartition(":")[2]
     keys, read = [np.zeros(0, np.int64)], 0
     for source, target in batches:
         read += len(source)
@@ -61,15 +60,15 @@ def with_later(
         keys.append(np.unique((first * graph.num_nodes + last)[first != last]))
     problem = None
     if not graph.num_arcs:
-        problem = f"none is before {found.name}, so that there is nothing to learn from"
+        problem = f"none is before {day}, so that there is nothing to learn from"
     elif not read:
-        problem = f"none is from {found.name} on, so that there is nothing to score"
+        problem = f"none is from {day} on, so that there is nothing to score"
     known = owners(graph.indptr) * graph.num_nodes + graph.indices
     links = np.setdiff1d(np.concatenate(keys), known)
     if problem is None and not len(links):
-        problem = f"those from {found.name} on link no two nodes that were not linked before"
+        problem = f"those from {day} on link no two nodes that were not linked before"
     if problem is not None:
         raise DataError(
             f"Expected edges of {place} on both sides of `split_by_time` {split!r}, but {problem}. Take another day."
         )
-    return graph.changed(later=Later(str(found), np.stack((links // graph.num_nodes, links % graph.num_nodes))))
+    return graph.changed(later=Later(split, np.stack((links // graph.num_nodes, links % graph.num_nodes))))

@@ -30,6 +30,7 @@ from sfumato.tables._persons import capped
 from sfumato.tables._reading import Nodes as Nodes
 from sfumato.tables._reading import Reading as Reading
 from sfumato.tables._runs import Packing, arc_keys, merge_runs, sort_keys
+from sfumato.tables._several import EdgeTables
 from sfumato.tables._tables import FileTable, check_names, counted, known
 
 _BATCH = 1 << 22
@@ -38,20 +39,35 @@ _BATCH = 1 << 22
 def build_graph(
     nodes: Any, edges: Any, how: Reading, places: tuple[str, str], numbers: tuple[Numbers, Numbers] = (counted, counted)
 ) -> Graph:
-    """Build a graph from two tables, each an Arrow table or a :class:`sfumato.tables._tables.FileTable`."""
-    check_order(nodes.column_names, edges.column_names, how, places)
+    """Build a graph from two tables, each an Arrow table or a :class:`sfumato.tables._tables.FileTable`.
+
+    In place of the second there may be several, one for each type of edges (:class:`sfumato.tables._several.EdgeTables`).
+    """
+    several = edges if isinstance(edges, EdgeTables) else None
+    if several is None:
+        check_order(nodes.column_names, edges.column_names, how, places)
+    else:
+        several.check_order(nodes.column_names, how, places[0])
     how = named_by_ends(how, nodes.column_names, edges.column_names, places[1])
     found = read_facts(nodes, how, places[0], numbers[0])
     if how.told is not None:
         from sfumato.tables._described import edge_columns, node_columns
 
         how.told(places[0], node_columns(nodes, how, places[0], found))
-        how.told(places[1], edge_columns(edges.column_names, how, places[1], found.ids))
+        tables = {places[1]: edges} if several is None else {own: table for table, own, _ in several.tables.values()}
+        for own, table in tables.items():
+            how.told(own, edge_columns(table.column_names, how, own, found.ids))
     x, outside = _features(nodes, found)
     num_nodes, directed = len(found.ids), direction(how)
     runs, read, kept = [], 0, 0
     weighed: list[Any] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
-    batches = edge_batches(edges, Places(found.ids), how, places, numbers[1])
+
+    def rows(*, late: bool) -> Any:
+        if several is not None:
+            return several.batches(Places(found.ids), how, places[0], late=late)
+        return edge_batches(edges, Places(found.ids), how, places, numbers[1], late=late)
+
+    batches = rows(late=False)
     if how.owner is not None:
         batches = capped(batches, found.ids, how.owner[1], directed=directed)
     for source, target, weights, _ in batches:
@@ -73,15 +89,16 @@ def build_graph(
         source, target, weights = (np.concatenate(part) for part in zip(*weighed, strict=True))
         fields |= {"edge_weight": weights, "max_weight": how.weight[1]}
         fields = with_weights(fields, (indptr, indices), (source, target), pairs=not directed)
-    if how.types is not None:
+    types = how.types if several is None else (None, several.names, several.public)
+    if types is not None:
         source, target, kinds = (np.concatenate(part) for part in zip(*weighed, strict=True))
-        fields |= {"edge_type": kinds.astype(np.int64), "edge_types": how.types[1], "public_types": how.types[2]}
+        fields |= {"edge_type": kinds.astype(np.int64), "edge_types": types[1], "public_types": types[2]}
         fields = with_types(fields, (indptr, indices), (source, target), pairs=not directed)
     graph = Graph.from_sorted(indptr, indices, directed=directed, **fields)
     if how.split_by_time is None:
         return graph
-    late = edge_batches(edges, Places(found.ids), how, places, numbers[1], late=True)
-    return with_later(graph, how.split_by_time, ((source, target) for source, target, _, _ in late), places[1])
+    late = ((source, target) for source, target, _, _ in rows(late=True))
+    return with_later(graph, str(how.within), late, places[1])
 
 
 def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:

@@ -25,14 +25,15 @@ from sfumato.tables._build import build_graph
 from sfumato.tables._columns import left, usual_id
 from sfumato.tables._hetero import from_hetero
 from sfumato.tables._reading import Reading
+from sfumato.tables._temporal import from_temporal
 
 if TYPE_CHECKING:
     import networkx as nx
-    from torch_geometric.data import Data, HeteroData
+    from torch_geometric.data import Data, HeteroData, TemporalData
 
 
 def from_pyg(
-    data: Data | HeteroData,
+    data: Data | HeteroData | TemporalData,
     directed: bool,
     *,
     self_loops: str = "remove",
@@ -44,6 +45,9 @@ def from_pyg(
     max_weight: float | None = None,
     label: str | None = None,
     public_types: Sequence[str] = (),
+    nodes: Data | None = None,
+    boundaries: Sequence[float] = (),
+    split_by_time: float | None = None,
 ) -> Graph:
     """Read a PyTorch Geometric ``Data``: ``edge_index``, ``x``, ``y`` and the three masks.
 
@@ -52,7 +56,8 @@ def from_pyg(
     :class:`~sfumato.errors.DroppedWarning` names them. A node in no mask has no role; without masks the graph is not split yet.
 
     A ``HeteroData`` becomes a graph with types of edges (:func:`~sfumato.tables._hetero.from_hetero`): its types of nodes are
-    features, and labels those of one type.
+    features, and labels those of one type. Events of a ``TemporalData`` become edges between the ``nodes`` of a ``Data``
+    (:func:`~sfumato.tables._temporal.from_temporal`).
 
     Shapes: ``edge_index`` [2, num_arcs], ``x`` [num_nodes, num_features] dense or sparse, ``y`` [num_nodes] or
     [num_nodes, 1], or [num_nodes, num_labels] of 0, 1 and NaN for several labels, masks bool [num_nodes]. Tensors may have any
@@ -69,7 +74,10 @@ def from_pyg(
         edge_weight: name of the attribute that holds weights >= 0, [num_arcs] or [num_arcs, 1], such as ``"edge_weight"``.
         max_weight: the public bound that they are clipped to.
         label: of a ``HeteroData``, the type of nodes whose labels are learned; None takes the only one with ``y``.
-        public_types: of a ``HeteroData``, the types of edges that are no secret.
+        public_types: of a ``HeteroData``, the types of edges that are no secret; of a ``TemporalData``, windows.
+        nodes: of a ``TemporalData``, a ``Data`` that holds the nodes.
+        boundaries: of a ``TemporalData``, public times between windows, which are its types of edges.
+        split_by_time: of a ``TemporalData``, a public time: later events are ``Graph.later``, links to score.
 
     Raises:
         DataError: ``data`` has another form, or its arrays do not fit.
@@ -87,10 +95,16 @@ def from_pyg(
     if edge_weight is not None and not isinstance(edge_weight, str):
         raise fail("edge_weight", type(edge_weight).__name__, "to be the name of an attribute")
     if type(data).__name__ == "TemporalData":
-        raise DataError(
-            "Expected a Data, got TemporalData, whose events have no nodes of their own. Pass Data(edge_index="
-            "torch.stack([data.src, data.dst]), x=x, y=y)."
-        )
+        if any(one is not None for one in (label, target, edge_weight)):
+            raise fail(
+                "label", label or target or edge_weight, "to be None for TemporalData", "Nodes and times are read."
+            )
+        return from_temporal(
+            data, directed, nodes, boundaries=boundaries, split_by_time=split_by_time, public_types=public_types,
+            classes=classes, self_loops=self_loops, name=name,
+        )  # fmt: skip
+    if nodes is not None or not isinstance(boundaries, tuple) or boundaries or split_by_time is not None:
+        raise fail("nodes", "of events", "to come with TemporalData", "Others have no events: drop it.")
     if type(data).__name__ == "HeteroData":
         if target is not None or edge_weight is not None:
             raise fail(

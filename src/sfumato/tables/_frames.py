@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from sfumato.errors import DataError, SfumatoError
 from sfumato.graph._dropped import tell_dropped
 from sfumato.graph._graph import Graph
 from sfumato.tables._build import Reading
-from sfumato.tables._io import read_tables
-from sfumato.tables._tables import check_names
+from sfumato.tables._io import read_several, read_tables
+from sfumato.tables._tables import check_names, counted
 
 
 def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
@@ -23,6 +24,8 @@ def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
     Whatever hands over its columns as an Arrow stream (``__arrow_c_stream__``) will do: pandas 2.2, Polars, DuckDB, PyArrow.
     A named index of pandas counts as a column, any other index is not read. Keyword arguments, and the rules for columns, are
     those of :func:`~sfumato.tables._io.read_csv`: ``nodes`` has one row for each node, ``edges`` one for each edge.
+
+    In place of one edge table there may be several, ``{"friend": friends, "call": calls}``: each holds the edges of one type.
 
     Raises:
         InputError: an argument is no table.
@@ -36,7 +39,18 @@ def from_frames(nodes: Any, edges: Any, **how: Any) -> Graph:
     ([31.0, 0.0], ('2004', '2005'))
     """
     places = ("the nodes table", "the edges table")
+    if isinstance(edges, Mapping) and edges and all(map(_is_table, edges.values())):
+        tables = {
+            name: (arrow_table(one, f"edges[{name!r}]"), f"edges[{name!r}]", counted) for name, one in edges.items()
+        }
+        public = how.pop("public_types", ())
+        return read_several((arrow_table(nodes, "nodes"), places[0], counted), tables, Reading(**how), public)
     return read_tables(arrow_table(nodes, "nodes"), arrow_table(edges, "edges"), Reading(**how), places)
+
+
+def _is_table(value: Any) -> bool:
+    """Whether this is a table, and not a column of one."""
+    return isinstance(value, Mapping) or hasattr(value, "columns")
 
 
 def from_scipy(

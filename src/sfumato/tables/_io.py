@@ -22,6 +22,7 @@ from sfumato.tables._build import Reading, build_graph
 from sfumato.tables._columns import by_place, edge_names, id_name, row_number, unread
 from sfumato.tables._ends import Numbered
 from sfumato.tables._id_column import named_by_ends
+from sfumato.tables._several import EdgeTables
 from sfumato.tables._tables import (
     FileTable,
     counted,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 def read_csv(
     nodes: str | Path,
-    edges: str | Path,
+    edges: str | Path | Mapping[str, str | Path],
     *,
     label: str | Sequence[str] | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
@@ -95,7 +96,7 @@ def read_csv(
 
     Args:
         nodes: path of the node file.
-        edges: path of the edge file.
+        edges: path of the edge file, or paths by the name of the type of their edges, where each has a file of its own.
         label: column of the classes, or columns of several labels; None takes the schema's word, else reads no labels.
         schema: declares what is public.
         directed: whether arcs have a direction; None takes the schema's word, else undirected.
@@ -140,18 +141,37 @@ def read_csv(
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
         text_features, report, edge_weight, max_weight, told, drop, window, person, edges_per_person, edge_type, edge_types,
-        public_types, split_by_time, recency,
+        () if isinstance(edges, Mapping) else public_types, split_by_time, recency,
     )  # fmt: skip
+    if isinstance(edges, Mapping):
+        files = {name: (file_table(path), str(path), numbering(path)) for name, path in edges.items()}
+        return read_several((file_table(nodes), str(nodes), numbering(nodes)), files, how, public_types)
     numbers = numbering(nodes), numbering(edges)
     return read_tables(file_table(nodes), file_table(edges), how, (str(nodes), str(edges)), numbers)
 
 
-def read_parquet(nodes: str | Path, edges: str | Path, **how: Any) -> Graph:
+def read_parquet(nodes: str | Path, edges: str | Path | Mapping[str, str | Path], **how: Any) -> Graph:
     """Read a graph from a node file and an edge file, both Parquet. Keyword arguments are those of :func:`read_csv`.
 
     Columns are read one after the other and edges in batches, so that no second copy of features or edges is held.
     """
+    if isinstance(edges, Mapping):
+        files = {name: (FileTable(path), str(path), counted) for name, path in edges.items()}
+        public = how.pop("public_types", ())
+        return read_several((FileTable(nodes), str(nodes), counted), files, Reading(**how), public)
     return read_tables(FileTable(nodes), FileTable(edges), Reading(**how), (str(nodes), str(edges)))
+
+
+def read_several(
+    nodes: tuple[Any, str, Numbers], edges: Mapping[str, tuple[Any, str, Numbers]], how: Reading, public: Any
+) -> Graph:
+    """Build a graph from a table of nodes and several of edges, each with its place and numbers of rows, by their types.
+
+    ``public`` are the types that are no secret.
+    """
+    tables, (people, place, number) = EdgeTables.of(edges, how, public), nodes
+    places = place, ", ".join(own for _, own, _ in tables.tables.values())
+    return read_tables(people, tables, how, places, (number, counted))
 
 
 def read_tables(
@@ -160,9 +180,11 @@ def read_tables(
     """Build a graph from two tables, and name the columns of edges that are not read; ``numbers`` give the rows in errors."""
     check_drop(how.left_out, nodes.column_names, edges.column_names, places)
     graph = build_graph(nodes, edges, how, places, numbers)
-    ends = edge_names(edges.column_names, how, places[1])
-    used = {*ends, *how.of_edges, how.owner and how.owner[0], *how.left_out}
-    tell_dropped(unread(edges.column_names, [*used]), places[1], 2, weighted=bool(how.weight))
+    several = edges.tables.values() if isinstance(edges, EdgeTables) else [(edges, places[1], numbers[1])]
+    for part, own, _ in several:
+        ends = edge_names(part.column_names, how, own)
+        used = {*ends, *how.of_edges, how.owner and how.owner[0], *how.left_out}
+        tell_dropped(unread(part.column_names, [*used]), own, 2, weighted=bool(how.weight))
     if how.text_features is not None:
         graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
     tell_texts(graph.assumed_public, places[0], 2)
@@ -236,11 +258,11 @@ def read_alone(
     return replace(graph, node_ids=None if ids is None else ids.astype(str))
 
 
-def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
+def read_sql(connection: Any, nodes: str, edges: str | Mapping[str, str], **how: Any) -> Graph:
     """Read a graph from two queries over anything that DuckDB reaches.
 
     ``connection`` is an open DuckDB connection, which stays open, or the path of a database, which is only read.
-    ``nodes`` and ``edges`` are queries. Keyword arguments as :func:`read_csv`.
+    ``nodes`` and ``edges`` are queries, or ``edges`` several, by the types of edges. Keyword arguments as :func:`read_csv`.
 
     Raises:
         InputError: ``connection`` is one of another database.
@@ -262,5 +284,10 @@ def read_sql(connection: Any, nodes: str, edges: str, **how: Any) -> Graph:
             "DuckDB reads others, such as ATTACH 'people.sqlite' (TYPE sqlite); or pass data frames to from_frames.",
         )  # fmt: skip
     node_table = table(partial(connection.sql, nodes), "the nodes query")
+    if isinstance(edges, Mapping):
+        public, parts = how.pop("public_types", ()), {}
+        for name, query in edges.items():
+            parts[name] = table(partial(connection.sql, query), f"query {name!r}"), f"query {name!r}", counted
+        return read_several((node_table, "the nodes query", counted), parts, Reading(**how), public)
     edge_table = table(partial(connection.sql, edges), "the edges query")
     return read_tables(node_table, edge_table, Reading(**how), ("the nodes query", "the edges query"))
