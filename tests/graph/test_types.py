@@ -135,7 +135,9 @@ def test_the_verifier_refuses_types_that_no_method_reads_and_lists_that_name_no_
 
     assert faults() == faults(edge_types=["a", "b"]) == faults(edge_types=["a", "b"], public_types=["b"]) == []
     for found in (
-        faults("gap", edge_types=["a", "b"]),
+        faults("lapgraph", edge_types=["a", "b"]),
+        faults("gap", edge_types=["a", "b"], public_types=["a"]),  # by_type is a rule of the method
+        faults("gap", "node", edge_types=["a", "b"]),
         faults(unit="node", edge_types=["a", "b"]),
         faults(edge_types=["a"]),
         faults(edge_types=["a", "a"]),
@@ -200,6 +202,34 @@ def test_a_run_says_which_types_are_protected_verifies_and_predicts_again(tmp_pa
     assert verify(tmp_path / "run").valid
     again = sf.load(tmp_path / "run")
     np.testing.assert_allclose(again.predict_proba(graph), fitted.predict_proba(graph), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        sf.GAP(epochs=2, by_type=True),
+        sf.GAP(epochs=2, encoder=False, combine="sum", by_type=True),
+        sf.ProGAP(epochs=2, by_type=True),
+    ],
+)
+@pytest.mark.parametrize("unit", [EDGE, sf.NoPrivacy()])
+def test_networks_on_sums_by_type_verify_and_predict_again(tmp_path, method, unit):
+    """Types that are declared public are protected as the others are."""
+    graph = replace(people(public=("other",)), x=np.eye(4, dtype=np.float32)[np.arange(160) % 4])
+    budget = sf.Budget(4.0, 1e-6) if unit.private else None
+    fitted = method.calibrate(budget, unit, graph.public_facts(unit)).fit(graph)
+    width = method.message_width(fitted.plan.public) if isinstance(method, sf.GAP) else method.width
+    assert all(sums.shape == (160, 3 * width) for sums in fitted.released.values())
+    assert fitted.plan.public.public_types is None
+    fitted.save(tmp_path / "run")
+    assert verify(tmp_path / "run").problems == ()
+    np.testing.assert_allclose(sf.load(tmp_path / "run").predict_proba(graph), fitted.predict_proba(graph), atol=1e-5)
+    if unit.private:
+        assert fitted.certificate.values["protects"].endswith("of one type (far, near, other)")
+        other = people(200, seed=1).changed(x=np.eye(4, dtype=np.float32)[np.arange(200) % 4])
+        again = fitted.calibrate_inference(budget, unit, other.public_facts(unit)).fit(other)
+        assert again.predict_proba(other).shape == (200, 3)
+        assert again.released["aggregate/1"].shape == (200, 3 * width)
 
 
 def test_methods_without_types_say_that_they_see_one_kind_of_links():

@@ -9,11 +9,13 @@ import sfumato as sf
 from sfumato.bounded import _incoming as incoming
 from sfumato.bounded._counting import count_sensitivity, from_senders, to_count_steps
 from sfumato.bounded._routing import public_order
-from sfumato.bounded.aggregation import neighborhood_sum
+from sfumato.bounded.aggregation import affected_coordinates, hop_sensitivity, neighborhood_sum, to_steps
 from sfumato.central import _typed as typed
 from sfumato.graph._graph import Graph
 from sfumato.loops.kernels import INT16_ONE
+from sfumato.method import hops
 from sfumato.method.contract import Planned
+from sfumato.method.hops import Aggregation
 
 NODES, TYPES = 5, ("friend", "call", "school")
 KNOWN = np.array([True, True, False, False, False])
@@ -114,6 +116,38 @@ def test_a_graph_without_its_types_moves_by_one_edge_at_most():
 
 def _pairs(graph):
     return np.repeat(np.arange(NODES), np.diff(graph.indptr)).tolist(), graph.indices.tolist()
+
+
+def hop(graph, unit):
+    """One hop of gap or progap before noise, with a block for each type: [types, nodes, columns]."""
+    plan = Planned(sf.GAP(by_type=True), unit, None, graph.public_facts(unit), (), None, None)
+    rows = np.random.default_rng(1).random((NODES, 3)) * (1, 0.02, 0.01)
+    steps = to_steps((rows / np.linalg.norm(rows, axis=1, keepdims=True) * (1 - 1e-6)).astype(np.float32))
+    return np.stack([neighborhood_sum(arcs, steps) for arcs in Aggregation(plan, graph, None).arcs.values()])
+
+
+def check_hop(directed=False):
+    unit = sf.EdgeLevel(directed=directed)
+    claim, most = hop_sensitivity(unit, released_messages=True), 0.0
+    for left, right in neighbors(directed=directed):
+        moved = hop(left, unit) - hop(right, unit)
+        assert moved.any((1, 2)).sum() == 1, "two blocks change"
+        assert np.count_nonzero(moved) <= affected_coordinates(unit, NODES, 3)
+        most = max(most, np.linalg.norm(moved) / INT16_ONE)
+    assert most <= claim, "too small a claim"
+    assert most > 0.99 * claim
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_one_edge_of_one_type_moves_one_block_of_a_hop(directed):
+    check_hop(directed)
+
+
+def test_a_block_for_the_sum_beside_those_of_types_is_caught(monkeypatch):
+    """The sum that the classifier reads is computed from what was released, and is no release of its own."""
+    monkeypatch.setattr(hops, "incoming_of", lambda graph, name: incoming.incoming(graph))
+    with pytest.raises(AssertionError, match=r"two blocks change|too small"):
+        check_hop()
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

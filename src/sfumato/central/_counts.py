@@ -28,6 +28,7 @@ from sfumato._blocks import ROWS_AT_ONCE, in_blocks, let_go, spans
 from sfumato.bounded._counting import count_sensitivity, from_senders, gaussian_counts, noisy_counts
 from sfumato.bounded._routing import routed_coordinates
 from sfumato.loops.kernels import INT16_ONE
+from sfumato.method.hops import side_by_side
 from sfumato.noise.keys import derive_key, new_key
 from sfumato.privacy._pure_gdp import less_noise, pure_epsilon
 from sfumato.privacy.calibration import gaussian_noise_multiplier
@@ -132,11 +133,6 @@ class Counter:
             else:
                 found.append(noisy_counts(arcs, rows, self._noise, key))
         return found[0] if len(found) == 1 else side_by_side(*found)
-
-
-def side_by_side(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Put counts of the same nodes side by side, a block of rows at a time."""
-    return in_blocks(lambda low, high: np.hstack([part[low:high] for part in parts]), len(parts[0]), read=parts)
 
 
 def one_hot(graph: Graph, num_classes: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:

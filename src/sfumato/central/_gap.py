@@ -14,6 +14,9 @@
   sensitivity sqrt D, and encoder and classifier trained by DP-SGD (:mod:`~sfumato.bounded._gradients`), composed jointly;
   :mod:`~sfumato.privacy._splitting` gives each part its noise.
   Theorem 3 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
+* *Types of edges* (edge level, if asked for). Each hop sums the same messages over the arcs of each type, side by side, with
+  the noise of one hop (:class:`~sfumato.method.hops.Aggregation`). The classifier reads the block of each type and their sum, as
+  so many more hops; the sum is what is sent on.
 * *Without encoder.* Hop 1 sends the sender's own features, normalized, instead of its encoding: the same sensitivities,
   in rows as wide as the features, and at node level nothing is spent on an encoder.
 * *Prediction* reads released rows, weights, and the node's own features: nothing is spent.
@@ -39,7 +42,7 @@ from sfumato.central._learning import Features, NetworkMethod, of_all, sgd_event
 from sfumato.method._inference import Inference
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
-from sfumato.method.hops import aggregate, aggregation_releases
+from sfumato.method.hops import added_up, aggregate, aggregation_releases
 from sfumato.nn._models import COMBINE, Encoder, MultiHopClassifier
 from sfumato.nn._weights import load_weights, network_arrays, num_parameters, seeded
 from sfumato.privacy._splitting import SGD_WEIGHT, Part, balance
@@ -74,6 +77,8 @@ class GAP(NetworkMethod):
         num_hops: K, at most 1000; default 2 with privacy, 5 without.
         encoder: False aggregates the features themselves (the paper's ablation, figure 4.7).
         combine: how the classifier makes one row of all hops (equation 4.11): cat, sum or attention.
+        by_type: True sums over the arcs of each type of edges by itself (edge level). That pays where noise is small beside the
+            rows; where it is not, one sum over all edges, whatever their types, has less noise.
 
     Raises:
         InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
@@ -92,6 +97,7 @@ class GAP(NetworkMethod):
     num_hops: int | None = None
     encoder: bool = True
     combine: str = "cat"
+    by_type: bool = False
     card: ClassVar[Card] = Card(
         name="gap",
         summary="graph network on noisy sums over neighbors",
@@ -114,11 +120,18 @@ class GAP(NetworkMethod):
         super().__post_init__()
         check_fields(self, num_hops=optional(integer(1, 1000)))
         check_fields(self, encoder=flag("False aggregates the features themselves."), combine=one_of(*COMBINE))
+        check_fields(self, by_type=flag("True tells types of edges apart."))
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the public settings. Concatenation is not named: it was the only way when kept runs were certified."""
-        return {name: value for name, value in super().settings.items() if (name, value) != ("combine", "cat")}
+        """Return the public settings. What was the only way when the first runs were certified is not named."""
+        usual = (("combine", "cat"), ("by_type", False))
+        return {name: value for name, value in super().settings.items() if (name, value) not in usual}
+
+    @property
+    def reads_types(self) -> tuple[str, ...] | None:
+        """Return that labels have to be public, if types of edges are told apart at all."""
+        return ("labels",) if self.by_type else None
 
     def hops(self, unit: Unit) -> int:
         """Return K, the number of hops under a unit."""
@@ -157,9 +170,8 @@ class GAP(NetworkMethod):
         """Run algorithm 6, encoder, aggregation, classifier."""
         features = Features(graph)
         with seeded(session.seed):
-            encoder, classifier = self._networks(
-                self.hops(plan.unit), plan.public, batch_norm="labels" in plan.unit.public
-            )
+            maps = self.hops(plan.unit) * _rows_of_hop(plan.public)
+            encoder, classifier = self._networks(maps, plan.public, batch_norm="labels" in plan.unit.public)
         if encoder is not None:
             train(self, plan, session, "encoder", encoder, graph, features.rows)
         encoded = encode(encoder, features)
@@ -189,8 +201,8 @@ class GAP(NetworkMethod):
 
     def trained(self, weights: Arrays, public: PublicFacts) -> tuple[Encoder | None, MultiHopClassifier]:
         """Build encoder (None without one) and classifier with stored weights."""
-        num_hops = sum(key.startswith("classifier.base.") and key.endswith("weight") for key in weights) - 1
-        networks = self._networks(num_hops, public, batch_norm="classifier.norm.weight" in weights)
+        maps = sum(key.startswith("classifier.base.") and key.endswith("weight") for key in weights) - 1
+        networks = self._networks(maps, public, batch_norm="classifier.norm.weight" in weights)
         for network, prefix in zip(networks, ("encoder", "classifier"), strict=True):
             if network is not None:
                 load_weights(network, weights, prefix)
@@ -217,12 +229,18 @@ class GAPInference(Inference):
     base: GAP
 
     def releases(self, unit: Unit, public: PublicFacts, noise_multiplier: float) -> tuple[Release, ...]:
-        num_hops = len(self.base.trained(self.model.weights, public)[1].base) - 1
+        num_hops = (len(self.base.trained(self.model.weights, public)[1].base) - 1) // _rows_of_hop(public)
         return aggregation_releases(unit, public, num_hops, self.base.message_width(public), noise_multiplier)
 
     def aggregate(self, plan: Planned, graph: Graph, session: Session) -> Arrays:
         encoder, classifier = self.base.trained(self.model.weights, plan.public)
-        return aggregate(plan, graph, session, encode(encoder, Features(graph)), len(classifier.base) - 1)
+        num_hops = (len(classifier.base) - 1) // _rows_of_hop(plan.public)
+        return aggregate(plan, graph, session, encode(encoder, Features(graph)), num_hops)
+
+
+def _rows_of_hop(public: PublicFacts) -> int:
+    """How many rows of a node a hop gives: one, or one for each type of edges and one for their sum."""
+    return 1 if public.edge_types is None else len(public.edge_types) + 1
 
 
 def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
@@ -235,17 +253,26 @@ def encode(encoder: Encoder | None, features: Features) -> NDArray[np.float32]:
 
 
 class Hops:
-    """Hops 0 to K side by side: of the nodes that are asked for, since of all nodes they are too many numbers to hold."""
+    """Hops 0 to K side by side: of the nodes that are asked for, since of all nodes they are too many numbers to hold.
+
+    Where edges have types, a hop is a row for each type, and one for their sum.
+    """
 
     def __init__(self, encoded: NDArray[np.float32], released: Arrays) -> None:
         self.encoded, self.sums = encoded, [released[name] for name in sorted(released, key=_hop_number)]
 
     def rows(self, ids: NDArray[np.integer]) -> Tensor:
-        """Return the hops of these nodes, [len(ids), K + 1, width]."""
-        hops = np.empty((len(ids), 1 + len(self.sums), self.encoded.shape[1]), np.float32)
-        hops[:, 0] = rows_of(self.encoded, ids)
-        for hop, sums in enumerate(self.sums, start=1):
-            hops[:, hop] = normalize_rows(rows_of(sums, ids))
+        """Return the hops of these nodes, [len(ids), K + 1, width], or more rows where edges have types."""
+        width = self.encoded.shape[1]
+        each = [one + (one > 1) for one in (sums.shape[1] // max(width, 1) for sums in self.sums)]
+        hops = np.empty((len(ids), 1 + sum(each), width), np.float32)
+        hops[:, 0], at = rows_of(self.encoded, ids), 1
+        for sums, number in zip(self.sums, each, strict=True):
+            found = rows_of(sums, ids)
+            parts = np.split(found, sums.shape[1] // width, axis=1) if number > 1 else []
+            for part in (*parts, added_up(found, width)):
+                hops[:, at] = normalize_rows(part)
+                at += 1
         for array in (self.encoded, *self.sums):
             let_go(array)
         return torch.from_numpy(hops)

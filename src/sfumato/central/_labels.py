@@ -73,7 +73,6 @@ from sfumato.central._counts import (
     least_noise,
     one_hot,
     reading_arrays,
-    side_by_side,
     stored_shares,
     stored_weight,
 )
@@ -94,6 +93,7 @@ from sfumato.graph._targets import softmax
 from sfumato.method.card import Audience, Card
 from sfumato.method.contract import Arrays, Origin, Outcome, Planned, Session
 from sfumato.method.curator import CuratorMethod
+from sfumato.method.hops import side_by_side
 from sfumato.nn._numpy_networks import log_loss
 from sfumato.privacy._splitting import MOST_SGD_NOISE, SGD_WEIGHT, Part, balance
 from sfumato.privacy.events import GaussianEvent
@@ -166,6 +166,7 @@ class LabelMessages(CuratorMethod):
         explains=True,
         reads_weights=True,
         reads_types=("labels",),
+        reads_public_types=True,
         notes=(
             "Constants of the method were chosen on Rutgers89, Cornell5, BU10, UCSC68, Duke14, Cora-ML, Citeseer, co-author "
             "CS and Amazon Computers.",

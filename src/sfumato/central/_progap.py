@@ -16,6 +16,8 @@ function of row u of input s and of weights, so its norm is at most 1.
   2 sqrt D. At s >= 1 input s *is* an earlier release, so messages are equal in both graphs, though all K + 1 stages
   train on features: sqrt D if emptied, and sqrt(2 D) if replaced, when only targets change. Stages are trained by
   DP-SGD, one release each. :mod:`~sfumato.privacy._splitting` gives each part its noise.
+* *Types of edges* (edge level, if asked for). Each aggregate holds the sums over the arcs of each type side by side, with the
+  noise of one hop (:class:`~sfumato.method.hops.Aggregation`); the base of the next stage reads them all.
 * *Prediction* reads released rows, weights, and the node's own features: nothing is spent.
 
 Theorem 5 of the paper holds for this unit; for all incident arcs its degree bound is not stable and no claim is made.
@@ -25,7 +27,7 @@ Without private labels each stage keeps its epoch with the best validation accur
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -75,6 +77,8 @@ class ProGAP(NetworkMethod):
         depth: K, number of aggregations, at most 100; default 4 at node level, else 5.
         base_layers: layers of each base MLP, at most 10; default 2 at node level, else 1.
         layerwise: keep base MLPs as their own stage left them (remark 1 of the paper); this is cheaper.
+        by_type: True sums over the arcs of each type of edges by itself (edge level). That pays where noise is small beside the
+            rows; where it is not, one sum over all edges, whatever their types, has less noise.
 
     Raises:
         InputError: a setting is out of range. ``calibrate`` raises UnsupportedUnitError under a unit without a proof.
@@ -93,6 +97,7 @@ class ProGAP(NetworkMethod):
     depth: int | None = None
     base_layers: int | None = None
     layerwise: bool = False
+    by_type: bool = False
     card: ClassVar[Card] = Card(
         name="progap",
         summary="graph networks stacked stage by stage on noisy sums",
@@ -115,6 +120,17 @@ class ProGAP(NetworkMethod):
         super().__post_init__()
         check_fields(self, depth=optional(integer(1, 100)), base_layers=optional(integer(1, 10)))
         check_fields(self, layerwise=flag("True trains each base once."))
+        check_fields(self, by_type=flag("True tells types of edges apart."))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the public settings. That types of edges are not told apart is not named: it was the only way at first."""
+        return {name: value for name, value in super().settings.items() if (name, value) != ("by_type", False)}
+
+    @property
+    def reads_types(self) -> tuple[str, ...] | None:
+        """Return that labels have to be public, if types of edges are told apart at all."""
+        return ("labels",) if self.by_type else None
 
     def hops(self, unit: Unit) -> int:
         """Return K, the number of aggregations under a unit."""
@@ -185,7 +201,7 @@ class ProGAP(NetworkMethod):
         return networks
 
     def _network(self, stage: int, unit: Unit, public: PublicFacts) -> StageNetwork:
-        widths = [public.num_features, *[self.width] * stage]
+        widths = [public.num_features, *[self.width * max(len(public.edge_types or ()), 1)] * stage]
         return StageNetwork(
             widths[-1:] if self.layerwise else widths,
             self.width,

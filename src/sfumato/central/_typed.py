@@ -30,12 +30,12 @@ from sfumato.central._counts import (
     message_parts,
     one_hot,
     protected_types,
-    side_by_side,
 )
 from sfumato.central._rows import Labeled, head_scores, learn_head
 from sfumato.errors import DataError
 from sfumato.graph._targets import softmax
 from sfumato.loops.kernels import INT16_ONE
+from sfumato.method.hops import side_by_side
 from sfumato.nn._numpy_networks import log_loss
 
 if TYPE_CHECKING:

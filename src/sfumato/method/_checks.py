@@ -199,11 +199,11 @@ def what_it_reads(method: Method, public: PublicFacts) -> PublicFacts:
     """Return the facts of a graph without those of edges that a ``method`` does not read under the unit of the facts."""
     if public.max_weight is not None and not method.card.reads_weights:
         public = replace(public, max_weight=None)
-    needed, told = method.card.reads_types, () if public.unit is None else public.unit.public
+    needed, told = method.reads_types, () if public.unit is None else public.unit.public
     if public.edge_types is not None and (needed is None or not {*needed} <= {*told}):
         public = replace(public, edge_types=None, public_types=None)
-    if public.public_types is not None and "labels" not in told:
-        public = replace(public, public_types=None)  # a node's message is protected, whatever arc it takes
+    if public.public_types is not None and not (method.card.reads_public_types and "labels" in told):
+        public = replace(public, public_types=None)  # they are protected as all others
     return public
 
 

@@ -43,6 +43,10 @@ class Inference(CuratorMethod):
         return self.base.settings
 
     @property
+    def reads_types(self) -> tuple[str, ...] | None:
+        return self.base.reads_types
+
+    @property
     def origin(self) -> Origin:
         return self.model
 

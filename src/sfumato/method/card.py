@@ -126,6 +126,8 @@ class Card(CardHead):
         learns: whether it learns from the labels of training nodes; a method that only counts needs neither.
         reads_weights: whether the weights of links count, if a graph has any; a proof has to cover them.
         reads_types: what has to be public so that the types of links count, if a graph has several; None if they never do.
+        reads_public_types: whether links of types that are declared public are read without noise, where labels are public; else
+            they are protected as all others.
         returns_known: whether training nodes are answered by their known labels where these are public, because the
             method's own predictions for them lean on features.
         explains: whether scores of a node follow from its own features and its released rows alone, so that parts of them can
@@ -142,6 +144,7 @@ class Card(CardHead):
     learns: bool = True
     reads_weights: bool = False
     reads_types: tuple[str, ...] | None = None
+    reads_public_types: bool = False
     returns_known: bool = False
     explains: bool = False
     notes: tuple[str, ...] = ()

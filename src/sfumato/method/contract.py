@@ -119,6 +119,11 @@ class Method(ScoredPairs, Listed):
         return ()
 
     @property
+    def reads_types(self) -> tuple[str, ...] | None:
+        """What has to be public so that types of links count under these settings; None if they never do."""
+        return self.card.reads_types
+
+    @property
     def limits(self) -> tuple[str, ...]:
         """Return limits of the claim that follow from the settings; certificates list them."""
         return ()

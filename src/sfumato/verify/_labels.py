@@ -44,6 +44,7 @@ class LabelMessages(Rules):
     inductive = True
     reads_weights = True
     reads_types = ("edge", "none")
+    reads_public_types = True
     arrives = True
 
     def setting_faults(self, certificate: Certificate) -> Iterator[str]:

@@ -30,7 +30,8 @@ def mlp_layers(known: Known) -> dict[str, Sizes]:
 
 def gap_layers(known: Known) -> dict[str, Sizes]:
     """An encoder, if there is one, and a classifier that combines all hops."""
-    width, classes, stages = known.width, known.num_classes, (known.num_hops or 2) + 1
+    rows = len(known.edge_types) + 1 if known.edge_types else 1  # of a hop: one for each type of edges, and their sum
+    width, classes, stages = known.width, known.num_classes, (known.num_hops or 2) * rows + 1
     inputs, combine = width if known.encoder else known.num_features, known.combine
     encoder = {"mlp.layers.0": (width, known.num_features), "mlp.layers.1": (width, width), "head": (classes, width)}
     bases = {f"base.{k}": (width, inputs) for k in range(stages)}
@@ -55,7 +56,9 @@ def progap_layers(known: Known) -> dict[str, Sizes]:
 
 def _stage(known: Known, stage: int) -> Sizes:
     width, depth = known.width, known.base_layers or (2 if known.unit["name"] == "node" else 1)
-    inputs = [known.num_features, *[width] * stage][stage if known.layerwise else 0 :]
+    inputs = [known.num_features, *[width * (len(known.edge_types or ()) or 1)] * stage][
+        stage if known.layerwise else 0 :
+    ]
     linear = {
         f"base.{k}.{layer}": (width, width if layer else first)
         for k, first in enumerate(inputs)

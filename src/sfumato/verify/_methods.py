@@ -90,22 +90,25 @@ def _of_subclasses(v: Known) -> list[str]:
     return [clusters] * v.kmeans + [fitted] * (v.public_rows > 0)
 
 
+_BY_TYPE = (lambda v: v.by_type or not v.edge_types, "settings.by_type: expected true, since edges have types")
+
 METHODS: dict[str, str | Rules] = {
     "gap": Rules(
         settings={**TRAINING, "num_hops": "count or null up to 1000", "encoder": "flag"},
-        optional={"combine": "one of sum, attention"},
+        optional={"combine": "one of sum, attention", "by_type": "flag"}, demands=(_BY_TYPE,),
         audience={"edge": OF_HOPS, "person": OF_HOPS, "node": _seen(_SUMS, OWN, _NEVER, "encodings of single nodes (hop 0)")},
         inductive=True, reads_weights=True, targets=_BOTH,
         hops=lambda v: v.num_hops or 2,
         columns=lambda v: v.width if v.encoder else v.num_features,
-        layers=gap_layers,
+        layers=gap_layers, blocks=lambda v: len(v.edge_types or ()) or 1, reads_types=("edge", "none"),
     ),
     "progap": Rules(
         settings={**TRAINING, "depth": "count or null up to 100", "base_layers": "count or null up to 10", "layerwise": "flag"},
         audience={"edge": OF_HOPS, "person": OF_HOPS,
                   "node": _seen(_SUMS, OWN, _NEVER, "embeddings of single nodes that read their features")},
         inductive=True, reads_weights=True, targets=_BOTH, epochs=5,
-        hops=progap_hops, layers=progap_layers, order=in_turns,
+        hops=progap_hops, layers=progap_layers, order=in_turns, optional={"by_type": "flag"}, demands=(_BY_TYPE,),
+        blocks=lambda v: len(v.edge_types or ()) or 1, reads_types=("edge", "none"),
     ),
     "lpgnet": Rules(
         settings={**TRAINING, "num_hops": "count up to 1000"},

@@ -30,7 +30,7 @@ OWN = ["predictions that read the node's own features (joint DP)"]
 OF_HOPS: Audience = {"anyone": ["noisy aggregates", "weights", "predictions for all nodes"], "the node itself": [],
                      "never": ["sums before noise"]}  # fmt: skip
 _FUNCTIONS = {"hops", "columns", "layers", "order", "sgd", "terms", "releases", "tensors", "demands", "faults", "caveats",
-              "weights", "values", "arc_terms"}  # fmt: skip
+              "weights", "values", "arc_terms", "blocks"}  # fmt: skip
 
 
 class Known:
@@ -59,13 +59,15 @@ class Rules:
     ``audience`` says who may see what, by the name of each unit under which the method has a proof. ``trust`` replaces the unit's
     trust model (``_sentences.py``). ``facts`` is the form of its public facts in the JSON Schema. ``inductive`` says whether
     weights may come from another run, ``reads_links`` whether it learns from neighbors, ``scores_pairs`` whether it scores pairs
-    of nodes, ``reads_weights`` whether weights of edges count, ``reads_types`` under which units their types do, ``arrives``
-    whether it has releases for nodes that arrive later,
+    of nodes, ``reads_weights`` whether weights of edges count, ``reads_types`` under which units their types do,
+    ``reads_public_types`` whether those that are public are read without noise, ``arrives`` whether it has releases for nodes
+    that arrive later,
     ``targets`` which kinds of targets it learns beside classes, and ``since`` which format is the first that it wrote.
     ``network`` is the kind of release of a trained network, ``epochs`` the passes of DP-SGD if the settings give none, and
     ``routed`` hops send each label along one arc.
 
-    The rest are functions of what is :class:`Known`. ``hops`` is how many aggregates there are, each of so many ``columns``;
+    The rest are functions of what is :class:`Known`. ``hops`` is how many aggregates there are, each of so many ``columns`` in so
+    many ``blocks``, of which a record changes one;
     ``layers`` are those of each network. DP-SGD draws by ``sgd``, a probability and steps, and reaches ``terms`` of a record;
     ``order`` joins networks and aggregates. ``releases`` and ``tensors`` stand in place of all this. ``demands`` are pairs: what
     must hold, and what is said of ``v``, the known, if it does not; ``faults`` yields further problems, ``weights`` those of the
@@ -86,6 +88,7 @@ class Rules:
     scores_pairs: ClassVar[bool] = False
     reads_weights: ClassVar[bool] = False
     reads_types: ClassVar[tuple[str, ...]] = ()
+    reads_public_types: ClassVar[bool] = False
     arrives: ClassVar[bool] = False
     targets: ClassVar[tuple[str, ...]] = ()
     network: ClassVar[type[Network]] = Network
@@ -161,7 +164,7 @@ class Rules:
             aggregates = [
                 Matrix(
                     f"aggregate/{k}",
-                    [nodes, columns],
+                    [nodes, columns * int(self._of("blocks", certificate, 1))],
                     touched,
                     arc_change=self._arc_change(certificate, k),
                     sensitivity=self._sensitivity(certificate, k),

@@ -54,7 +54,11 @@ def type_faults(certificate: Certificate, rules: Rules) -> Iterator[str]:
     for other in ("max_weight", "edges_per_person"):
         if other in facts:
             yield f"{where}{other}: expected none beside edge_types, since no bound is proved for both"
-    if public is not None and "labels" not in public_parts(certificate) and certificate["unit"]["name"] != "none":
-        yield f"{where}public_types: expected none under this unit, which protects the arcs of all types"
+    if public is not None and not (rules.reads_public_types and _labels_are_public(certificate)):
+        yield f"{where}public_types: expected none under this unit and method, which protect the arcs of all types"
     if public is not None and not (0 < len(public) < len(names) and [n for n in names if n in public] == public):
         yield f"{where}public_types: expected some of edge_types, in their order, and not all"
+
+
+def _labels_are_public(certificate: Certificate) -> bool:
+    return certificate["unit"]["name"] == "none" or "labels" in public_parts(certificate)
