@@ -9,7 +9,6 @@ as on the command line; the memory is the largest resident set that the system s
 
 from __future__ import annotations
 
-import resource
 import tempfile
 from pathlib import Path
 
@@ -53,10 +52,7 @@ def main() -> None:
         )
 
         def row(*words: str) -> tuple[str, ...]:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            _, seconds, memory, _ = study.process("-m", "sfumato", "collect", *words)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            _, seconds, processor, memory, _ = study.process("-m", "sfumato", "collect", *words)
             return words[0], f"{seconds:.1f}", f"{processor:.1f}", f"{memory:.0f}"
 
         study.table((f"{given.reports:,} reports", "s", "s of processor", "MiB"), (row(*one) for one in steps))

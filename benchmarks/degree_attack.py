@@ -28,6 +28,7 @@ import numpy as np
 import study
 from dpar_published import SETUPS, trained
 
+import sfumato as sf
 from sfumato._optional import require
 from sfumato._threads import set_threads
 from sfumato.attacks._degree import degrees_of, errors
@@ -37,8 +38,6 @@ from sfumato.bounded._splits import unit_rows
 from sfumato.central._dpar import DPAR
 from sfumato.central._two_layers import hidden_rows
 from sfumato.graph import load_dataset
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import NodeLevel, NoPrivacy
 from sfumato.report._drawing import MARKERS, PALETTE, finish, style
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
     from sfumato.graph._graph import Graph
 
-GRAPH, DELTA, UNIT = "npz/cora_ml", 2e-3, NodeLevel(arcs="incident")
+GRAPH, DELTA, UNIT = "npz/cora_ml", 2e-3, sf.NodeLevel(arcs="incident")
 KINDS = {
     "GM": "gaussian", "EM-v0": "exponential", "EM-v1": "exponential-laplace", "Features": "none",
     "Features, all nodes": "none",
@@ -109,8 +108,8 @@ def embedded(cell: Cell, data_dir: str) -> Embedded:
         rows = run.matrix @ hidden_rows(run.weights, unit_rows(run.part))
         roots = np.empty(0, np.int64) if variant == "Features" else run.roots
         return Embedded(np.asarray(rows, np.float64), run.sample, roots, run.accuracy)
-    unit = NoPrivacy() if epsilon is None else UNIT
-    budget = None if epsilon is None else Budget(epsilon, DELTA)
+    unit = sf.NoPrivacy() if epsilon is None else UNIT
+    budget = None if epsilon is None else sf.Budget(epsilon, DELTA)
     settings = SETTINGS | ({"learning_rate": 0.03} if epsilon is None else {})
     if variant == "Features, all nodes":
         settings = {"public_test_graph": True}

@@ -123,7 +123,7 @@ def large(folder: Path, rows: int) -> None:
         study.process("-m", "sfumato", "data", "import", *tables, "--undirected", "--out", folder / "store")
     budget = ["--unit", "edge", "--epsilon", 1, "--delta", 1e-10, "--out", folder / "run"]
     _, *taken = study.process("-m", "sfumato", "describe", "--graph", folder / "store", *budget, on=folder)
-    study.table(("rows", "seconds", "peak MiB", "disk MiB"), [(f"{rows:,}", *(f"{one:,.0f}" for one in taken))])
+    study.table(("rows", *study.TAKEN), [(f"{rows:,}", *(f"{one:,.0f}" for one in taken))])
 
 
 if __name__ == "__main__":

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import study
 
+import sfumato as sf
 from sfumato._threads import set_threads
 from sfumato.catalog import method_named
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import NodeLevel
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -84,10 +83,10 @@ def main() -> None:
 
 def accuracies(variant: Variant, graph: Graph, epsilon: float, seed: int) -> tuple[float, float]:
     """Of a fit: predictions that read the node alone, and those of the convolution inside groups (not a number if none)."""
-    unit, split = NodeLevel(arcs="incident", relation=variant.relation), variant.method == "graph-split"
+    unit, split = sf.NodeLevel(arcs="incident", relation=variant.relation), variant.method == "graph-split"
     method = method_named(variant.method, **variant.settings, **({"group_seed": seed} if split else {}))
     fitted = study.fitted(
-        method, Budget(epsilon, DELTA), unit, permuted(graph, seed) if variant.permuted else graph, seed
+        method, sf.Budget(epsilon, DELTA), unit, permuted(graph, seed) if variant.permuted else graph, seed
     )
     inside = study.accuracy(graph, method.group_scores(fitted.weights, graph).argmax(1)) if split else float("nan")
     return study.accuracy(graph, fitted), inside

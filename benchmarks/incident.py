@@ -26,10 +26,9 @@ import defaults
 import numpy as np
 import study
 
+import sfumato as sf
 from sfumato.graph._bounds import most_arcs
 from sfumato.graph._declared import with_public_degrees
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import NodeLevel
 
 if TYPE_CHECKING:
     from sfumato.graph._graph import Graph
@@ -77,7 +76,7 @@ def fit(name: str, epsilon: float, run: str, seed: int, data_dir: str) -> float:
         graph = with_public_degrees(graph)
     elif run == "promise":
         graph = replace(graph, max_degree=promise(name, graph))
-    return study.accuracy(graph, study.fitted(method, Budget(epsilon, DELTA), NodeLevel(arcs=arcs), graph, seed))
+    return study.accuracy(graph, study.fitted(method, sf.Budget(epsilon, DELTA), sf.NodeLevel(arcs=arcs), graph, seed))
 
 
 def promise(name: str, graph: Graph) -> int:

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 import study
 
+import sfumato as sf
 from sfumato._threads import set_threads
 from sfumato.attacks._attributes import Attributes
 from sfumato.attacks._graphs import WholeGraph
 from sfumato.attacks._influence import Influence
 from sfumato.attacks._links import FEATURES, Links
 from sfumato.attacks._pairs import DISTANCES
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import EdgeLevel, NoPrivacy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,7 @@ GRAPHS = ("planetoid/cora", "planetoid/citeseer")
 PLAIN = ("sage", "gap")
 PRIVATE = ("gap", "progap", "label-messages", "edgerand")
 CONTROL = "mlp"  # reads no arc: epsilon 0
-UNIT, DELTA = EdgeLevel(directed=False), 1e-6
+UNIT, DELTA = sf.EdgeLevel(directed=False), 1e-6
 MODELS = (("sage", False), ("mlp", True), ("gap", True), ("label-messages", True))
 KEYS = ("accuracy", "AUC", "precision", "hidden feature", "model alone", "imputation", "with neighbors")
 ATTACKS = {
@@ -75,8 +74,8 @@ def cells(given: Any) -> Iterator[tuple[str, str, float | None, int]]:
 def attacked(name: str, method: str, epsilon: float | None, seed: int, data_dir: str) -> dict[str, Any]:
     """Fit one method once, and run all attacks on it."""
     graph = study.graph_of(name, data_dir, seed)
-    unit = NoPrivacy() if epsilon is None else UNIT
-    budget = None if epsilon is None else Budget(max(epsilon, 1.0), 0.0 if method == "edgerand" else DELTA)
+    unit = sf.NoPrivacy() if epsilon is None else UNIT
+    budget = None if epsilon is None else sf.Budget(max(epsilon, 1.0), 0.0 if method == "edgerand" else DELTA)
     fitted = study.fitted(method, budget, unit, graph, seed)
     found: dict[str, Any] = {"accuracy": study.accuracy(graph, fitted)}
     for word, attack in ATTACKS.items():
@@ -128,7 +127,7 @@ def whole(given: Any) -> None:
 
 def whole_attacked(name: str, method: str, epsilon: float | None, seed: int, data_dir: str) -> dict[str, Any]:
     graph = study.graph_of(name, data_dir, seed)
-    unit, budget = (NoPrivacy(), None) if epsilon is None else (UNIT, Budget(epsilon, DELTA))
+    unit, budget = (sf.NoPrivacy(), None) if epsilon is None else (UNIT, sf.Budget(epsilon, DELTA))
     fitted = study.fitted(method, budget, unit, graph, seed)
     whole, hidden = (attack.run(fitted, graph, seed=seed) for attack in (WholeGraph(), Attributes()))
     (imputed,), (alike,) = hidden.baselines.values(), whole.baselines.values()

@@ -13,7 +13,6 @@ Medians, accuracy of the last round, two threads. Five minutes a round of both d
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -53,9 +52,8 @@ def measure(name: str, folder: Path, given: Any) -> None:
         calls[work] = ours if work in OURS else ["-c", code, folder / "data.npz"]
     found, scores = {work: list[tuple[float, ...]]() for work in calls}, {}
     for work, words in [*calls.items()] * given.rounds:
-        before = os.times()
-        told, wall, peak, _ = study.process(*words, on=folder)
-        found[work].append((wall, sum(os.times()[2:4]) - sum(before[2:4]), peak))
+        told, *taken, _ = study.process(*words, on=folder)
+        found[work].append(tuple(taken))
         scores[work] = score(told)
         shutil.rmtree(folder / "run", ignore_errors=True)
     middle = {work: np.median(values, axis=0) for work, values in found.items()}

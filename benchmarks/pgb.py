@@ -24,9 +24,8 @@ from pgb_baselines import BASELINES
 from pgb_queries import NAMES, Answers, answers, arcs_of
 from scipy.stats import ttest_ind
 
+import sfumato as sf
 from sfumato.graph import Graph
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import EdgeLevel
 from sfumato.statistics._statistics import Statistics
 from sfumato.statistics._twin import twin
 
@@ -39,7 +38,7 @@ GRAPHS = {
     "npz/amazon_cs": "bought together, kinds", "directed/polblogs": "links of blogs, sides",
 }  # fmt: skip
 CHOSEN = 3  # constants of the twin were chosen on so many graphs, the first ones
-UNIT, DELTA, OURS = EdgeLevel(directed=False), 1e-6, ("twin", "twin without classes")
+UNIT, DELTA, OURS = sf.EdgeLevel(directed=False), 1e-6, ("twin", "twin without classes")
 STATS = "edges:1,degrees:1.5,triangles:1.5"
 
 
@@ -63,7 +62,7 @@ def twin_of(graph: Graph, epsilon: float, *, classes: bool) -> NDArray[np.int64]
     """The edges [m, 2] of a synthetic twin, whose nodes are those of the graph, with or without the public classes."""
     stats = STATS + ",mixing:0.5" if classes else STATS
     graph = graph if classes else replace(graph, y=None, classes=())
-    made = twin(study.fitted(Statistics(stats), Budget(epsilon, DELTA), UNIT, graph), graph)
+    made = twin(study.fitted(Statistics(stats), sf.Budget(epsilon, DELTA), UNIT, graph), graph)
     return edges_of(sp.csr_matrix((np.ones(made.num_arcs), made.indices, made.indptr), (graph.num_nodes,) * 2))
 
 

@@ -16,13 +16,12 @@ import numpy as np
 import study
 from rare import GENERATED, REAL, SETTINGS, graph_of
 
+import sfumato as sf
 from sfumato.central._auto import Auto
 from sfumato.central._set_calibration import calibrate_sets
-from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import EdgeLevel, NodeLevel
 
 WHOLE = ("planetoid/cora", "planetoid/citeseer", "musae/wiki_chameleon", "directed/polblogs", "facebook100/Berkeley13")
-SPENT = Budget(0.5, 0.0)
+SPENT = sf.Budget(0.5, 0.0)
 
 
 def main() -> None:
@@ -44,8 +43,8 @@ def fit(task: str, setting: str, coverage: float, seed: int, data_dir: str) -> d
     """Shares of the test nodes of one fit: whose set holds their class, and sizes of sets; once for all, once for each class."""
     graph = study.graph_of(task, data_dir, seed) if task in WHOLE else graph_of(task, seed, data_dir)
     kind, _, epsilon = setting.partition("-")
-    unit = EdgeLevel(directed=graph.directed) if kind == "edge" else NodeLevel()
-    budget = Budget(float(epsilon), 1e-7 if kind == "edge" else 1e-5)
+    unit = sf.EdgeLevel(directed=graph.directed) if kind == "edge" else sf.NodeLevel()
+    budget = sf.Budget(float(epsilon), 1e-7 if kind == "edge" else 1e-5)
     test = graph.test_mask & (graph.y >= 0)
     found: dict[str, float] = {"validation": int((graph.val_mask & (graph.y >= 0)).sum())}
     fitted = study.fitted(Auto(), budget, unit, graph, seed)

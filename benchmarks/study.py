@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.graph import Graph
 
 Call = Callable[[], object]
+TAKEN = ("seconds", "of processors", "peak MiB", "disk MiB")
 
 
 def options(text: str | None, *, log: str | None = None, **defaults: Any) -> argparse.Namespace:
@@ -162,8 +163,10 @@ def compared(calls: dict[str, Call], rounds: int, clock: Callable[[], float] = t
         print("; ".join([f"  {name}: {np.median(times[:, i]):.4g} s", *ratios]), flush=True)
 
 
-def process(*words: object, threads: int = 2, limit: int = 0, on: Path = Path()) -> tuple[str, float, float, float]:
-    """Run a Python command; return what it printed, its seconds, its peak memory and the most disk it took ``on`` a path, in MiB.
+def process(
+    *words: object, threads: int = 2, limit: int = 0, on: Path = Path()
+) -> tuple[str, float, float, float, float]:
+    """Run a Python command; return what it printed, its seconds, those of processors, peak memory and disk ``on`` a path, in MiB.
 
     ``limit`` bounds the bytes that are private to it, if it is not 0.
     """
@@ -179,8 +182,8 @@ def process(*words: object, threads: int = 2, limit: int = 0, on: Path = Path())
         if running.returncode:
             sys.exit(f"{words} ended with exit code {running.returncode}")
         printed.seek(0)
-        taken = time.perf_counter() - start, ended[2].ru_maxrss / 1024, (free[0] - min(free)) / 2**20
-        return printed.read(), *taken
+        taken, used = time.perf_counter() - start, ended[2].ru_utime + ended[2].ru_stime
+        return printed.read(), taken, used, ended[2].ru_maxrss / 1024, (free[0] - min(free)) / 2**20
 
 
 def machine() -> dict[str, str]:

@@ -154,3 +154,30 @@ def test_what_a_link_run_cannot_do_is_refused(refused, run, tables, tmp_path):
     node = ("--task", "link", "--unit", "node", "--epsilon", "1", "--delta", "1e-7", "--max-degree", "5")
     refused("no proof when the unit is", "train", "link-messages", *tables["first"], *node, *out)
     assert not (tmp_path / "run").exists()
+
+
+def test_all_purchases_of_a_buyer_are_protected_in_a_bipartite_graph(sfumato, tmp_path):
+    from sfumato import PersonLevel, load
+    from sfumato.bounded._pairs import pair_sensitivity
+    from sfumato.central._counts import laplace_scale
+
+    coins = np.random.default_rng(0)
+    liked = [(u, i) for u in range(90) for i in range(40) if coins.random() < (0.3 if u % 4 == i % 4 else 0.05)]
+    nodes = [f"u{u},user," for u in range(90)] + [f"i{i},item,g{i % 4}" for i in range(40)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,kind,genre", *nodes]) + "\n")
+    (tmp_path / "edges.csv").write_text("user,item\n" + "".join(f"u{u},i{i}\n" for u, i in liked))
+    words = (
+        "train", "link-messages", "--task", "link", "--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "edges.csv",
+        "--label", "genre", "--sides", "kind=user", "--person", "user", "--edges-per-person", 3, "--unit", "person",
+        "--epsilon", 6, "--delta", 0, "--assume-public", "--undirected",
+    )  # fmt: skip
+    assert sfumato(*words, "--out", tmp_path / "run").code == 0
+    assert sfumato("verify", tmp_path / "run").code == 0
+    plan = load(tmp_path / "run").plan
+    assert plan.unit == PersonLevel(3, directed=False)
+    scale = laplace_scale(plan, "links", pair_sensitivity)
+    assert float(scale) == pytest.approx(3 * 2 / 6, rel=1e-9)  # three edges, two messages each
+    assert sfumato("predict", tmp_path / "run", "--top", 5, "--out", tmp_path / "best.csv").code == 0
+    _, *lines = read(tmp_path / "best.csv")
+    assert len(lines) == 90 * 5
+    assert {(node[0], other[0]) for node, other, _ in lines} == {("u", "i")}

@@ -85,6 +85,18 @@ def test_lists_of_candidates_say_how_many_of_the_best_they_hold(fitted, graph, m
         fitted.suggestions(graph, 5, among=4)
 
 
+def test_pools_of_many_others_lose_little(fitted, graph, monkeypatch):
+    monkeypatch.setattr(suggesting, "_SMALLEST", 8)
+    without = fitted.suggestions(graph, 5, among=60)
+    assert sum(block.num_nodes for block in without) == 400
+    for name, value in (("_FEW", 100), ("_POOLS", 4), ("_POOL_ASKS", 4), ("_POOL", 160)):
+        monkeypatch.setattr(suggesting, name, value)
+    pooled = fitted.suggestions(graph, 5, among=60)
+    pairs = np.hstack([block.pairs for block in pooled])
+    assert sorted(set(pairs[0].tolist())) == list(range(400))
+    assert pooled.share_found > 0.9 * without.share_found
+
+
 def test_what_is_missing_is_left_out(fitted, graph):
     few = Suggestions(
         fitted.plan.method.finder(fitted.plan, fitted.weights, fitted.released, graph), graph, np.arange(400), 399

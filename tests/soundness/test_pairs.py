@@ -33,14 +33,14 @@ def graph_of(edges, sides=None):
     ).with_split(seed=0)  # fmt: skip
 
 
-def neighbors(sides=None, count=100):
-    """Graphs with and without one edge; with sides, users and items are linked alone."""
+def neighbors(sides=None, count=100, most=1):
+    """Graphs with and without one edge, or ``most`` edges of a person; with sides, users and items are linked alone."""
     rng = np.random.default_rng(0)
     every = EVERY if sides is None else [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)]
     for _ in range(count):
         kept = [pair for pair in every if rng.random() < 0.5]
-        edge = every[rng.integers(len(every))]
-        yield graph_of([pair for pair in kept if pair != edge], sides), graph_of(sorted({*kept, edge}), sides)
+        own = {every[at] for at in rng.integers(len(every), size=most)}
+        yield graph_of([pair for pair in kept if pair not in own], sides), graph_of(sorted({*kept, *own}), sides)
 
 
 def released(graph, monkeypatch, counts=None, sides=None):
@@ -54,17 +54,17 @@ def released(graph, monkeypatch, counts=None, sides=None):
     return fitted.released[NAME]
 
 
-def changes(monkeypatch, sides=None):
+def changes(monkeypatch, sides=None, most=1):
     """How far both parts move, in messages, at an equal outcome of the counts; and whether the counts moved."""
-    for less, more in neighbors(sides):
+    for less, more in neighbors(sides, most=most):
         one = released(less, monkeypatch, sides=sides)
         counts = one[:-5].reshape(NODES, -1)
         other = released(more, monkeypatch, counts, sides)
         yield np.abs(one - other).sum() / INT16_ONE, bool((one != other)[:-5].any())
 
 
-def check(monkeypatch, claim, sides=None):
-    found = list(changes(monkeypatch, sides))
+def check(monkeypatch, claim, sides=None, most=1):
+    found = list(changes(monkeypatch, sides, most))
     worst = max(change for change, _ in found)
     assert worst <= claim + 1e-12, "too small a claim"
     assert worst > claim - 0.01, "not reached"
@@ -74,6 +74,13 @@ def check(monkeypatch, claim, sides=None):
 @pytest.mark.parametrize("sides", [None, "item"])
 def test_counts_and_sums_together_move_by_2_messages_at_most(monkeypatch, sides):
     check(monkeypatch, pairs.pair_sensitivity(EDGE), sides)
+
+
+@pytest.mark.parametrize("sides", [None, "item"])
+def test_all_edges_of_a_person_move_both_parts_by_2_messages_each_at_most(monkeypatch, sides):
+    check(monkeypatch, pairs.pair_sensitivity(sf.PersonLevel(2, directed=False)), sides, most=2)
+    with pytest.raises(AssertionError, match="too small"):
+        check(monkeypatch, pairs.pair_sensitivity(EDGE), sides, most=2)
 
 
 @pytest.mark.parametrize(("claim", "message"), [(1.0, "too small"), (2.1, "not reached")])

@@ -89,7 +89,7 @@ def answer_rows(
 def write_best(fitted: Fitted, graph: Graph, rows: Rows, out: Path, *, quiet: bool) -> dict[str, Any]:
     """Write the best-scored others of each node while they are found, and return what was written."""
     assert rows.top is not None
-    ids = _ids(graph)
+    ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
     nodes = None if rows.viewer is None else _places(graph, [rows.viewer], "--for")
     if nodes is not None and rows.linked is not None:
         _, named = _read(rows.linked, 1)
@@ -105,8 +105,8 @@ def write_best(fitted: Fitted, graph: Graph, rows: Rows, out: Path, *, quiet: bo
         done = 0
         for block in found:
             count, done = count + len(block.scores), done + block.num_nodes
-            for (node, other), score in zip(block.pairs.T.tolist(), block.scores, strict=True):
-                yield ids[node], ids[other], f"{score:.6f}"
+            named, scores = ids[block.pairs].tolist(), block.scores.tolist()
+            yield from zip(*named, map("{:.6f}".format, scores), strict=True)
             if report is not None:
                 report("lists of nodes", done, len(found.nodes))
 

@@ -2,8 +2,9 @@
 
 All pairs are scored unless ``among`` says how many candidates are: then nodes that are alike in what scores are made of are one
 cell, and the best others of four of its nodes are the candidates of all of it. There are at most 4,096 cells, so the time grows
-with the number of nodes and not with its square. How many of the best others such lists hold is measured on some nodes, whose
-whole lists are made too.
+with the number of nodes and not with its square. Among more than 2^17 others the cells of a 64th of the nodes look for their
+candidates in a pool: the 1,024 best others of each of sixteen of these nodes. How many of the best others such lists hold is
+measured on some nodes, whose whole lists are made too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Scorer = Callable[[NDArray[np.integer]], Floats]
 _PAIRS, _MOST, _SMALLEST, _ASK, _SAMPLE, _TESTED = 1 << 22, 4096, 32, 4, 1000, 100
+_FEW, _POOLS, _POOL_ASKS, _POOL = 1 << 17, 64, 16, 1024
 
 
 class Finder(ABC):
@@ -128,12 +130,14 @@ class Suggestions:
 
     def _groups(self) -> Iterator[tuple[Ints, Ints]]:
         """Nodes, and which others may be suggested to them."""
-        every = np.arange(self._graph.num_nodes)
-        kinds = np.zeros(len(every), np.int64) if self._within is None else values_of(self._graph, self._within)
-        sides = np.zeros(len(every), bool) if self._finder.sides is None else self._finder.sides.second
-        keys = 2 * kinds + sides
+        every, sides = np.arange(self._graph.num_nodes), self._finder.sides
+        if self._within is None and sides is None:
+            yield self.nodes, every
+            return
+        keys = np.zeros(len(every), np.int64) if self._within is None else 2 * values_of(self._graph, self._within)
+        keys = keys if sides is None else keys + sides.second
         for key in np.unique(keys[self.nodes]).tolist():
-            other = key ^ 1 if self._finder.sides is not None else key
+            other = key ^ 1 if sides is not None else key
             yield self.nodes[keys[self.nodes] == key], every[keys == other]
 
     @property
@@ -159,10 +163,19 @@ def _parts(nodes: Ints, others: Ints) -> Iterator[tuple[Ints, Ints]]:
 
 def _blocks(finder: Finder, nodes: Ints, others: Ints, candidates: int) -> Iterator[tuple[Ints, Ints]]:
     """Cells of nodes with the candidates for each: the best others of some of its nodes."""
-    for group in cells_of(finder, nodes, max(_SMALLEST, -(-len(nodes) // _MOST))):
-        asks = group[np.linspace(0, len(group) - 1, min(_ASK, len(group))).astype(int)]
-        found = finder.best(asks, others, -(-candidates // len(asks)))[0]
-        yield np.sort(group), np.unique(found[found >= 0])
+    size = max(_SMALLEST, -(-len(nodes) // _MOST))
+    parts = [nodes] if len(others) <= _FEW else cells_of(finder, nodes, max(size, -(-len(nodes) // _POOLS)))
+    for part in parts:
+        pool = others if len(others) <= _FEW else _best_of(finder, part, others, _POOL_ASKS, max(_POOL, candidates))
+        for group in cells_of(finder, part, size):
+            yield np.sort(group), _best_of(finder, group, pool, _ASK, -(-candidates // min(_ASK, len(group))))
+
+
+def _best_of(finder: Finder, nodes: Ints, others: Ints, asks: int, each: int) -> Ints:
+    """The best others of some of the nodes, so many of each."""
+    some = nodes[np.linspace(0, len(nodes) - 1, min(asks, len(nodes))).astype(int)]
+    found = finder.best(some, others, each)[0]
+    return np.unique(found[found >= 0])
 
 
 def cells_of(finder: Finder, nodes: Ints, size: int) -> list[Ints]:
