@@ -1,5 +1,7 @@
 """One table for each type of edges, and events of PyTorch Geometric: the same graphs as from one table with a column."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import torch
 from torch_geometric.data import Data, TemporalData
 
 import sfumato as sf
+from sfumato.cli import invoke
 from sfumato.errors import DataError, DroppedWarning, InputError
 from sfumato.graph import from_frames, from_pyg, read_csv, read_parquet, read_sql
 
@@ -125,3 +128,34 @@ def test_what_events_lack_is_refused_with_words():
         from_pyg(events(msg=torch.ones(5, 2)), False, nodes=PEOPLE)
     with pytest.raises(InputError, match="to come with TemporalData"):
         from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 0]])), False, nodes=PEOPLE)
+
+
+def test_the_command_line_reads_a_table_for_each_type_and_the_run_remembers_them(tmp_path, capsys):
+    draws = np.random.default_rng(0)
+    pd.DataFrame({"id": range(90), "kind": [f"k{v % 3}" for v in range(90)]}).to_csv(tmp_path / "n.csv", index=False)
+    options = ["--nodes", tmp_path / "n.csv", "--label", "kind", "--unit", "edge", "--epsilon", "1", "--delta", "0"]
+    for name, step in (("friend", 3), ("call", 1)):
+        source = draws.integers(90, size=400)
+        table = pd.DataFrame({"a": source, "b": (source + step * draws.integers(1, 29, size=400)) % 90})
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+        options += ["--edges-of", f"{name}={tmp_path / name}.csv"]
+
+    def asked(*words):
+        code = invoke([str(word) for word in words])
+        return code, capsys.readouterr()
+
+    run = tmp_path / "run"
+    code, told = asked("train", "auto", *options, "--out", run)
+    assert code == 0, told.err
+    certificate = json.loads((run / "release/certificate.json").read_text())
+    assert "call" in json.dumps(certificate["public_facts"])
+    assert asked("verify", run)[0] == asked("evaluate", run)[0] == asked("predict", run)[0] == 0
+    for more, why in (
+        (["--edges", tmp_path / "friend.csv"], "in place of --edges"),
+        (["--edges-of", "friend=x.csv"], "each type once"),
+        (["--edges-of", "friends"], "TYPE=FILE"),
+        (["--edge-type", "kind", "--edge-types", "a"], "the names of the tables are the types"),
+    ):
+        code, told = asked("train", "auto", *options, *more, "--out", tmp_path / "other")
+        assert code == 2
+        assert why in told.err

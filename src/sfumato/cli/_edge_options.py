@@ -56,7 +56,13 @@ class EdgeOptions:
     edge_types: tuple[str, ...] = _tables(
         "With --edge-type: a type that there may be, known without this data. Repeat it for each type.", default=()
     )
+    edges_of: tuple[str, ...] = _tables(
+        "TYPE=FILE, such as friend=friends.csv: the table of the edges of one type, where each type has its own. Repeat it for "
+        "each; the names are the types, and no other table of edges is read.",
+        default=(),
+    )
     public_types: tuple[str, ...] = _tables(
-        "With --edge-type: a type whose edges are no secret. They are read without noise and not protected. May be repeated.",
+        "Where edges have types: a type whose edges are no secret. They are read without noise and not protected. May be "
+        "repeated.",
         default=(),
     )

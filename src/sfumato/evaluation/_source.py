@@ -58,6 +58,7 @@ class Source:
     recency: str | None = None  # COLUMN:HALFLIFE@DATE: edges weigh less with age
     person: str | None = None  # the column of the edge table that names the owner of a row
     edges_per_person: int | None = None  # the public bound of the edges of each
+    edges_of: tuple[str, ...] = ()  # TYPE=FILE: a table of edges for each type, in place of `edges`
     features: bool = True  # whether columns of the node table are read as features
 
     @property
@@ -74,9 +75,16 @@ class Source:
         """The two tables, as a command line names them."""
         return shlex.join([self.nodes, self.edges]) if self.nodes and self.edges else "NODES EDGES"
 
+    @property
+    def several(self) -> dict[str, str]:
+        """The files of edges by their types, where each has one of its own."""
+        from sfumato.tables._several import edge_files
+
+        return edge_files(self.edges_of) if self.edges_of else {}
+
     def check(self, *, labeled: bool = True) -> Source:
         """Refuse a source that names several kinds, none, or half of one."""
-        kinds = sum((self.named, self.graph is not None, bool(self.nodes or self.edges)))
+        kinds = sum((self.named, self.graph is not None, bool(self.nodes or self.edges or self.edges_of)))
         if kinds != 1:
             raise InputError(
                 "Expected either `dataset`, `graph`, or `nodes`, `edges` and `label`, got "
@@ -85,7 +93,13 @@ class Source:
         if self.graph is not None:
             self._check_store()
         tables = not self.named and self.graph is None
-        for option in ("nodes", "edges", *(("label",) if labeled and self._declared_label() is None else ())):
+        if self.edges_of and (self.edges is not None or not tables):
+            raise InputError("Expected `edges_of` with `nodes` only, in place of `edges`. Drop one of them.")
+        for option in (
+            "nodes",
+            *(() if self.several else ("edges",)),
+            *(("label",) if labeled and self._declared_label() is None else ()),
+        ):
             if tables and getattr(self, option) is None:
                 raise InputError(f"Expected `{option}` beside `nodes` and `edges`, got none. Name the {option}.")
         for refused, told in (
@@ -143,6 +157,7 @@ class Source:
             "window",
             "split_by_time",
             "recency",
+            "edges_of",
             "person",
             "edges_per_person",
         )
@@ -186,16 +201,20 @@ class Source:
             return self._as_declared(Graph.load(self.graph), f"Graph {self.graph!r}")
         from sfumato.tables._io import read_csv, read_parquet
 
-        kinds = {Path(str(path)).suffix.lower() in (".parquet", ".pq") for path in (self.nodes, self.edges)}
+        kinds = {
+            Path(str(path)).suffix.lower() in (".parquet", ".pq")
+            for path in (self.nodes, *(self.several.values() or [self.edges]))
+        }
         if len(kinds) > 1:
             raise InputError("Expected `nodes` and `edges` of one kind, got CSV and Parquet. Convert one of them.")
         read = read_parquet if kinds.pop() else read_csv
         schema = self.schema if self.features else self._of_groups()
         return read(
-            str(self.nodes), str(self.edges), label=self.label, schema=schema, directed=self.directed, text=self.text,
-            text_features=self.text_features, report=report, edge_weight=self.edge_weight, max_weight=self.max_weight,
-            drop=self.drop, told=told, window=self.window, edge_type=self.edge_type, edge_types=self.edge_types or None,
-            public_types=self.public_types, person=self.person, edges_per_person=self.edges_per_person,
+            str(self.nodes), self.several or str(self.edges), label=self.label, schema=schema, directed=self.directed,
+            text=self.text, text_features=self.text_features, report=report, edge_weight=self.edge_weight,
+            max_weight=self.max_weight, drop=self.drop, told=told, window=self.window,
+            edge_type=self.edge_type, edge_types=self.edge_types or None, public_types=self.public_types,
+            person=self.person, edges_per_person=self.edges_per_person,
             features=None if self.features else (), split_by_time=self.split_by_time,
             recency=self.recency, **self._by_name(),
         )  # fmt: skip
@@ -294,11 +313,15 @@ class Source:
     def write(self, run: Path) -> None:
         """Record the source under `evaluation/`, with absolute paths."""
         paths = ("data_dir", "nodes", "edges", "schema", "graph")
-        absolute = {name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)}
+        absolute: dict[str, Any] = {
+            name: str(Path(getattr(self, name)).resolve()) for name in paths if getattr(self, name)
+        }
         if self.text_features is not None:
             from sfumato.text._encoders import absolute as whole
 
             absolute["text_features"] = whole(self.text_features)
+        if self.edges_of:
+            absolute["edges_of"] = [f"{name}={Path(path).resolve()}" for name, path in self.several.items()]
         if self.dataset is not None and Path(self.dataset).is_dir():
             absolute["dataset"] = str(Path(self.dataset).resolve())
         values = {**asdict(self), **absolute, **self._remembered(), **self._fading()}
@@ -323,7 +346,9 @@ class Source:
         path = run / "evaluation" / "source.json"
         try:
             values = json.loads(path.read_text())
-            lists = {name: tuple(values.get(name, ())) for name in ("text", "drop", "edge_types", "public_types")}
+            lists = {
+                name: tuple(values.get(name, ())) for name in ("text", "drop", "edge_types", "public_types", "edges_of")
+            }
             return cls(**{**values, **lists, "ends": tuple(values["ends"]) if values.get("ends") else None})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from sfumato._validate import fail
 from sfumato.errors import InputError
 from sfumato.graph._types import check_alone, check_type_names
 from sfumato.tables._columns import check_order
@@ -16,6 +17,24 @@ from sfumato.tables._ends import edge_batches
 if TYPE_CHECKING:
     from sfumato.tables._ends import Numbers, Places
     from sfumato.tables._reading import Reading
+
+
+def edge_files(given: Sequence[str]) -> dict[str, str]:
+    """Return the files of edges by their types, from words TYPE=FILE.
+
+    Raises:
+        InputError: a word is none of these, or names a type again.
+
+    >>> edge_files(["friend=a.csv", "call=b.csv"])
+    {'friend': 'a.csv', 'call': 'b.csv'}
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        name, _, path = (part.strip() for part in one.partition("="))
+        if not name or not path or name in found:
+            raise fail("edges_of", one, "to be TYPE=FILE, each type once", "Such as friend=friends.csv.")
+        found[name] = path
+    return found
 
 
 @dataclass(frozen=True)
