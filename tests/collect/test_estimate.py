@@ -254,7 +254,7 @@ def test_of_many_answers_the_largest_are_drawn():
     made = collection(features=features(8.0, count=6), label=label())
     found = estimate(made)
     many = {"label": tuple(module.Answer(f"c{one}", "share", one / 100, 0.0, 1.0, 0.0, 1.0) for one in range(60))}
-    figure = answers_figure(module.Answers("c", "0" * 64, {"label": 9}, many))
+    figure = answers_figure(module.Answers("c", "0" * 64, {"label": 9}, many, 9, None))
     assert figure.description.count("(0 to 1)") == MOST
     assert "c59" in figure.svg
     assert ">c10<" not in figure.svg

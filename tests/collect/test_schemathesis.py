@@ -32,7 +32,7 @@ def test_answers_are_as_described(described, headers):
     seen = set()
     for found in described.get_all_operations():
         seen |= outcomes(found.ok(), headers, GenerationMode.POSITIVE)
-    assert len({(method, path) for method, path, _ in seen}) == 11
+    assert len({(method, path) for method, path, _ in seen}) == 12
     assert {("POST", "/close", 200 if headers else 401), ("GET", "/schema", 200)} <= seen
 
 

@@ -462,6 +462,7 @@ def test_description_names_every_call_and_its_bodies(client):
         ("get", "/status"),
         ("post", "/users"),
         ("post", "/reports"),
+        ("post", "/tokens"),
         ("post", "/batches"),
         ("post", "/withdrawals"),
     }

@@ -412,7 +412,7 @@ def test_a_store_of_the_first_format_has_the_tables_of_a_new_one(first, where, t
     old, new = columns(first), columns(str(tmp_path / "new.sqlite"))
     assert old[0] == new[0]
     with sqlite3.connect(first) as connection:
-        assert connection.execute("select format from meta").fetchone() == (2,)
+        assert connection.execute("select format from meta").fetchone() == (3,)
     connection.close()
 
 

@@ -12,7 +12,7 @@ def test_no_words_of_a_figure_are_cut():
     short = (Answer("2004", "share", 0.5, 0.4, 0.6, 0.0, 1.0),)
     counts = {"features": 1_000_000, "label": 1}
     with style():
-        figure = drawing._drawn(Answers("c", "0" * 64, counts, {"features": wide, "label": short}))
+        figure = drawing._drawn(Answers("c", "0" * 64, counts, {"features": wide, "label": short}, 9, None))
         figure.draw_without_rendering()
         boxes = [
             text.get_window_extent()

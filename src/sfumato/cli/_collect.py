@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,16 +13,14 @@ from sfumato._validate import fail
 from sfumato.cli import _asking as asking
 from sfumato.cli._collect_estimate import estimate
 from sfumato.cli._collect_server import close, export, serve
+from sfumato.cli._collect_simulate import going_on, say, simulate
 from sfumato.cli._collect_users import revoke, users, withdraw
-from sfumato.cli._output import stage_bars
-from sfumato.cli._table import JSON
 from sfumato.errors import CollectionError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from sfumato.collect._client import Device
-    from sfumato.collect._drawing import Values
     from sfumato.collect._schema import Schema
 
 app = typer.Typer(help="Collect reports that users' devices randomize.", no_args_is_help=True, rich_markup_mode=None)
@@ -35,6 +30,9 @@ _ASKED = typer.Argument(..., help="The schema: a file, or the address of the ser
 _STATE = typer.Option(..., "--state", help="The folder of this device, with its keys and its lifetime budget.")
 _SERVER = typer.Option(None, "--server", help="The address of the server (default: that of the schema).")
 _KEY = typer.Option("server.key", "--server-key", help="The secret key of the server; keep it from everybody else.")
+_TOKEN_KEY = typer.Option(
+    "token.key", "--token-key", help="The secret key of one-time tokens, of a collection with anonymous uploads."
+)
 _ROSTER = typer.Option(None, "--roster", help="The roster that links are reported about: user ids, one a line.")
 _CA = typer.Option(
     None, "--ca", help="The certificate of the authority of this server, as PEM, if it is a private one."
@@ -51,18 +49,28 @@ def init(
     questions: Path = typer.Argument(..., help="What is asked, as TOML: see the documentation of collections."),
     out: Path = typer.Option("schema.json", "--out", help="The public schema to write. Another one is never replaced."),
     server_key: Path = _KEY,
+    token_key: Path = _TOKEN_KEY,
     roster: Path | None = _ROSTER,
 ) -> None:
     """Write the public schema of a collection, and print the statement that its users are shown.
 
-    The key of the server is made if the file is not there. A schema that asks for links gets their roster from --roster.
+    The key of the server is made if the file is not there, as is that of tokens where uploads are anonymous. A schema that asks
+    for links gets their roster from --roster.
     """
     from sfumato.collect._keys import ServerKey
     from sfumato.collect._schema import Schema
     from sfumato.collect._tables import read_roster
+    from sfumato.collect._tokens import TokenKey
+
+    tokens: list[TokenKey] = []
+
+    def public() -> str:
+        tokens.append(TokenKey.read(token_key) if token_key.exists() else TokenKey.new())
+        return f"{tokens[0].public:x}"
 
     key = ServerKey.read(server_key) if server_key.exists() else ServerKey.new()
-    schema = Schema.from_toml(questions, key.public.hex(), read_roster(roster) if roster else None)
+    known = read_roster(roster) if roster else None
+    schema = Schema.from_toml(questions, key.public.hex(), known, token_key=public)
     if roster and schema.links is None:
         raise InputError("Expected --roster with questions that ask for links, got others. Leave it out.")
     if out.exists() and out.read_text(encoding="utf-8").strip() != schema.text:
@@ -71,6 +79,8 @@ def init(
         )
     if not server_key.exists():
         key.write(server_key)
+    if tokens and not token_key.exists():
+        tokens[0].write(token_key)
     with whole_file(out) as file:
         file.write(f"{schema.text}\n".encode())
     typer.echo(f"{schema.statement()}\n\nSchema {schema.sha256} is in {out}.")
@@ -128,25 +138,40 @@ def report(
     user: str | None = typer.Option(None, "--user", help="Your user id, for a new device."),
     cap: float | None = typer.Option(None, "--cap", help="The most epsilon of a new device over its whole life."),
     roster: Path | None = _ROSTER,
+    relay: str | None = typer.Option(
+        None,
+        "--relay",
+        help="Of an anonymous survey: the address that passes the report on, so that the server sees no other.",
+    ),
+    later: bool = typer.Option(
+        False,
+        "--later",
+        help="Draw and keep the report, and send nothing of it: the same command sends it at another time.",
+    ),
     ca: Path | None = _CA,
     yes: bool = typer.Option(False, "--yes", help="Agree to the statement without being asked."),
 ) -> None:
     """Randomize your values on this device, once, and send the report.
 
     The report is kept on disk before it is sent. The same command sends the same bytes for ever, also if a value changed.
+    In an anonymous survey the device gets a one-time token under your name, and sends the report with the token alone, over
+    another connection. With --later hours lie between both.
     No value is refused, since that would tell of it. A number outside its range counts as the nearest end, and what is no number
     as the middle of the range (for "collision" and "direction" as its low end). An unknown class counts as the first one. Before
     you agree, you alone are shown which of your values count as others.
     """
     from sfumato.collect._connection import Connection
     from sfumato.collect._drawing import oddities
+    from sfumato.collect._spending import fetch_token
     from sfumato.collect._tables import read_answers, read_roster
     from sfumato.collect._ticks import Ticks
 
     asked, address = _asked(schema, server, ca)
+    if relay is not None and asked.anonymous is None:
+        raise InputError("Expected --relay with an anonymous survey, got a report that its device signs. Leave it out.")
     ticks = Ticks()
     own, known = read_answers(values), read_roster(roster) if roster else ()
-    with Connection(address, ca=ca, tell=_say) as connection:
+    with Connection(address, ca=ca, tell=say) as connection:
         new = not _exists(state)
         device = _device(state, user, cap)
         shown = device.statement(asked)
@@ -166,16 +191,25 @@ def report(
             raise typer.Exit(1)
         device = _agreed_upon(device, asked, shown, new=new)
         ticks.wait()
-        with _going_on("The same command goes on, without another charge."):
+        with going_on("The same command goes on, without another charge."):
             try:
                 if code is not None:
                     device.enrol(asked, connection, code)
+                if asked.anonymous and not drawn:
+                    fetch_token(device.folder, device.user, device.keys, asked, connection)
             except CollectionError as error:
                 if not drawn:
                     error.add_note("Nothing was drawn.")
                 raise
             device.report(asked, own, roster=known)
-            again = device.send(asked, connection)
+            if later:
+                typer.echo("Your report is on this device. The same command without --later sends it.")
+                return
+            if asked.anonymous:
+                with Connection(relay or address, ca=ca, tell=say) as apart:
+                    again = device.send(asked, apart)
+            else:
+                again = device.send(asked, connection)
     typer.echo("The server had this report already." if again else "The server has your report.")
 
 
@@ -202,7 +236,7 @@ def take_back(
         f"The report of {device.user} to {asked.collection} will be deleted for good. What it cost stays spent.",
         yes=yes,
     )
-    with Connection(address, ca=ca, tell=_say) as connection:
+    with Connection(address, ca=ca, tell=say) as connection:
         try:
             again = device.take_back(asked, connection)
         except RefusedError as error:
@@ -224,7 +258,7 @@ def _asked(schema: str, server: str | None, ca: Path | None) -> tuple[Schema, st
     from sfumato.collect._schema import Schema
 
     if "://" in schema:
-        with Connection(schema, ca=ca, tell=_say) as connection:
+        with Connection(schema, ca=ca, tell=say) as connection:
             return Schema.from_json(connection.get("/schema").content), server or schema
     if server is None:
         raise InputError("Expected --server with a schema file, got none. Give the address of the server.")
@@ -240,24 +274,6 @@ def _agreed_upon(device: Device, asked: Schema, shown: str, *, new: bool) -> Dev
             "sent. Start the command again."
         )
     return now
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _going_on(how: str) -> Iterator[None]:
-    """Say how to go on after a stop, or a failure that passes. What a server refuses, it refuses again."""
-    from sfumato.collect._connection import RefusedError
-
-    try:
-        yield
-    except RefusedError:
-        raise
-    except (KeyboardInterrupt, OSError, CollectionError) as error:
-        error.add_note(how)
-        raise
 
 
 def _exists(state: Path) -> bool:
@@ -286,83 +302,7 @@ def _device(state: Path, user: str | None, cap: float | None) -> Device:
     return device
 
 
-@app.command()
-def simulate(
-    schema: Path = _SCHEMA,
-    server: str = typer.Option(..., "--server", help="The address of the server."),
-    codes: Path = typer.Option(
-        ..., "--codes", help="The enrolment codes of all users, as `collect codes` writes them."
-    ),
-    values: Path | None = typer.Option(
-        None, "--values", help="The values of all users as CSV: user, the features, the label (empty: none)."
-    ),
-    edges: Path | None = typer.Option(
-        None, "--edges", help="The links as CSV, one a row, for a schema that asks for links."
-    ),
-    roster: Path | None = _ROSTER,
-    batch: int = typer.Option(500, "--batch", min=1, help="How many reports are sent at once; 1 signs each alone."),
-    state: Path = typer.Option(
-        "devices.sqlite", "--state", help="Keys and reports of the devices, to go on after a stop."
-    ),
-    ca: Path | None = _CA,
-    as_json: bool = JSON,
-) -> None:
-    """Simulate many devices on this machine, for a test or a demonstration. Exit code 1 if the server refuses a report.
-
-    What is no number or no class is refused, as is a second row of a user. A number outside its range counts as the nearest end.
-    A simulation that was stopped goes on by the same command. One that ended sends all reports again, as the same bytes.
-    """
-    from sfumato.collect._checks import check_open
-    from sfumato.collect._connection import Connection
-    from sfumato.collect._schema import Schema
-    from sfumato.collect._simulate import Devices
-    from sfumato.collect._tables import read_codes
-
-    asked, known = Schema.read(schema), read_codes(codes)
-    check_open(asked.opens, asked.closes)
-    blocks = _blocks(asked, known, values, edges, roster)
-    with (
-        Connection(server, ca=ca, tell=_say) as connection,
-        Devices(state, asked) as devices,
-        stage_bars(quiet=False) as progress,
-        _going_on(f"The devices are in {state}: the same command goes on, with the same bytes."),
-    ):
-        devices.draw(blocks, known, progress)
-        devices.enrol(connection, known, progress)
-        found = devices.send(connection, batch, progress)
-    reports = "report" + "s" * (found.users != 1)
-    said = f"The server has {found.accepted:,} of {found.users:,} {reports}; it refused {found.refused:,}."
-    typer.echo(json.dumps(found.to_dict()) if as_json else said)
-    raise typer.Exit(1 if found.refused else 0)
-
-
-def _blocks(
-    asked: Schema, known: dict[str, str], values: Path | None, edges: Path | None, roster: Path | None
-) -> Iterator[Values]:
-    """Users and their values, read from the table that fits the schema."""
-    from sfumato.collect._drawing import outside
-    from sfumato.collect._tables import check_roster, read_links, read_roster, read_values
-
-    if asked.links is None:
-        if values is None or edges is not None or roster is not None:
-            raise InputError("Expected --values alone with a schema that asks for no links. Give one row a user.")
-        clipped = 0
-        for block in read_values(values, asked):  # all of it before anything is drawn
-            strangers = [user for user in block.users if user not in known]
-            if strangers:
-                raise InputError(f"Expected a code for every user, got none for {strangers[0]!r}. Write codes for all.")
-            if asked.features and block.features is not None:
-                clipped += outside(asked.features, block.features)
-        if clipped:
-            numbers = "1 number is" if clipped == 1 else f"{clipped:,} numbers are"
-            _say(f"{numbers} outside the range and counted as its nearest end.")
-        return read_values(values, asked)
-    if values is not None or edges is None or roster is None:
-        raise InputError("Expected --edges and --roster with a schema that asks for links. Drop --values.")
-    places = check_roster(asked.links, read_roster(roster))
-    return read_links(edges, places, [user for user in places if user in known])
-
-
+app.command()(simulate)
 app.command()(users)
 app.command()(revoke)
 app.command()(withdraw)

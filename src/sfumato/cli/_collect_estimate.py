@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from sfumato._files import whole_file
+from sfumato._validate import fail
 from sfumato.cli._output import plain_console
 from sfumato.cli._table import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.collect._central import Privacy
 
 _COVERS = (
     "An interval holds the true share or mean of the users who reported in about 95 of 100 repetitions with fresh noise. It says "
@@ -17,16 +25,43 @@ _COVERS = (
 _ALIKE = "The number of all links takes users who did not report for users like the others."
 
 
+def _costs(privacy: Privacy) -> Iterator[str]:
+    """What a report cost: locally first, and centrally where that is claimed."""
+    from sfumato.collect._statement import rounded
+
+    approximate = f" and delta {rounded(privacy.delta, 3)}" if privacy.delta else ""
+    yield f"A report cost its user epsilon {rounded(privacy.epsilon)}{approximate} against everybody, the server too."
+    if privacy.central is None:
+        yield privacy.why
+        return
+    central = privacy.central
+    yield (
+        f"Among {central.honest:,} honest reports of {central.honest + central.dishonest:,} it cost epsilon "
+        f"{rounded(central.epsilon, 3)} with delta {rounded(central.delta, 3)}, in the central model. {central.assumption}"
+    )
+
+
 def estimate(
     collection: str = typer.Argument(
         ..., help="A closed file, or the store of the server (path or URL), closed or open."
     ),
     plot: Path | None = typer.Option(None, "--plot", help="Also draw the estimates, into this .svg or .png file."),
+    delta: float = typer.Option(1e-6, "--delta", help="Of an anonymous survey: the delta of the central claim."),
+    dishonest: int | None = typer.Option(
+        None,
+        "--dishonest",
+        help="Of an anonymous survey: how many reports may be of users who act together, or of nobody (default: half of them).",
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", help="Also write all of it as JSON into this file, for `sfumato verify`."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Estimate class shares, feature means and degrees from the reports alone, with 95 % intervals.
 
-    Nothing is spent: reports are random already, so they may be looked at as often as you like.
+    Nothing is spent: reports are random already, so they may be looked at as often as you like. What a report cost its user
+    stands beside the estimates. An anonymous survey is read once it is closed, and has a central epsilon, too, with what it
+    assumes.
     """
     from sfumato.collect._estimate import estimate as estimated
     from sfumato.collect._reading import stream_any
@@ -34,8 +69,13 @@ def estimate(
 
     if plot is not None:
         check_figure(plot)
+    if out is not None and out.exists():
+        raise fail("--out", str(out), "to be a new file", "Name another.")
     with stream_any(collection) as reports:
-        found = estimated(reports)
+        found = estimated(reports, delta=delta, dishonest=dishonest)
+    if out is not None:
+        with whole_file(out) as file:
+            file.write(json.dumps(found.to_dict(), indent=1).encode() + b"\n")
     if plot is not None:
         write_figure(found, plot)
     if as_json:
@@ -55,5 +95,7 @@ def estimate(
         console.print(f"{count:,} report{'s' * (count != 1)} to {found.collection}")
         console.print(table)
     console.print(_COVERS + f" {_ALIKE}" * ("links" in found.answers), soft_wrap=True)
+    for line in _costs(found.privacy):
+        console.print(line, soft_wrap=True)
     if plot is not None:
         console.print(f"The figure is in {plot}.", soft_wrap=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.collect._keys import ServerKey
     from sfumato.collect._schema import Schema
+    from sfumato.collect._tokens import TokenKey
 
 _STORE = typer.Option("reports.sqlite", "--store", help="The store: an SQLite file, or the URL of a database.")
 
@@ -27,6 +28,9 @@ _STORE = typer.Option("reports.sqlite", "--store", help="The store: an SQLite fi
 def serve(
     schema: Path = typer.Argument(..., help="The schema of the collection, as `collect init` writes it."),
     server_key: Path = typer.Option("server.key", "--server-key", help="The secret key of the server."),
+    token_key: Path = typer.Option(
+        "token.key", "--token-key", help="The secret key of one-time tokens, of a collection with anonymous uploads."
+    ),
     store: str = typer.Option(
         "reports.sqlite", "--store", help="Where reports are kept: an SQLite file, or the URL of a database."
     ),
@@ -47,6 +51,7 @@ def serve(
     check_installed("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")
     from sfumato.collect._keys import ServerKey
     from sfumato.collect._schema import Schema
+    from sfumato.collect._tokens import TokenKey
     from sfumato.web._http import WebServer
     from sfumato.web._logs import log_as_json
 
@@ -55,7 +60,10 @@ def serve(
     read, secret = Schema.read(schema), ServerKey.read(server_key)
     if secret.public.hex() != read.server_key:
         raise fail("--server-key", str(server_key), "to be the key of this schema", "Name the file of `collect init`.")
-    server = WebServer(partial(_app, read, secret, store, admin_token_file), None, door, certificate, key)
+    tokens = TokenKey.read(token_key) if read.anonymous else None
+    if read.anonymous and tokens and tokens.public != read.anonymous.public:
+        raise fail("--token-key", str(token_key), "to be the key of this schema", "Name the file of `collect init`.")
+    server = WebServer(partial(_app, read, secret, tokens, store, admin_token_file), None, door, certificate, key)
     with listening.bind(host, port) as listener:
         listening.load_tls(server.config)
         log_as_json()
@@ -133,9 +141,9 @@ def _reports(count: int) -> str:
     return f"{count:,} report{'s' * (count != 1)}"
 
 
-def _app(schema: Schema, server_key: ServerKey, store: str, token_file: Path) -> FastAPI:
+def _app(schema: Schema, server_key: ServerKey, tokens: TokenKey | None, store: str, token_file: Path) -> FastAPI:
     from sfumato.collect._server import create_app
     from sfumato.collect._store import Store
 
     opened = Store.create(store, schema)
-    return create_app(schema, opened, server_key, listening.admin_token(token_file))
+    return create_app(schema, opened, server_key, listening.admin_token(token_file), token_key=tokens)

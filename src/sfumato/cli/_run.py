@@ -97,14 +97,22 @@ def verify(
         "--runs",
         help="Of a ledger: a folder below which more of its runs are, beside those that it names itself. Repeat it for several.",
     ),
+    collection: Path | None = typer.Option(
+        None,
+        "--collection",
+        help="Of the file that `collect estimate --out` wrote: the closed collection that it is about.",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Check a run, or a ledger with all its runs, without trusting it.
 
     It checks files, ledger and signature, and derives epsilon again. Of the ledger of a data set or a population it checks
     every run that is charged there, and that their claims add up to no more than its totals. Answers of statistics that stand
-    beside their release are compared with it. Exit code 1 if a check fails.
+    beside their release are compared with it. Estimates of a collection are checked for what they say that a report cost. Exit
+    code 1 if a check fails.
     """
+    if collection is not None:
+        _verify_survey(run, collection, as_json)
     if run.is_file():
         _verify_ledger(run, runs, public_key, as_json)
     if runs and run.exists():
@@ -152,6 +160,19 @@ def _with_texts(run: Path, result: Verification) -> Verification:
     if words is not None:
         (faults if f"Sfumato {__version__} " in words else aside).append(words)
     return replace(result, valid=not faults, problems=(*result.problems, *faults), aside=tuple(aside))
+
+
+def _verify_survey(file: Path, collection: Path, as_json: bool) -> None:
+    """Print the verdict about what estimates say of privacy, and end."""
+    from sfumato import verify as verifier
+
+    try:
+        result = verifier.verify_survey(file, collection)
+    except verifier.VerifyInputError as error:
+        raise InputError(str(error)) from error
+    found = {"valid": result.valid, "problems": list(result.problems), "local": result.local, "central": result.central}
+    typer.echo(json.dumps(found) if as_json else verifier.describe_survey(file, result))
+    raise typer.Exit(0 if result.valid else 1)
 
 
 def _verify_ledger(file: Path, runs: list[Path], public_key: Path | None, as_json: bool) -> None:

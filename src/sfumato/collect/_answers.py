@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from fastapi.routing import APIRoute
+
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
     from sfumato.collect._schema import Schema
     from sfumato.collect._stored import Counts
 
@@ -23,6 +29,13 @@ class Taken:
     """What became of a report, an enrolment or a withdrawal: new, or the same as before."""
 
     answer: Literal["stored", "repeated"]
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A blinded token with the signature of the server, in hexadecimal digits."""
+
+    signed: str
 
 
 @dataclass(frozen=True)
@@ -103,14 +116,14 @@ class AlertAnswer:
     """What a user was refused.
 
     Args:
-        kind: "report" for another report than the stored one, "key" for another key.
+        kind: another "report", "key" or "token" than the stored one.
         user: the public user id.
         count: how often this happened.
         first: when first, in UTC.
         last: when last, in UTC.
     """
 
-    kind: Literal["report", "key"]
+    kind: Literal["report", "key", "token"]
     user: str
     count: int
     first: str
@@ -181,6 +194,7 @@ _WITHDRAWN = "The collection is closed, or the report of this user was withdrawn
 _OWN_WORDS = {
     "/users": {200: "It was stored before, and nothing changed. For a list: what each one would get alone."},
     "/reports": {410: _WITHDRAWN},
+    "/tokens": {200: "It was signed before, and this is the same signature.", 201: "It is signed."},
     "/withdrawals": {
         200: "It was withdrawn before, and nothing changed.",
         201: "The report is deleted, and none is taken.",
@@ -196,6 +210,20 @@ _USER = {
         "agree_key": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
         "code": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
     },
+}
+TOKEN = {
+    "application/json": {
+        "schema": {
+            "type": "object",
+            "required": ["user", "blinded", "signature"],
+            "additionalProperties": False,
+            "properties": {
+                "user": {"type": "string", "minLength": 1, "maxLength": 64},
+                "blinded": {"type": "string", "pattern": "^[0-9a-f]{512,1024}$"},
+                "signature": {"type": "string", "pattern": "^[0-9a-f]{128}$"},
+            },
+        }
+    }
 }
 USERS = {
     "application/json": {
@@ -214,15 +242,23 @@ CALLS: tuple[tuple[str, str, dict[int, Any], tuple[int, ...], dict[str, Any] | N
     ("GET", "/schema", {200: _JSON}, (), None),
     ("GET", "/status", {200: Status}, (), None),
     ("POST", "/users", {200: Taken | list[UserAnswer], 201: Taken}, (403, 409, 422, 429), USERS),
+    ("POST", "/tokens", {200: Signed}, (400, 403, 409, 410, 422, 429), TOKEN),
     ("POST", "/batches", {200: BatchAnswer}, _UPLOAD, BYTES),
     ("POST", "/withdrawals", {200: Taken, 201: Taken}, (400, 403, 404, 410, 429), BYTES),
-    ("POST", "/close", {200: ClosedAnswer, 202: Detail}, (401,), None),
+    ("POST", "/close", {200: ClosedAnswer, 202: Detail}, (401, 409), None),
     ("GET", "/export", {200: BYTES}, (401, 409), None),
     ("GET", "/counts", {200: CountsAnswer}, (401,), None),
     ("GET", "/metrics", {200: _TEXT}, (401,), None),
     ("GET", "/", {200: _HTML}, (401,), None),
 )
 """Method, path, answers of success, further refusals and body of each call. A call that may answer 401 is the operator's."""
+
+
+class Direct(APIRoute):
+    """A route whose call reads the request itself, without the machinery for parameters."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        return self.endpoint
 
 
 def counted(schema: Schema, status: dict[str, Any], counts: Counts) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from sfumato.collect._folder import keep_code, read_codes, read_device, write_de
 from sfumato.collect._journal import (
     append_entry,
     charge_line,
+    check_budget,
     drawn_message,
     found_entry,
     is_withdrawn_under,
@@ -43,10 +44,11 @@ from sfumato.collect._journal import (
 )
 from sfumato.collect._keys import DeviceKeys
 from sfumato.collect._sentences import CLOSED, TAKEN_BACK
+from sfumato.collect._spending import named, spend
 from sfumato.collect._tables import check_roster
 from sfumato.collect._ticks import Ticks
 from sfumato.collect._wire import check_user
-from sfumato.errors import BudgetExceededError, InputError
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.collect._drawing import Values
@@ -213,7 +215,7 @@ class Device:
             now: the time, with a time zone; None asks the clock.
 
         Raises:
-            InputError: names do not fit the schema, or the collection is not open.
+            InputError: names do not fit the schema, the collection is not open, or its token is missing.
             SchemaError: the roster is not that of the schema.
             BudgetExceededError: the report would cost more than is left. Nothing was drawn.
             LedgerError: the ledger is damaged.
@@ -227,7 +229,7 @@ class Device:
             from sfumato.noise.coins import SecretWords
 
             ticks = Ticks()
-            own = self._checked(entries, schema, values, roster, now)
+            own = named(self.folder, schema, self._checked(entries, schema, values, roster, now))
             ticks.wait()
             if not found_entry(entries, "charge", schema):
                 append_entry(self.folder, entries, charge_line(schema))
@@ -272,7 +274,8 @@ class Device:
     def send(self, schema: Schema, server: Connection, code: str | None = None) -> bool:
         """Send the stored report; return whether the server had it already.
 
-        A server that does not know the device, as after a loss of its store, is told its keys again.
+        A server that does not know the device, as after a loss of its store, is told its keys again. An anonymous report goes
+        with its token alone: better through another connection, and later, than what the device asked for under its name.
 
         Args:
             schema: what was answered.
@@ -288,6 +291,8 @@ class Device:
             self._check_stored()
             entries = synced_entries(self.folder)
         message = drawn_message(entries, schema, "Draw it first.")
+        if schema.anonymous:
+            return spend(self.folder, schema, server, message)
         if code is None and standing_withdrawal(entries, schema):
             raise InputError(TAKEN_BACK)
         if code is not None:
@@ -325,6 +330,10 @@ class Device:
             RefusedError: the collection is closed, or the server does not know this device, and so has no report of it.
             CollectionError: the server does not answer.
         """
+        if schema.anonymous:
+            raise InputError(
+                "Expected a report under a name, got an anonymous one: no server can tell which report is yours."
+            )
         with locked(self.folder):
             self._check_stored()
             entries = synced_entries(self.folder)
@@ -379,20 +388,8 @@ class Device:
         check_open(schema.opens, schema.closes, now)
         own = values_of(schema, self.user, values, check_roster(schema.links, roster) if schema.links else {})
         if not found_entry(entries, "charge", schema):
-            self._check_budget(schema, entries)
+            check_budget(schema, entries, epsilon=self.epsilon_cap, delta=self.delta_cap)
         return own
-
-    def _check_budget(self, schema: Schema, entries: Sequence[Mapping[str, Any]]) -> None:
-        epsilon, delta = spent(entries)
-        for name, before, cost, cap in (
-            ("epsilon", epsilon, schema.epsilon, self.epsilon_cap),
-            ("delta", delta, schema.delta, self.delta_cap),
-        ):
-            if before + Fraction(cost) > Fraction(cap):
-                raise BudgetExceededError(
-                    f"Expected this device to spend {name} {cap:.6g} at most over its life, got {float(before):.6g} spent and "
-                    f"{cost:.6g} asked for. Nothing was drawn or charged. This device cannot answer this schema."
-                )
 
 
 def enrolment(user: str, keys: DeviceKeys, code: str) -> dict[str, str]:

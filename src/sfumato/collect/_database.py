@@ -46,6 +46,14 @@ REPORTS = sql.Table(
     sql.Column("message", sql.LargeBinary, nullable=False),
     sql.Column("proof", sql.LargeBinary, nullable=False),
     sql.Column("received_at", sql.Float, nullable=False, index=True),
+    sqlite_with_rowid=False,  # such rows would be numbered as they come
+)
+TOKENS = sql.Table(
+    "tokens",  # who got one in an anonymous collection, and a digest of the blinded text that was signed
+    _TABLES,
+    sql.Column("user", _ID, primary_key=True),
+    sql.Column("blinded", sql.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 ALERTS = sql.Table(
     "alerts",
@@ -257,7 +265,12 @@ def _add_audit(connection: Connection) -> None:
     AUDIT.create(connection)
 
 
-_STEPS: dict[int, Callable[[Connection], None]] = {2: _add_audit}
+def _add_tokens(connection: Connection) -> None:
+    """Format 3: collections can be anonymous."""
+    TOKENS.create(connection)
+
+
+_STEPS: dict[int, Callable[[Connection], None]] = {2: _add_audit, 3: _add_tokens}
 FORMAT = max(_STEPS)
 
 

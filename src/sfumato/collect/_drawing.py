@@ -45,9 +45,14 @@ class Values:
 def values_of(schema: Schema, user: str, given: Mapping[str, Any], roster: Mapping[str, int]) -> Values:
     given = {name: value for name, value in given.items() if value is not None}
     unknown, needed = set(given) - set(schema.parts), set(schema.parts) - {"label"} or {"label"}
+    if schema.anonymous:
+        needed = set(schema.parts)
     if unknown or needed - set(given):
         names, wanted = ", ".join(sorted(map(str, given))) or "none", " and ".join(schema.parts)
-        raise fail("values", names, f"to hold {wanted}", "A user who has no label leaves it out.")
+        remedy = "A user who has no label leaves it out."
+        if schema.anonymous:
+            remedy = "Who leaves an answer out of an anonymous survey would stand out."
+        raise fail("values", names, f"to hold {wanted}", remedy)
     features = np.array([_row(schema.features, given["features"])]) if schema.features else None
     if not schema.links:
         own = _class(schema.label, given["label"]) if schema.label and "label" in given else None

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.collect._central import DELTA, Privacy, privacy_of
 from sfumato.collect._questions import Links
 from sfumato.collect._wire import public_id
 from sfumato.errors import DataError
@@ -67,25 +68,36 @@ class Answers:
     schema: str
     counts: Mapping[str, int]
     answers: Mapping[str, tuple[Answer, ...]]
+    reports: int
+    privacy: Privacy
 
     def to_dict(self) -> dict[str, Any]:
         found = {part: [asdict(one) for one in answers] for part, answers in self.answers.items()}
-        known = {"collection": self.collection, "schema": self.schema, "counts": dict(self.counts)}
+        known = {"collection": self.collection, "schema": self.schema, "reports": self.reports}
+        known |= {"counts": dict(self.counts), "privacy": self.privacy.to_dict()}
         return {**known, "confidence": 0.95, "answers": found}
 
 
-def estimate(closed: Closed | Stream) -> Answers:
-    """Estimate what a collection was asked about. Memory does not grow with the number of reports that a stream passes on."""
-    schema = closed.schema
+def estimate(closed: Closed | Stream, *, delta: float = DELTA, dishonest: int | None = None) -> Answers:
+    """Estimate what a collection was asked about. Memory does not grow with the number of reports that a stream passes on.
+
+    Args:
+        closed: the reports.
+        delta: of the central claim of an anonymous survey.
+        dishonest: how many of its reports are from users who act together, or from nobody; None takes half of them for such.
+    """
+    schema, reports = closed.schema, 0
     sums = {part: _Sums(schema, part) for part in schema.parts}
     for report in closed.reports:
+        reports += 1
         for part, answer in report.answers.items():
             sums[part].add(report.user, answer)
     counts = {part: one.count for part, one in sums.items()}
     if not any(counts.values()):
         raise DataError("Expected at least one report, got none. Wait until devices have reported.")
+    privacy = privacy_of(schema, reports, delta, dishonest)
     found = {part: _part(schema, part, one) for part, one in sums.items() if one.count}
-    return Answers(schema.collection, schema.sha256, counts, found)
+    return Answers(schema.collection, schema.sha256, counts, found, reports, privacy)
 
 
 class _Sums:

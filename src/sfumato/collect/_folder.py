@@ -1,4 +1,4 @@
-"""The files in the folder of a device: its secret keys, and the code with which it enrolled for each schema."""
+"""The files in the folder of a device: its secret keys, and for each schema the code to enrol with, and the one-time token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato.collect._journal import LEDGER, LOCK, append_entry, locked, read_en
 from sfumato.collect._keys import DeviceKeys
 from sfumato.errors import InputError, LedgerError
 
-_DEVICE, _CODES = "device.json", "codes.json"
+_DEVICE, _CODES, _TOKENS = "device.json", "codes.json", "tokens.json"
 
 
 def write_device(folder: Path, about: Mapping[str, Any], keys: DeviceKeys, *, unless_there: bool = False) -> None:
@@ -79,6 +79,26 @@ def keep_code(folder: Path, schema: str, code: str) -> None:
         if codes.get(schema) != code:
             with whole_file(folder / _CODES, 0o600) as file:
                 file.write(json.dumps({**codes, schema: code}, indent=1).encode() + b"\n")
+
+
+def read_tokens(folder: Path) -> dict[str, dict[str, str]]:
+    """Read the token of each schema, by its SHA-256: nonce, blinded text, what takes the blinding away, and signature."""
+    try:
+        tokens = json.loads(read_secret(folder / _TOKENS))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError):
+        tokens = None
+    if not isinstance(tokens, dict) or not all(isinstance(one, dict) for one in tokens.values()):
+        raise InputError(f"Expected {_TOKENS} to hold tokens. Restore it: the server gives no second one.")
+    return tokens
+
+
+def keep_token(folder: Path, schema: str, token: Mapping[str, str]) -> None:
+    """Keep a token; the folder is locked."""
+    tokens = {**read_tokens(folder), schema: dict(token)}
+    with whole_file(folder / _TOKENS, 0o600) as file:
+        file.write(json.dumps(tokens, indent=1).encode() + b"\n")
 
 
 def _check_unused(folder: Path) -> None:

@@ -19,6 +19,7 @@ from sfumato.collect._keys import DeviceKeys
 from sfumato.collect._refusals import RefusalError, no_code, unproved
 from sfumato.collect._store import Enrolment, Store, Upload
 from sfumato.collect._stored import Keys
+from sfumato.collect._tokens import NONCE_BYTES, Token, size
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +50,13 @@ class Intake:
 
     @property
     def most_bytes(self) -> int:
-        return wire.most_bytes(self._schema) + keys.SIGNATURE_BYTES
+        return wire.most_bytes(self._schema) + self._proof_bytes
+
+    @property
+    def _proof_bytes(self) -> int:
+        """How many bytes stand behind the message of a report: a signature of its device, or a token."""
+        anonymous = self._schema.anonymous
+        return keys.SIGNATURE_BYTES if anonymous is None else NONCE_BYTES + size(anonymous.public)
 
     def enrolments(self, asked: Sequence[Any]) -> list[Enrolment | RefusalError]:
         """Check users, keys and codes, which may read the store: 422 refuses what is malformed, 403 a wrong code."""
@@ -91,6 +98,8 @@ class Intake:
 
     def report_at_hand(self, body: bytes, user: str, *, withdrawal: bool = False) -> Upload | None:
         """Check the upload of one report by the keys at hand, without the store; None leaves it to :meth:`report`."""
+        if self._schema.anonymous is not None:
+            return self._with_token(body, user)
         message, signature = body[: -keys.SIGNATURE_BYTES], body[-keys.SIGNATURE_BYTES :]
         own = self._at_hand(user)
         code = self._server_key.code(self._schema, user, own.generation) if withdrawal else None
@@ -98,6 +107,24 @@ class Intake:
             return None
         self._decode(message)
         return Upload(user, message, signature, own.generation)
+
+    def _with_token(self, body: bytes, name: str) -> Upload:
+        """Check the upload of an anonymous report, whose ``name`` is that of its token."""
+        assert self._schema.anonymous is not None
+        message, proof = body[: -self._proof_bytes], body[-self._proof_bytes :]
+        token = Token(proof[:NONCE_BYTES], proof[NONCE_BYTES:])
+        if token.name != name or not token.is_valid(self._schema.anonymous.public, self._schema.digest):
+            raise RefusalError(403, "Expected a token of this collection, got none. Nothing was stored. Ask for one.")
+        self._decode(message)
+        return Upload(name, message, proof)
+
+    def asker(self, user: str, blinded: bytes, signature: bytes) -> int:
+        """Return the generation of the keys with which a device asks for a token; this reads the store."""
+        self._read([user])
+        own = self._at_hand(user)
+        if not keys.verify_asked(own.sign_key, self._schema.digest, blinded, signature):
+            raise unproved("signature", user)
+        return own.generation
 
     def report(self, body: bytes, user: str, *, withdrawal: bool = False) -> Upload:
         """Check the upload of one report by the keys in the store. This takes milliseconds."""
@@ -110,7 +137,7 @@ class Intake:
     def user_of(self, body: bytes) -> str:
         self._check_schema(body, wire.MAGIC)
         try:
-            return wire.split(self._schema, body[: -keys.SIGNATURE_BYTES])[0]
+            return wire.split(self._schema, body[: -self._proof_bytes])[0]
         except wire.WireError as error:
             raise RefusalError(400, str(error)) from error
 

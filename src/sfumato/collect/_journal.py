@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from sfumato._files import append_line, cut_file
 from sfumato._validate import fail
-from sfumato.errors import InputError, LedgerError
+from sfumato.errors import BudgetExceededError, InputError, LedgerError
 from sfumato.record._ledger_file import read_chain
 from sfumato.record.ledger import canonical_json, chained
 
@@ -108,6 +108,16 @@ def spent(entries: Sequence[Mapping[str, Any]]) -> tuple[Fraction, Fraction]:
     charges = [one for one in entries if one["kind"] == "charge"]
     epsilon, delta = (sum((Fraction(one[name]) for one in charges), Fraction()) for name in ("epsilon", "delta"))
     return epsilon, delta
+
+
+def check_budget(schema: Schema, entries: Sequence[Mapping[str, Any]], **caps: float) -> None:
+    """Refuse a report that would cost more epsilon or delta than is left of the ``caps``."""
+    for (name, cap), before, cost in zip(caps.items(), spent(entries), (schema.epsilon, schema.delta), strict=True):
+        if before + Fraction(cost) > Fraction(cap):
+            raise BudgetExceededError(
+                f"Expected this device to spend {name} {cap:.6g} at most over its life, got {float(before):.6g} spent and "
+                f"{cost:.6g} asked for. Nothing was drawn or charged. This device cannot answer this schema."
+            )
 
 
 def _chain(folder: Path) -> Chain:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SIGNATURE_BYTES, MAC_BYTES, KEY_BYTES = 64, 32, 32
 _REPORT, _BATCH, _WITHDRAWAL = b"sfumato report 1\0", b"sfumato batch 1\0", b"sfumato withdrawal 1\0"
+_ASKED = b"sfumato asked token 1\0"
 _P = 2**255 - 19
 _OF_ORDER_8 = int.from_bytes(
     bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
@@ -70,6 +71,10 @@ class DeviceKeys:
     def sign_withdrawal(self, message: bytes, code: str) -> bytes:
         """Return the signature with which the user takes this report back, 64 bytes; it ends with the enrolment ``code``."""
         return self._signer.sign(_withdrawn(message, code))
+
+    def sign_asked(self, digest: bytes, blinded: bytes) -> bytes:
+        """Return the signature with which a device asks for a token of the schema of this ``digest``, 64 bytes."""
+        return self._signer.sign(_ASKED + digest + blinded)
 
     def sign_batch(self, batch: bytes) -> bytes:
         return self._signer.sign(_BATCH + batch)
@@ -142,6 +147,10 @@ def verify(sign_key: bytes, message: bytes, signature: bytes, *, withdrawal: str
 
 def verify_batch(sign_key: bytes, batch: bytes, signature: bytes) -> bool:
     return _verified(sign_key, _BATCH + batch, signature)
+
+
+def verify_asked(sign_key: bytes, digest: bytes, blinded: bytes, signature: bytes) -> bool:
+    return _verified(sign_key, _ASKED + digest + blinded, signature)
 
 
 def mac(key: bytes, message: bytes) -> bytes:

@@ -68,7 +68,7 @@ def _spent_again(budget: dict[str, Any]) -> str:
 def _alerts(alerts: list[dict[str, Any]]) -> str:
     if not alerts:
         return "<p>None.</p>"
-    what = {"report": "another report", "key": "another key"}
+    what = {"report": "another report", "key": "another key", "token": "another token"}
     rows = [(one["user"], what[one["kind"]], f"{one['count']:,}", one["last"]) for one in alerts]
     return table(("user", "refused", "times", "last"), rows)
 

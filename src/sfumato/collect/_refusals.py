@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from sfumato.collect._sentences import CLOSED, UNPROVED
+from sfumato.collect._stored import FewReportsError
 from sfumato.collect._wire import public_id
 from sfumato.errors import DataError
 
@@ -45,6 +46,7 @@ class Refusals:
         return {
             RefusalError: self._refuse,
             DataError: self._fail,
+            FewReportsError: self._wait,
             HTTPException: self._decline,
             ClientDisconnect: self._leave,
             Exception: self._crash,
@@ -67,6 +69,9 @@ class Refusals:
         self._log.say("store", logging.ERROR, {"detail": str(error)})
         detail = "The server cannot use its store now, and nothing was acknowledged. Send the same bytes again later."
         return await self._refuse(request, RefusalError(503, detail, retry_after=10))
+
+    async def _wait(self, request: Request, error: FewReportsError) -> Response:
+        return await self._refuse(request, RefusalError(409, str(error)))
 
     async def _decline(self, _request: Request, error: HTTPException) -> Response:
         """What the router and the check of the token refuse."""
@@ -99,12 +104,12 @@ def enrolled(enrolment: Enrolment, answer: Answer) -> Answer | RefusalError:
     return RefusalError(409, detail, user=enrolment.user)
 
 
-def not_taken(user: str, answer: Answer) -> RefusalError:
+def not_taken(user: str, answer: Answer, what: str = "report") -> RefusalError:
     if answer == "revoked":
         return unproved("signature", user)
     if answer == "withdrawn":
         return RefusalError(410, "The report of this user was withdrawn. None is taken any more.", user=user)
-    detail = "Another report of this user is stored, and stays. This one was dropped, and an alert was written."
+    detail = f"Another {what} of this user is stored, and stays. This one was dropped, and an alert was written."
     return RefusalError(409, detail, user=user)
 
 

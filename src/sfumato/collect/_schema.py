@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._encoding import decoded
+from sfumato.collect._anonymous import FIELDS, KEY, UPLOAD, Anonymous
 from sfumato.collect._checks import check_keys, check_text, moment, roster_sha256
 from sfumato.collect._questions import Features, Label, Links, derived, part
 from sfumato.collect._statement import meaning, rounded
@@ -67,6 +68,7 @@ class Schema:
         features: what is asked about features; None asks for none.
         label: what is asked about the label; None asks for none.
         links: what is asked about the neighbor list; None asks for none. It is asked alone.
+        anonymous: how reports go without a name; None where each is signed by the device of its user.
 
     Raises:
         SchemaError: a value is missing, malformed or out of range, or nothing is asked.
@@ -85,6 +87,7 @@ class Schema:
     features: Features | None = None
     label: Label | None = None
     links: Links | None = None
+    anonymous: Anonymous | None = None
 
     def __post_init__(self) -> None:
         check_text("collection", self.collection, most=64, name=True)
@@ -101,6 +104,10 @@ class Schema:
         if self.links is not None and (self.features is not None or self.label is not None):
             raise SchemaError(
                 "Expected links to be asked alone, got other questions beside them. Make two collections."
+            )
+        if self.links is not None and self.anonymous is not None:
+            raise SchemaError(
+                "Expected anonymous uploads without links, which name the users at both ends. Remove one of both."
             )
         if not self.parts:
             raise SchemaError("Expected a table [features], [label] or [links], got none. Ask for something.")
@@ -147,6 +154,7 @@ class Schema:
         """Return the questions and everything that follows from them."""
         asked = {name: question.to_dict() for name, question in self.parts.items()}
         facts = {name: getattr(self, name) for name in (*_REQUIRED, "server_key")}
+        facts |= self.anonymous.to_dict() if self.anonymous else {}
         follows = {name: derived(question) for name, question in self.parts.items()}
         totals = {"epsilon": self.epsilon, "delta": self.delta, "bits": self.bits}
         return {"format": FORMAT, **facts, **asked, "randomizers": follows, "totals": totals}
@@ -160,13 +168,14 @@ class Schema:
         """
         if not _is_flat(values, _DEEPEST):
             raise SchemaError(f"Expected a schema of at most {_DEEPEST} tables and lists in each other, got more.")
-        check_keys("schema", values, (*_REQUIRED, "server_key"), (*_OPTIONAL, *_DERIVED, "format"))
+        check_keys("schema", values, (*_REQUIRED, "server_key"), (*_OPTIONAL, *_DERIVED, *FIELDS, "format"))
         if values.get("format", FORMAT) != FORMAT:
             raise SchemaError(f"Expected format {FORMAT}, got {values['format']!r}. Update Sfumato.")
         asked: dict[str, Any] = {
             name: part(kind, name, values[name]) for name, kind in _OPTIONAL.items() if name in values
         }
-        schema = cls(**{name: values[name] for name in (*_REQUIRED, "server_key")}, **asked)
+        facts = {name: values[name] for name in (*_REQUIRED, "server_key")}
+        schema = cls(**facts, **asked, anonymous=Anonymous.from_values(values))
         found = schema.to_dict()
         for name in _DERIVED:
             if name in values and values[name] != found[name]:
@@ -210,7 +219,13 @@ class Schema:
 
     @classmethod
     def from_toml(
-        cls, path: Path, server_key: str, roster: Sequence[str] | None = None, *, now: datetime | None = None
+        cls,
+        path: Path,
+        server_key: str,
+        roster: Sequence[str] | None = None,
+        *,
+        token_key: Callable[[], str] | None = None,
+        now: datetime | None = None,
     ) -> Schema:
         """Read the questions that an operator wrote, for a collection that is still to come or open.
 
@@ -218,6 +233,7 @@ class Schema:
             path: the questions as TOML.
             server_key: is added, 64 hexadecimal digits.
             roster: the ids of all users; their number and SHA-256 are added to links. None takes those in the file.
+            token_key: gives the key that is added where uploads are anonymous.
             now: the time, with a time zone; None asks the clock.
 
         Raises:
@@ -228,7 +244,9 @@ class Schema:
             values = tomllib.loads(decoded(path.read_bytes()))
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"Expected {path.name} to be TOML, got an error: {error}.") from error
-        check_keys(path.name, values, _REQUIRED, tuple(_OPTIONAL))
+        check_keys(path.name, values, _REQUIRED, (*_OPTIONAL, *(name for name in FIELDS if name != KEY)))
+        if UPLOAD in values and token_key:
+            values[KEY] = token_key()
         times = {name: _utc(values[name]) for name in ("opens", "closes")}
         if isinstance(values.get("links"), dict):
             if roster is None and "roster" not in values["links"]:
@@ -254,6 +272,7 @@ class Schema:
             f"This report costs you epsilon {rounded(self.epsilon)}{delta} in total, once: it is drawn on this device with "
             "random noise, kept, and sent again unchanged if it is asked for again.",
             meaning(self.epsilon, self.delta, self.links is not None),
+            *([] if self.anonymous is None else [self.anonymous.describe()]),
             "Answers to other collections add to this.",
         ]
         return "\n".join(lines)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -24,12 +25,14 @@ from starlette.requests import Request  # noqa: TC002  FastAPI reads annotations
 
 from sfumato._version import __version__
 from sfumato.collect import _patience as patience
-from sfumato.collect._answers import BYTES, CALLS, counted, documented
+from sfumato.collect._answers import BYTES, CALLS, Direct, counted, documented
 from sfumato.collect._batch import MOST_BYTES
 from sfumato.collect._bodies import Bodies, blocks
 from sfumato.collect._checks import moment
 from sfumato.collect._database import StoreError
 from sfumato.collect._intake import MOST_KNOWN, CheckedBatch, Intake, read_users
+from sfumato.collect._issuing import MOST_BYTES as TOKEN_BYTES
+from sfumato.collect._issuing import Issuing
 from sfumato.collect._observe import Metrics
 from sfumato.collect._operator import Operator
 from sfumato.collect._page import status_page
@@ -56,7 +59,8 @@ from sfumato.web._pages import ONLY_OURS, PAGE_HEADERS, docs_page
 if TYPE_CHECKING:
     from sfumato.collect._keys import ServerKey
     from sfumato.collect._schema import Schema
-    from sfumato.collect._store import Answer, Enrolment, Store, Upload
+    from sfumato.collect._store import Answer, Asked, Enrolment, Store, Upload
+    from sfumato.collect._tokens import TokenKey
 
 T = TypeVar("T")
 _LOGGER = logging.getLogger("sfumato.collect")
@@ -71,6 +75,7 @@ def create_app(
     server_key: ServerKey,
     admin_token: str,
     *,
+    token_key: TokenKey | None = None,
     uploads_a_second: float = 100.0,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
@@ -78,7 +83,7 @@ def create_app(
     if server_key.public.hex() != schema.server_key:
         raise InputError("Expected the server key whose public part stands in the schema, got another. Use its file.")
     operator = Operator(admin_token)
-    service = _Service(schema, store, server_key, operator, uploads_a_second, clock)
+    service = _Service(schema, store, server_key, token_key, operator, uploads_a_second, clock)
     app = FastAPI(
         title=f"Collection {schema.collection}",
         version=__version__,
@@ -97,7 +102,7 @@ def create_app(
             path,
             getattr(service, path.strip("/") or "page"),
             methods=[method],
-            route_class_override=APIRoute if of_operator else _Direct,
+            route_class_override=APIRoute if of_operator else Direct,
             dependencies=[Depends(operator.check_bearer if method == "POST" else operator.check_admin)] * of_operator,
             tags=["operator" if of_operator else "devices"],
             **documented(good, refusals, body, path=path),
@@ -110,19 +115,13 @@ def create_app(
     return app
 
 
-class _Direct(APIRoute):
-    """A route whose call reads the request itself, without the machinery for parameters."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        return self.endpoint
-
-
 class _Service:
     def __init__(
         self,
         schema: Schema,
         store: Store,
         server_key: ServerKey,
+        token_key: TokenKey | None,
         operator: Operator,
         uploads_a_second: float,
         clock: Callable[[], float],
@@ -134,11 +133,13 @@ class _Service:
         self._is_closed = False
         self._closing: asyncio.Task[tuple[str, int]] | None = None
         self._intake = Intake(schema, store, server_key)
+        self._issuing = Issuing(schema, self._intake, token_key)
         self._bodies = {path: Bodies() for path in ("users", "reports", "batches")}
         self._buckets = Buckets(uploads_a_second, max(1.0, 2 * uploads_a_second))
         self._reports: Writer[Upload] = Writer(self._commit)
         self._users: Writer[Enrolment] = Writer(store.enrol)
         self._withdrawals: Writer[Upload] = Writer(store.take_back)
+        self._tokens: Writer[Asked] = Writer(store.issue)
         self._enrolments, self._junk = Buckets(_USERS_A_SECOND, _USERS_AT_ONCE), Buckets(1.0, _JUNK_AT_ONCE)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._batcher = ThreadPoolExecutor(1, thread_name_prefix="sfumato-batches")
@@ -180,8 +181,19 @@ class _Service:
             return JSONResponse([{"status": status_of(one), "detail": detail_of(one)} for one in outcomes])
         return answered(outcomes[0])
 
+    async def tokens(self, request: Request) -> Response:
+        """Sign the blinded token of a device, one for each user. The same request gets the same bytes at any time."""
+        if self._is_closed or self._clock() >= self._closes:
+            raise gone()
+        async with self._bodies["users"].read(request, TOKEN_BYTES) as body:
+            asked, blinded = await self._checking(partial(self._issuing.asked, body))
+        self._take_turn(asked.user)
+        (answer,) = await self._write(self._tokens, [asked])
+        signed = await self._checking(partial(self._issuing.signed, asked, answer, blinded))
+        return JSONResponse({"signed": signed}, status_of(answer))
+
     async def reports(self, request: Request) -> Response:
-        """Take one report: a message and its signature (64 bytes). The same bytes may be sent again at any time."""
+        """Take one report: a message and its signature (64 bytes), or its token. The same bytes may be sent again at any time."""
         self._check_open()
         async with self._bodies["reports"].read(request, self._intake.most_bytes) as body:
             user = self._intake.user_of(body)
@@ -199,6 +211,7 @@ class _Service:
         A report that is refused leaves the others as they are.
         """
         self._check_open()
+        self._issuing.check_named()
         self._charge(self._junk, request, 0)
         async with self._bodies["batches"].read(request, MOST_BYTES) as body:
             batch = await self._batch(request, body)
@@ -226,6 +239,7 @@ class _Service:
         """
         if self._is_closed:
             raise gone()
+        self._issuing.check_named()
         async with self._bodies["reports"].read(request, self._intake.most_bytes) as body:
             user = self._intake.user_of(body)
             upload = self._intake.report_at_hand(body, user, withdrawal=True)
@@ -285,7 +299,7 @@ class _Service:
         """Read keys at the start, so that no report waits for them; at the end commit what is still waiting."""
         self._intake.remember(await self._patiently(lambda: self._store.latest_keys(MOST_KNOWN)))
         yield
-        for writer in (self._reports, self._users, self._withdrawals):
+        for writer in (self._reports, self._users, self._withdrawals, self._tokens):
             with suppress(StoreError):
                 await self._bounded(writer.stop())
         self._store.dispose()

@@ -18,8 +18,8 @@ import sqlalchemy as sql
 
 from sfumato.collect._audit import Listed, Standing, look_up, standings, write_line
 from sfumato.collect._closed import pieces
-from sfumato.collect._database import ALERTS, FORMAT, META, REPORTS, USERS, Database, count, migrate, rows_of
-from sfumato.collect._stored import Keys, Stored
+from sfumato.collect._database import ALERTS, FORMAT, META, REPORTS, TOKENS, USERS, Database, count, migrate, rows_of
+from sfumato.collect._stored import FewReportsError, Keys, Stored
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
@@ -43,6 +43,14 @@ class Upload(NamedTuple):
 class Enrolment(NamedTuple):
     user: str
     keys: Keys
+
+
+class Asked(NamedTuple):
+    """A checked request for a token: the user id, a digest of the blinded text, and the generation of the keys."""
+
+    user: str
+    blinded: bytes
+    generation: int = 0
 
 
 class Store(Stored):
@@ -100,7 +108,7 @@ class Store(Stored):
         alert, and this one is dropped; "closed" that the collection takes no reports any more; "revoked" that the keys of this
         user do not count any more, and "withdrawn" that its report was taken back.
         """
-        now = time.time()
+        now = 0.0 if self.schema.anonymous else time.time()  # when an anonymous report came is kept nowhere
         with self._writing() as connection:
             if self._sha256(connection) is not None:
                 return ["closed"] * len(uploads)
@@ -116,6 +124,27 @@ class Store(Stored):
             ]
             self._database.insert(connection, REPORTS, rows)
             self._alert(connection, "report", [upload.user for upload in uploads], answers, now)
+        return answers
+
+    def issue(self, asked: Sequence[Asked]) -> list[Answer]:
+        """Write down in one transaction who gets a token, and say of each what became of it.
+
+        "stored" and "repeated" mean that this blinded text is the one that may be signed for the user, as often as it is asked
+        for; "conflict" that another one is, which is an alert; "closed" and "revoked" what they mean for :meth:`add`.
+        """
+        with self._writing() as connection:
+            if self._sha256(connection) is not None:
+                return ["closed"] * len(asked)
+            users = {one.user for one in asked}
+            kept, own = dict(rows_of(connection, users, TOKENS, "blinded")), standings(connection, users)
+            answers = [_refused(own[one.user], one.generation) or _answer(kept, one.user, one.blinded) for one in asked]
+            rows = [
+                {"user": one.user.encode(), "blinded": one.blinded}
+                for one, answer in zip(asked, answers, strict=True)
+                if answer == "stored"
+            ]
+            self._database.insert(connection, TOKENS, rows)
+            self._alert(connection, "token", [one.user for one in asked], answers, time.time())
         return answers
 
     def revoke(self, user: str, seen: Listed) -> int:
@@ -174,6 +203,11 @@ class Store(Stored):
         """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed."""
         with self._writing() as connection:
             sha256, reports, digest = self._sha256(connection), count(connection, REPORTS), hashlib.sha256()
+            if self.schema.anonymous and reports < self.schema.anonymous.least_reports:
+                raise FewReportsError(
+                    f"Expected {self.schema.anonymous.least_reports:,} anonymous reports or more, got {reports:,}. Wait for "
+                    "more: with fewer this collection is not closed, and nothing is computed from it."
+                )
             for piece in pieces(self.schema, reports, self._stream(connection).canonical):
                 digest.update(piece)
             if sha256 is None:
@@ -201,6 +235,11 @@ class Store(Stored):
             if look_up(connection, user) != seen:
                 raise DataError(
                     f"Expected {user} as before, got a user who changed meanwhile. Start the command again."
+                )
+            if self.schema.anonymous and (seen.reported or any(rows_of(connection, [user], TOKENS))):
+                raise DataError(
+                    f"Expected {user} to have no token, got one. Nobody can tell whose an anonymous report is, so none is taken "
+                    "back."
                 )
             connection.execute(sql.delete(REPORTS).where(REPORTS.c.user == user.encode()))
             yield connection

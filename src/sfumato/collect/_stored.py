@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _MOST_AT_ONCE, _BYTES_AT_ONCE = 5_000, 1 << 23  # reports that are in memory while all of them are read
 
 
+class FewReportsError(DataError):
+    """An anonymous collection has fewer reports than its schema wants before anything is computed."""
+
+
 class Keys(NamedTuple):
     """The public keys of an enrolled device, 32 bytes each, and how often codes of its user had been revoked before."""
 
@@ -135,10 +139,11 @@ class Stored:
     def stream(self) -> Iterator[Stream]:
         """Read all reports as they are at one moment, also of an open collection, ascending by the bytes of the user id.
 
-        Of a closed collection the last report is followed by an error if they are not those that were closed.
+        Of a closed collection the last report is followed by an error if they are not those that were closed. An anonymous one
+        is read once it is closed, since two looks at an open one would show the reports that came between.
         """
         with self._database.reading() as connection:
-            sha256 = self._sha256(connection)
+            sha256 = self._closed_as(connection) if self.schema.anonymous else self._sha256(connection)
             yield (
                 self._stream(connection) if sha256 is None else Stream(self.schema, self._as_closed(connection, sha256))
             )
@@ -200,7 +205,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Alert:
-    """What a user was refused: "report" for another report than the stored one, "key" for another key; times are since 1970."""
+    """What a user was refused: another "report", "key" or "token" than the stored one; times are since 1970."""
 
     kind: str
     user: str
@@ -227,10 +232,11 @@ class Counts:
 
 
 def counted(connection: Connection) -> Counts:
+    timed = REPORTS.c.received_at > 0  # anonymous reports have no time
     hour = sql.cast(sql.func.floor(REPORTS.c.received_at / 3600), sql.Integer)
     second = ALERTS.c.kind == "report"
     recent = REPORTS.c.received_at > time.time() - 60
-    hours = connection.execute(sql.select(hour, sql.func.count()).group_by(hour).order_by(hour))
+    hours = connection.execute(sql.select(hour, sql.func.count()).where(timed).group_by(hour).order_by(hour))
     alerts = connection.execute(sql.select(ALERTS).order_by(ALERTS.c.last_at.desc()).limit(100))
     most = connection.scalar(sql.select(sql.func.max(ALERTS.c.count)).where(second))
     return Counts(

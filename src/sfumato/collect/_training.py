@@ -71,6 +71,10 @@ def prepare(
     closed: Closed, tables: Tables, word: str, preset: str | None = None, settings: Sequence[str] = ()
 ) -> Training:
     """Make a training of a closed collection; nothing is asked of anyone."""
+    if closed.schema.anonymous:
+        raise DataError(
+            "Expected reports that are tied to nodes of a graph, got an anonymous survey. `sfumato collect estimate` reads it."
+        )
     method = method_of(word, closed.schema, preset, settings)
     graph = graph_of(closed, tables, labeled=method.card.reads_labels)
     plan: Plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))

@@ -16,12 +16,14 @@ The number of a part holds the integers of its :class:`~sfumato.randomizers._ran
 bits, each as its distance from the least allowed one. Features that were drawn come before the values about them: as ascending
 numbers, or as one bit for each feature (the first in the highest bit) where that is shorter.
 
-Which parts a user answers must not depend on the values: whether a user has a label at all is public.
+Which parts a user answers must not depend on the values: whether a user has a label at all is public. Where uploads are
+anonymous, the name of a token stands in place of the user id, and all parts are there: who left one out would be one of few.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +41,7 @@ Answers = dict[str, tuple[int, ...]]
 """By the name of a part, the integers of its report: drawn features ascending, then values."""
 _HEAD = len(MAGIC) + 1 + 32
 _MOST_ID = 64
+_TOKEN = re.compile("[0-9a-f]{64}")
 
 
 class WireError(InputError):
@@ -96,6 +99,10 @@ def split(schema: Schema, message: bytes) -> tuple[str, list[str], int]:
     names = [name for bit, name in enumerate(PARTS) if flags >> bit & 1]
     if not flags or flags >> len(PARTS) or any(name not in schema.parts for name in names):
         raise WireError(f"Expected answers to some of {', '.join(schema.parts)}, got flags {flags}.")
+    if schema.anonymous and (len(names) < len(schema.parts) or not _TOKEN.fullmatch(user)):
+        raise WireError(
+            "Expected the name of a token, and answers to all questions, of which one alone would stand out."
+        )
     expected = end + 1 + sum(size(schema.parts[name].layouts) for name in names)
     if len(message) != expected:
         raise WireError(f"Expected a report of {expected} bytes, got {len(message)}.")

@@ -8,15 +8,19 @@ and cryptography, and nothing else of Sfumato.
 from ._folder import VerifyInputError
 from ._ledger import LedgerVerification, describe_ledger, verify_ledger
 from ._main import main
+from ._survey import SurveyVerification, describe_survey, verify_survey
 from ._verifier import Verification, describe, verify
 
 __all__ = [
     "LedgerVerification",
+    "SurveyVerification",
     "Verification",
     "VerifyInputError",
     "describe",
     "describe_ledger",
+    "describe_survey",
     "main",
     "verify",
     "verify_ledger",
+    "verify_survey",
 ]

@@ -22,7 +22,7 @@ PARTS = ("features", "label", "links")
 CELLS = 1024
 _WORDS = 1 << 64
 _MOST_SETS = 1 << 16
-_CUT = 60
+_CUT, _LEAST_REPORTS = 60, 100
 _STEPS = 1 << 20
 _MOST_DEVIATION = 2.0**35
 _EXACT = Context(prec=120, rounding=ROUND_FLOOR, Emin=-(10**6), Emax=10**6)
@@ -81,6 +81,9 @@ def question_faults(schema: Values) -> Iterator[str]:
     asked = [name for name in PARTS if name in schema]
     if not asked or sorted(schema["randomizers"]) != asked or ("links" in asked and len(asked) > 1):
         yield "schema.randomizers: are not those of its questions"
+    anonymous = {name for name in ("upload", "least_reports", "token_key") if name in schema}
+    if anonymous and (len(anonymous) < 3 or "links" in asked or schema["least_reports"] < _LEAST_REPORTS):
+        yield "schema.upload: anonymous uploads need a least number of reports and a key, and no links"
     features, label = schema.get("features"), schema.get("label")
     if features and ("names" in features) == ("columns" in features):
         yield "schema.features: expected names or columns"

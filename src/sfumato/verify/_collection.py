@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ COVERS = (
 _NAMES = {"features": "feature-reports", "label": "label-reports"}
 _DEGREES, _BITS = "degree-reports", "link-reports"
 _HEAD, _MOST_ID = 37, 64
+_TOKEN = re.compile("[0-9a-f]{64}")
 _FACTS = ("opens", "closes")
 Answers = dict[str, tuple[int, ...]]
 
@@ -70,6 +72,9 @@ def collection_faults(
         return
     try:
         closed = read(data)
+        if "upload" in closed.schema:
+            yield f"{FILE}: is an anonymous survey, whose reports belong to no node"
+            return
         found = [*_fact_faults(closed, stated), *schema_faults(closed.schema, closed.parts)]
         found += [*_claim_faults(closed, certificate, spec)]
         found = found or [*_report_faults(closed, released)]
@@ -100,6 +105,8 @@ def read(data: bytes) -> Closed:
         raise ValueError(faults[0])
     parts = parts_of(schema)
     reports = [_message(one, hashlib.sha256(pieces[0]).digest(), parts) for one in pieces[1:]]
+    if "upload" in schema and not all(_TOKEN.fullmatch(user) and len(said) == len(parts) for user, said in reports):
+        raise ValueError("an anonymous report has no name of a token, or leaves an answer out")
     if any(one.encode() >= other.encode() for (one, _), (other, _) in pairwise(reports)):
         raise ValueError("its reports are not in the order of the user ids, each once")
     return Closed(schema, parts, dict(reports))

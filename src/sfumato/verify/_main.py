@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ._folder import VerifyInputError
 from ._ledger import describe_ledger, verify_ledger
+from ._survey import describe_survey, verify_survey
 from ._verifier import describe, verify
 
 
@@ -19,8 +20,15 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--public-key", type=Path, metavar="FILE", help="Ed25519 key that must have signed the run")
     parser.add_argument("--runs", type=Path, metavar="DIR", action="append", default=[], help="more runs of a ledger")
+    parser.add_argument(
+        "--collection", type=Path, metavar="FILE", help="closed collection, of which DIR is a file of estimates"
+    )
     options = parser.parse_args(argv)
     try:
+        if options.collection is not None:
+            survey = verify_survey(options.run, options.collection)
+            print(describe_survey(options.run, survey))
+            return 0 if survey.valid else 1
         if options.run.is_file():
             found = verify_ledger(options.run, options.runs, options.public_key)
             print(describe_ledger(options.run, found))

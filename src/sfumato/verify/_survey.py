@@ -1,0 +1,140 @@
+"""What `sfumato collect estimate` says a report cost, against the closed file: the local epsilon, and that of a shuffled survey.
+
+A central epsilon is for anonymous surveys whose reports are private without a delta, answer everything, and are enough.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ._asked import schema_faults
+from ._collection import Closed, read
+from ._documents import canonical, loads, one_line, plain, round_up
+from ._folder import VerifyInputError
+from ._shuffled import shuffled_delta
+
+ASSUMPTION = (
+    "It holds against whoever sees the closed file or what is computed from it, and not against the server. It takes on trust "
+    "that the server noted neither addresses nor times of reports and signed tokens for enrolled devices alone, and that as many "
+    "reports as stated are honest, one a user."
+)
+UNCHECKED = (
+    "not checked: the estimates; whether devices drew by this schema and saw this one; and all that the central epsilon takes on "
+    "trust. A server that knows more about single reports, or made some, breaks it without a trace."
+)
+_SLACK = 1 + 1e-6
+_FIELDS = {"collection", "schema", "reports", "counts", "privacy", "confidence", "answers"}
+_PRIVACY, _CENTRAL = {"local", "central", "why"}, {"epsilon", "delta", "honest", "dishonest", "assumption"}
+
+
+@dataclass(frozen=True)
+class SurveyVerification:
+    """The result of :func:`verify_survey`; ``local`` and ``central`` are as stated, None where nothing can be read."""
+
+    valid: bool
+    problems: tuple[str, ...]
+    local: dict[str, Any] | None = None
+    central: dict[str, Any] | None = None
+
+
+def verify_survey(file: Path, collection: Path) -> SurveyVerification:
+    """Check what estimates say of privacy against the closed file of their collection.
+
+    **Formal guarantee.** Of a valid file, each report is private by the local epsilon and delta if its device drew it by the
+    schema; and the reports together are (epsilon, delta)-private for the value of one user by the central ones, if what these
+    take on trust is so.
+
+    >>> verify_survey(Path("none.json"), Path("none.sfumato"))
+    Traceback (most recent call last):
+    sfumato.verify._folder.VerifyInputError: Expected estimates and a closed collection, got no file 'none.json'.
+    """
+    for one in (file, collection):
+        if not one.is_file():
+            raise VerifyInputError(f"Expected estimates and a closed collection, got no file {one_line(str(one))!r}.")
+    try:
+        stated = loads(file.read_bytes())
+        privacy = stated["privacy"]
+        local, central = privacy["local"], privacy["central"]
+        closed = read(collection.read_bytes())
+        problems = [*schema_faults(closed.schema, closed.parts)]
+        problems = problems or [*_faults(stated, closed)]
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        return SurveyVerification(False, (f"it is malformed: {type(error).__name__}: {plain(str(error))}",))
+    return SurveyVerification(not problems, tuple(problems), local, central)
+
+
+def _faults(stated: dict[str, Any], closed: Closed) -> Iterator[str]:
+    schema, privacy = closed.schema, stated["privacy"]
+    counts = {name: sum(name in said for said in closed.reports.values()) for name in closed.parts}
+    facts = {
+        "collection": schema["collection"],
+        "schema": hashlib.sha256(canonical(schema)).hexdigest(),
+        "reports": len(closed.reports),
+        "counts": counts,
+    }
+    for name, wanted in facts.items():
+        if stated.get(name) != wanted:
+            yield f"{name}: is not that of the closed collection"
+    totals = schema["totals"]
+    if privacy["local"] != {"epsilon": totals["epsilon"], "delta": totals["delta"]}:
+        yield "privacy.local: is not the total of the schema"
+    if set(stated) != _FIELDS:
+        yield "it has other fields than estimates have"
+    if set(privacy) != _PRIVACY or not isinstance(privacy["why"], str):
+        yield "privacy: has other fields than local, central and why"
+    if privacy["central"] is not None:
+        yield from _central_faults(privacy["central"], closed)
+
+
+def _central_faults(central: dict[str, Any], closed: Closed) -> Iterator[str]:
+    schema, reports = closed.schema, len(closed.reports)
+    local = schema["totals"]["epsilon"]
+    if "upload" not in schema:
+        yield "privacy.central: the schema asks for no anonymous uploads, so each report is tied to its user"
+        return
+    if schema["totals"]["delta"]:
+        yield "privacy.central: reports are private up to a delta, for which nothing is proved"
+    if reports < schema["least_reports"]:
+        yield f"privacy.central: {reports} reports are fewer than the schema wants"
+    if set(central) != _CENTRAL or central["assumption"] != ASSUMPTION:
+        yield "privacy.central: has other fields or words than a central claim"
+        return
+    counted = [central[name] for name in ("honest", "dishonest")]
+    if not all(type(one) is int and one >= 0 for one in counted) or sum(counted) != reports or not counted[0]:
+        yield f"privacy.central: honest and dishonest are not whole numbers that add up to {reports} reports"
+        return
+    epsilon, delta = central["epsilon"], central["delta"]
+    if (
+        not all(isinstance(one, float) and math.isfinite(one) for one in (epsilon, delta))
+        or not 0 < delta < 1
+        or epsilon <= 0
+    ):
+        yield "privacy.central: epsilon and delta are not numbers above 0, delta below 1"
+        return
+    least = shuffled_delta(local, epsilon, counted[0])
+    if least > delta * _SLACK:
+        yield (
+            f"privacy.central.epsilon: {epsilon!r} needs a delta of {least:.3g} among {counted[0]} honest reports, more than "
+            f"{delta!r}"
+        )
+
+
+def describe_survey(file: Path, result: SurveyVerification) -> str:
+    """Describe a verdict in plain words, one line for each finding."""
+    lines = [f"{'VALID' if result.valid else 'NOT VALID'}: {one_line(str(file))}"]
+    lines += [f"problem: {one_line(text)}" for text in result.problems]
+    if result.valid and result.local is not None:
+        lines.append(f"local: epsilon {round_up(result.local['epsilon'])}, delta {result.local['delta']:.3g}")
+        if result.central is not None:
+            found, reports = result.central, result.central["honest"] + result.central["dishonest"]
+            lines.append(
+                f"central: epsilon {round_up(found['epsilon'])}, delta {found['delta']:.3g}, if {found['honest']:,} of "
+                f"{reports:,} reports are honest. {ASSUMPTION}"
+            )
+        lines.append(UNCHECKED)
+    return "\n".join(lines)
