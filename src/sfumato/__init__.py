@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import NodeLevel as NodeLevel
     from sfumato.privacy.units import NoPrivacy as NoPrivacy
     from sfumato.privacy.units import PersonLevel as PersonLevel
+    from sfumato.privacy.units import PersonNodesLevel as PersonNodesLevel
     from sfumato.privacy.units import RecordLevel as RecordLevel
     from sfumato.privacy.units import SubclassLevel as SubclassLevel
     from sfumato.record._deployment import Deployment as Deployment

@@ -125,7 +125,11 @@ class PrivateGraphClassifier:
         graph, classes = (self.graph, np.array(self.graph.classes)) if y is None else self._labeled(rows, y)
         unit, method = self.unit, self.method
         if isinstance(unit, str):
-            unit = unit_named(unit, Declared(graph.directed, graph.max_degree, edges_per_person=graph.edges_per_person))
+            most: dict[str, Any] = {
+                "edges_per_person": graph.edges_per_person,
+                "nodes_per_person": graph.nodes_per_person,
+            }
+            unit = unit_named(unit, Declared(graph.directed, graph.max_degree, **most))
         graph = graph.with_roles(self._roles(rows, unit, method))
         if isinstance(method, str):
             method = method_for(method, {})

@@ -4,6 +4,8 @@ from dataclasses import fields, replace
 from functools import cache
 from math import isqrt
 
+import numpy as np
+
 import sfumato as sf
 from sfumato.catalog import METHODS, PAIR_METHODS, method_named
 from sfumato.central._tuned import Tuned
@@ -46,17 +48,20 @@ def quick(name, **settings):
 
 
 class AnyOwners(Graph):
-    """A graph whose edges have owners where the unit is a person, with the bound of the unit: it fits under every unit."""
+    """A graph whose edges, or nodes, have owners where the unit is a person, with the bound of the unit: it fits every unit."""
 
     def public_facts(self, unit, **how):
-        return replace(super().public_facts(unit, **how), edges_per_person=getattr(unit, "edges_per_person", None))
+        known = replace(self, nodes_per_person=getattr(unit, "nodes_per_person", None))
+        facts = Graph.public_facts(known, unit, **how)
+        return replace(facts, edges_per_person=getattr(unit, "edges_per_person", None))
 
 
 def pixels(num_nodes, seed=1, num_features=144, max_degree=None, **how):
     """A graph of three classes whose features may be pixels, for methods that learn from images; degrees are promised."""
     made = stochastic_block_model(num_nodes, 3, num_features=num_features, seed=seed, **{"mean_degree": 8, **how})
     side = isqrt(num_features)
-    shown = replace(made.with_split(seed=0), max_degree=max_degree or num_nodes // 2, image_shape=(1, side, side))
+    owned = replace(made.with_split(seed=0), cells=np.arange(num_nodes), nodes_per_person=2)
+    shown = replace(owned, max_degree=max_degree or num_nodes // 2, image_shape=(1, side, side))
     return AnyOwners(**{field.name: getattr(shown, field.name) for field in fields(shown) if field.name != "_checked"})
 
 

@@ -23,7 +23,7 @@ CLAIMED = [
     sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True), sf.NodeLevel(max_out_degree=3), sf.NodeLevel(arcs="incident"),
     sf.NodeLevel(relation="replace"), sf.RecordLevel(), sf.RecordLevel(relation="replace"), sf.LocalLevel(),
     sf.LocalLevel(features=False), sf.LinkLevel(), sf.ClassLevel(), sf.ClassLevel("add-remove"), sf.SubclassLevel(4),
-    sf.SubclassLevel(4, "declared"), sf.PersonLevel(3, False),
+    sf.SubclassLevel(4, "declared"), sf.PersonLevel(3, False), sf.PersonNodesLevel(3),
 ]  # fmt: skip
 
 
@@ -74,7 +74,8 @@ def test_limits_of_a_node_are_in_everyday_words():
     unit, event = sf.NodeLevel(max_out_degree=3), PoissonGaussianEvent(0.1, 2.0, 10)
     found = caveats(unit, False, [Release("head", event, (1,), 1)])
     half = sf.EdgeLevel(directed=True).caveats(directed=False)
-    assert [len(found), *sorted([*found, *half])] == [3, *sorted(LIMITS)]
+    owned = sf.PersonNodesLevel(3).caveats(directed=False)[:1]
+    assert [len(found), *sorted([*found, *half, *owned])] == [3, *sorted(LIMITS)]
     run = claimed_run(unit, record=RECORD)
     values = {**run.certificate, "caveats": [*found, "A sentence for experts."]}
     text = words(public_page(replace(run, certificate=values)))

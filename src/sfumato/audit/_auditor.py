@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._validate import check_choice, check_int, check_real, fail
-from sfumato.audit._canaries import Canaries, edge_canaries, flip, node_canaries, record_canaries
+from sfumato.audit._canaries import Canaries, edge_canaries, flip, node_canaries, owned_by, record_canaries
 from sfumato.audit._classes import audit_cell
 from sfumato.audit._evidence import Audit
 from sfumato.audit._hops import REPLAYS
@@ -107,6 +107,7 @@ def audit(
         raise fail(
             "unit", unit, "to be protected by a trusted curator", "Use sfumato.audit._reports for what users send."
         )
+    check_planted(unit)
     if isinstance(method, Statistics):
         told = None if progress is None else partial(progress, "statistics")
         runs = max(8, int(size * _RUNS))
@@ -125,6 +126,21 @@ def audit(
     delta = 0.0 if plan.delta is None else plan.delta
     claim = (plan.method.name, unit.describe(), plan.epsilon, delta, confidence)
     return Audit(*claim, tuple(evidence), tuple(broken), audited.untested())
+
+
+def check_planted(unit: Unit) -> None:
+    """Refuse persons who own edges: the edges that audits plant are single ones, each a small part of such a record.
+
+    Raises:
+        InputError: a record is all edges of a person.
+    """
+    if unit.edges_per_person is not None:
+        raise InputError(
+            f"Expected a unit whose record an audit plants, got {unit.name}, all edges of one person: audits plant single "
+            "edges, and a bound for one edge says little of all edges of a person. Audit the same method with --unit edge, "
+            "which shows whether its noise is that of its claim, and compare the noise of this run by sfumato verify. Whole "
+            "persons are planted by the tests of this library: python -m pytest -m audit tests/audit/test_persons.py."
+        )
 
 
 class _Audited:
@@ -179,6 +195,8 @@ class _Audited:
 
     def split(self, graph: Graph) -> Graph:
         """Return a graph with roles."""
+        if self.unit.nodes_per_person is not None:  # each node is a person, beside the one who is planted
+            graph = replace(graph, **owned_by(np.arange(graph.num_nodes), self.unit.nodes_per_person))
         return graph if graph.roles is not None else graph.with_split(seed=self.seed)
 
     def declared(self, graph: Graph) -> Graph:

@@ -79,6 +79,15 @@ class Canaries:
         return Graph.from_arcs(left[:, 0], left[:, 1], n, directed=self.graph.directed, self_loops="keep", **fields)
 
 
+def owned_by(persons: NDArray[np.integer], most: int) -> dict[str, Any]:
+    """Return the fields of a graph whose nodes these persons own, at most so many each.
+
+    >>> owned_by(np.array([0, 0, 1]), 2)["nodes_per_person"]
+    2
+    """
+    return {"cells": persons.astype(np.int64), "nodes_per_person": most}
+
+
 def flip(count: int, generator: np.random.Generator) -> NDArray[np.bool_]:
     """Toss a fair coin for each canary, bool [count]."""
     return generator.random(count) < 0.5
@@ -156,10 +165,14 @@ def record_canaries(graph: Graph, unit: Unit, count: int, *, seed: int) -> Canar
         y_out[nodes] = (labels + 1 + generator.integers(graph.num_classes - 1, size=count)) % graph.num_classes
     roles = np.concatenate([graph.roles, np.full(count, _TRAIN)]).astype(np.uint8)
     indptr = np.concatenate([graph.indptr, np.full(count, graph.indptr[-1])])
+    owned = {}
+    if graph.nodes_per_person is not None and graph.cells is not None:  # each canary is a person of one node
+        persons = np.concatenate([graph.cells, graph.cells.max() + 1 + np.arange(count)])
+        owned = owned_by(persons, graph.nodes_per_person)
     both = [
         replace(
             graph, indptr=indptr, x=part if images else sp.csr_matrix(part), y=known, roles=roles, node_ids=None,
-            feature_names=(), degree_bounds=None,
+            feature_names=(), degree_bounds=None, **owned,
         )
         for part, known in ((wide, y), (empty, y_out))
     ]  # fmt: skip
@@ -277,5 +290,5 @@ def _weights(graph: Graph, kept: NDArray[np.bool_]) -> dict[str, Any]:
 
 
 def _fields(graph: Graph) -> dict[str, Any]:
-    names = "x y classes node_ids feature_names roles name mean_degree max_degree image_shape cells"
+    names = "x y classes node_ids feature_names roles name mean_degree max_degree image_shape cells nodes_per_person"
     return {name: getattr(graph, name) for name in names.split()}

@@ -3,7 +3,8 @@
 All other training records are empty, so no other gradient is there. Settings keep the weights where they start: a
 learning rate of nearly nothing, and a clip norm below every gradient. The record's gradient then has the clip norm and one
 direction at every step, and what is sent along its arcs has the largest norm. What the record itself receives is so much that
-noise does not turn it: 1,500 nodes send it the same. A claim holds for all data and settings, so it holds for these. For DP-GNN
+noise does not turn it: 1,500 nodes send it the same. Where a record is a person of several nodes, all of them hold the same.
+A claim holds for all data and settings, so it holds for these. For DP-GNN
 first weights are the worst ones too (:mod:`~sfumato.audit._worst_subgraphs`).
 
 Which of several pairs is the worst is found from exact sums before any noise is scored.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.audit._canaries import owned_by
 from sfumato.audit._worst_subgraphs import WorstStart, worst_subgraphs
 from sfumato.bounded._classes import check_cells
 from sfumato.bounded._gradients import check_examples
@@ -75,7 +77,10 @@ def pairs(
     if sampled and {"batch_size", "sampling_prob"}.isdisjoint(one.name for one in fields(named)):
         return
     try:
-        (check_cells if unit.partition else check_examples)(unit)
+        if unit.partition:
+            check_cells(unit)
+        else:
+            check_examples(unit, by_person=True)
     except UnsupportedUnitError:
         return
     if isinstance(method, DPGNN):
@@ -120,9 +125,10 @@ def chance_of(event: Event) -> float:
 
 def _world(unit: Unit, record: Record, shape: tuple[int, int, int] | None, empty: int, *, beside: bool) -> Graph:
     """A record, empty training records, and one labeled node; ``beside`` them two sets of targets and who sends to the record."""
-    owned = can_route(unit)
-    arcs, senders = (_arcs(unit) if beside else 0), _SENDERS if beside and owned else 0
-    first = 1 + empty
+    routed = can_route(unit)
+    arcs, senders = (_arcs(unit) if beside else 0), _SENDERS if beside and routed else 0
+    own_nodes = unit.nodes_per_person or 1  # of a person, who says the same by all of them
+    first = own_nodes + empty
     last = first + 2 * arcs
     count = last + senders + 1
     width = 2 if shape is None else int(np.prod(shape))
@@ -131,13 +137,15 @@ def _world(unit: Unit, record: Record, shape: tuple[int, int, int] | None, empty
     x, y, roles = np.zeros((count, width), np.float32), np.full(count, -1), np.full(count, _TEST, np.uint8)
     x[last:] = shown
     if record.label >= 0:
-        x[0] = shown if record.sign > 0 else (-shown if shape is None else 1 - shown)
-    y[0], y[-1], roles[:first] = record.label, 0, _TRAIN
+        x[:own_nodes] = shown if record.sign > 0 else (-shown if shape is None else 1 - shown)
+    y[:own_nodes], y[-1], roles[:first] = record.label, 0, _TRAIN
     start = first + arcs * record.moved
     own = np.arange(start, start + arcs * (record.label >= 0))
     sources = np.concatenate([np.zeros(len(own), np.int64), np.arange(last, last + senders)])
     targets = np.concatenate([own, np.zeros(senders, np.int64)])
-    bound = None if owned else _BOUND
+    bound = None if routed else _BOUND
+    persons = np.maximum(np.arange(count) - own_nodes + 1, 0)
+    owned = {} if unit.nodes_per_person is None else owned_by(persons, own_nodes)
     return Graph.from_arcs(
         sources,
         targets,
@@ -149,6 +157,7 @@ def _world(unit: Unit, record: Record, shape: tuple[int, int, int] | None, empty
         roles=roles,
         image_shape=shape,
         max_degree=bound,
+        **owned,
     )
 
 

@@ -49,6 +49,7 @@ from sfumato._validate import ABOVE_0, AT_LEAST_1, check_fields, fail, real
 from sfumato.bounded._chains import Plan
 from sfumato.bounded._exact import GRADIENT_BITS, MOST_ROWS, ROW_BITS, ExactLinear, WholeRows, check_rows
 from sfumato.bounded._example_gradients import clipped_example_sum
+from sfumato.bounded._owners import Persons
 from sfumato.bounded._shards import Shards, ranges
 from sfumato.errors import UnsupportedUnitError
 from sfumato.loops._products import products
@@ -59,7 +60,7 @@ from sfumato.noise.coins import coins
 from sfumato.noise.gaussian import rounded_gaussian
 from sfumato.noise.keys import Key, derive_key, operand_mac
 from sfumato.privacy._splitting import MOST_SGD_NOISE
-from sfumato.privacy.units import NodeLevel, RecordLevel, Unit
+from sfumato.privacy.units import NodeLevel, PersonNodesLevel, RecordLevel, Unit
 
 _GRID_BITS = 24
 SUM_BITS = ROW_BITS + GRADIENT_BITS
@@ -88,14 +89,17 @@ class PrivateSGD:
         check_fields(self, noise_multiplier=real(0, MOST_SGD_NOISE, above=True), learning_rate=ABOVE_0)
 
 
-def check_examples(unit: Unit) -> None:
+def check_examples(unit: Unit, *, by_person: bool = False) -> None:
     """Refuse a unit whose record is not a single example.
 
     Only where a record is one example does it change the clipped sum by at most C. A node's record is one example if the
-    network reads nothing but the node's own features and earlier releases.
+    network reads nothing but the node's own features and earlier releases. With ``by_person`` the caller counts all examples of
+    one person as one, and draws them together (:mod:`~sfumato.bounded._owners`): then a person of many nodes may be the record.
 
     >>> check_examples(RecordLevel())
     """
+    if by_person and type(unit) is PersonNodesLevel:
+        return
     if type(unit) not in (NodeLevel, RecordLevel):  # a subclass may hold more than one example
         raise UnsupportedUnitError(
             f"DP-SGD has no bounded sensitivity when the unit is {unit.describe()}: a record may be more than one example. "
@@ -112,14 +116,14 @@ def rounding_margin(num_parameters: int) -> float:
     return 2.0**-_GRID_BITS * math.sqrt(num_parameters)
 
 
-def to_grid(sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Round sums from steps of C / 2^SUM_BITS to the grid of steps of C / 2^24, halves upward.
+def to_grid(sums: NDArray[np.int64], parts: int = 1) -> NDArray[np.int64]:
+    """Round sums over ``parts`` from steps of C / 2^SUM_BITS to the grid of steps of C / 2^24, halves upward.
 
-    >>> to_grid(np.array([2**28, 7, 8])).tolist()
-    [16777216, 0, 1]
+    >>> to_grid(np.array([2**28, 7, 8])).tolist(), to_grid(np.array([2**28, 23, 24]), 3).tolist()
+    ([16777216, 0, 1], [5592405, 0, 1])
     """
-    shift = SUM_BITS - _GRID_BITS
-    return (sums + (1 << (shift - 1))) >> shift
+    size = parts << (SUM_BITS - _GRID_BITS)
+    return (sums + size // 2) // size if parts > 1 else (sums + (size >> 1)) >> (SUM_BITS - _GRID_BITS)
 
 
 def clipped_gradient_sum(
@@ -223,6 +227,7 @@ def private_steps(
     *,
     alone: bool = False,
     bias_pace: float = 1.0,
+    owners: NDArray[np.int64] | None = None,
 ) -> bytes:
     """Train ``model`` in place with DP-Adam. The result is the last iterate. Return a secret MAC of all sums that were read.
 
@@ -230,7 +235,9 @@ def private_steps(
     time, which changes no bit of the sums, but few wide rows stay in fast memory. Where a step is large, the workers of an
     engine share it, which changes no bit either (:mod:`~sfumato.bounded._shards`). With ``alone`` each example is computed by
     itself (:func:`~sfumato.bounded._example_gradients.clipped_example_sum`), so layers may be convolutions. Its sums are on the
-    grid as they are, and eta is 0; targets are classes. Biases learn at ``bias_pace`` times the learning rate.
+    grid as they are, and eta is 0; targets are classes. Biases learn at ``bias_pace`` times the learning rate. ``owners`` are the
+    public persons who own the ids: then a person is the record, all of whose examples are drawn together and count as their mean
+    (:mod:`~sfumato.bounded._owners`).
 
     >>> model, x, y = nn.Linear(2, 2).double(), torch.eye(2).double(), torch.tensor([0, 1])
     >>> settings = PrivateSGD(0.5, steps=3, l2_clip_norm=1.0, noise_multiplier=1.0, learning_rate=0.1)
@@ -251,10 +258,10 @@ def private_steps(
     if kept is not None and kept.known and len(cuts) > 1:
         shards = Shards(clipped_gradient_sum, model, (settings.l2_clip_norm, slope), batch, cuts, block)
 
-    def on_grid(chosen: NDArray[np.int64], _: int) -> NDArray[np.int64]:
+    def summed(chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         check_rows(len(chosen))
         if shards is not None:
-            return to_grid(shards.sum(optimizer.flat.numpy(), chosen))
+            return shards.sum(optimizer.flat.numpy(), chosen)
         total = np.zeros(size, np.int64)
         for at in range(0, max(len(chosen), 1), block):
             *inputs, targets = batch(chosen[at : at + block])
@@ -264,10 +271,30 @@ def private_steps(
                 total += clipped_example_sum(model, inputs[0], targets, settings.l2_clip_norm)
             else:
                 total += clipped_gradient_sum(model, inputs, targets, settings.l2_clip_norm, slope, kept)
-        return total if alone else to_grid(total)
+        return total
 
     margin = 0.0 if alone else rounding_margin(size)
-    return noisy_steps(optimizer, on_grid, ids, settings, key, margin, progress)
+    if owners is None:
+        return noisy_steps(
+            optimizer,
+            lambda chosen, _: summed(chosen) if alone else to_grid(summed(chosen)),
+            ids,
+            settings,
+            key,
+            margin,
+            progress,
+        )
+    if alone:
+        raise fail("owners", "persons", "to be None where each example is computed by itself")
+    persons = Persons.of(owners)
+
+    def of_persons(drawn: NDArray[np.int64], _: int) -> NDArray[np.int64]:
+        total = np.zeros(size, np.int64)
+        for count, rows in persons.drawn(drawn):
+            total += to_grid(summed(rows), count)
+        return total
+
+    return noisy_steps(optimizer, of_persons, persons.numbers, settings, key, margin, progress)
 
 
 def noisy_steps(

@@ -48,7 +48,8 @@ class MLP(NetworkMethod):
     perceptron of hidden width ``width``. Further settings are those of :class:`~sfumato.central._learning.NetworkMethod`.
 
     **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. At node and record level there is one DP-SGD run
-    (:mod:`~sfumato.bounded._gradients`), for any number of arcs: it also holds for ``NodeLevel(arcs="incident")``.
+    (:mod:`~sfumato.bounded._gradients`), for any number of arcs: it also holds for ``NodeLevel(arcs="incident")``. Where a record
+    is a person of several nodes, these are drawn together and count as their mean (:mod:`~sfumato.bounded._owners`).
 
     Args:
         num_layers: linear layers, at most 8; GAP and ProGAP compare with 3.
@@ -75,7 +76,7 @@ class MLP(NetworkMethod):
     card: ClassVar[Card] = Card(
         name="mlp",
         summary="graph-free network",
-        units=("edge", "person", "node", "record"),
+        units=("edge", "person", "node", "person-nodes", "record"),
         targets=("multilabel", "number"),
         candidates=({"learning_rate": 0.003}, {"learning_rate": 0.01}, {"learning_rate": 0.03}),
         audience=Audience(("weights",), predictions="predictions"),
@@ -100,8 +101,8 @@ class MLP(NetworkMethod):
             size = num_parameters(self._network(public, unit))
         batch, epochs = self.batch_size, self.epochs
         if batch is None:
-            batch, epochs = max(_LEAST_BATCH, public.num_train // _BATCHES), epochs or _PASSES
-        event = sgd_event(unit, public, noise_multiplier, epochs=epochs, batch_size=batch)
+            batch, epochs = max(_LEAST_BATCH, public.num_learned // _BATCHES), epochs or _PASSES
+        event = sgd_event(unit, public, noise_multiplier, epochs=epochs, batch_size=batch, by_person=True)
         return (Release("network", event, (size,), size, arc_change=unit.no_arc_change),)
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:

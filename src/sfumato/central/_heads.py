@@ -112,10 +112,11 @@ def train_further(
 def chosen(inputs: Matrix, length: float = 1.0) -> Rows:
     """Return a function that gives rows of some nodes, times ``length``, as integers.
 
-    Full batches ask for the same ones at every step.
+    Full batches ask for the same ones at every step; where persons are the records, for those of persons with one node, with two,
+    and so on.
     """
 
-    @lru_cache(maxsize=1)
+    @lru_cache(maxsize=64)
     def rows(ids: bytes) -> WholeRows:
         part = inputs[np.frombuffer(ids, np.int64)] * np.float32(length)
         if sp.issparse(part):

@@ -19,6 +19,7 @@ from sfumato._blocks import let_go, room, rows_of
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, optional, setting
 from sfumato.bounded._exact import MOST_ROWS, WholeRows
 from sfumato.bounded._gradients import PrivateSGD, check_examples, private_steps
+from sfumato.bounded._owners import owners_of
 from sfumato.central._rows import features_of
 from sfumato.graph._facts import labeled_mask
 from sfumato.method.curator import CuratorMethod
@@ -100,11 +101,20 @@ class Features:
 
 
 def sgd_event(
-    unit: Unit, public: PublicFacts, noise_multiplier: float, *, epochs: int | None, batch_size: int
+    unit: Unit,
+    public: PublicFacts,
+    noise_multiplier: float,
+    *,
+    epochs: int | None,
+    batch_size: int,
+    by_person: bool = False,
 ) -> PoissonGaussianEvent:
-    """Describe one DP-SGD run as an event: steps and sampling probability follow from public counts alone."""
-    check_examples(unit)
-    rows = max(public.num_train, 1)
+    """Describe one DP-SGD run as an event: steps and sampling probability follow from public counts alone.
+
+    With ``by_person`` the run is one of :func:`train`, which draws whole persons where they are the records.
+    """
+    check_examples(unit, by_person=by_person)
+    rows = public.num_learned
     batch = min(batch_size, rows)
     steps = max(1, (epochs or _PRIVATE_EPOCHS) * rows // batch)
     return PoissonGaussianEvent(
@@ -144,7 +154,8 @@ def train(
         )  # fmt: skip
     else:
         event, key = plan.event_of(SampledEvent, stage), session.charge(stage)
-        how: Any = {"alone": alone, "bias_pace": bias_pace}
+        owners = owners_of(plan.unit, graph, np.flatnonzero(graph.train_mask))
+        how: Any = {"alone": alone, "bias_pace": bias_pace, "owners": owners}
         operands = train_charged(settings, event, key, network, graph, rows, told, block, **how)
         session.bind(stage, np.frombuffer(operands, np.uint8))
 
@@ -264,8 +275,12 @@ def train_charged(
     *,
     alone: bool = False,
     bias_pace: float = 1.0,
+    owners: NDArray[np.int64] | None = None,
 ) -> bytes:
-    """Train a network in place by DP-SGD that was charged before, as this ``event``. Return a secret MAC of what was read."""
+    """Train a network in place by DP-SGD that was charged before, as this ``event``. Return a secret MAC of what was read.
+
+    ``owners`` are the persons who own the training nodes, where these are the records (:mod:`~sfumato.bounded._owners`).
+    """
     ids, y, loss = np.flatnonzero(graph.train_mask), torch.from_numpy(_learned(graph)), loss_of(graph)
     sgd = PrivateSGD(
         event.sampling_prob, event.steps, settings.l2_clip_norm, event.noise_multiplier, settings.learning_rate
@@ -283,7 +298,8 @@ def train_charged(
         return *map(_double, _inputs(rows(ids[chosen]))), y[ids[chosen]]
 
     slope = class_slope if loss is None else loss.slope
-    operands = private_steps(network, batch, ids, sgd, key, progress, block, slope, alone=alone, bias_pace=bias_pace)
+    how: Any = {"alone": alone, "bias_pace": bias_pace, "owners": owners}
+    operands = private_steps(network, batch, ids, sgd, key, progress, block, slope, **how)
     network.float().eval()
     return operands
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sfumato._validate import ABOVE_0, AT_LEAST_1, PRIVATE_LABELS, STEP_SIZE, check_fields, setting
 from sfumato.bounded._gradients import check_examples
 from sfumato.bounded._grouping import group_sensitivity, noisy_group_sums
+from sfumato.bounded._owners import count_of, owners_of
 from sfumato.central._heads import CLIP, LENGTH, OnLongRows, apply, chosen, for_long_rows, head_size, plain, zero_head
 from sfumato.central._learning import train
 from sfumato.central._rows import centered_rows, normalized
@@ -51,7 +52,8 @@ class Linear(CuratorMethod):
 
     **Formal guarantee.** Arcs are never read, so at edge level epsilon is 0. Where labels are private, two Gaussian releases
     of :func:`~sfumato.bounded._grouping.noisy_group_sums` (the center and the scale) with 2 and 3 % of :math:`\mu^2`, and one
-    DP-SGD run over all training nodes (:mod:`~sfumato.bounded._gradients`), for any number of arcs.
+    DP-SGD run over all training nodes (:mod:`~sfumato.bounded._gradients`), for any number of arcs. Where a record is a person of
+    several nodes, each person counts as the mean of its nodes in all three (:mod:`~sfumato.bounded._owners`).
 
     Args:
         epochs: number of full-batch steps.
@@ -67,7 +69,7 @@ class Linear(CuratorMethod):
     card: ClassVar[Card] = Card(
         name="linear",
         summary="graph-free linear model",
-        units=("edge", "person", "node", "record"),
+        units=("edge", "person", "node", "person-nodes", "record"),
         candidates=({"learning_rate": 0.02}, {"learning_rate": 0.05}, {"learning_rate": 0.1}),
         audience=Audience(("weights",), predictions="predictions"),
         reads_links=False,
@@ -81,10 +83,10 @@ class Linear(CuratorMethod):
         """List nothing where features and labels are public; the center, one DP-SGD run and the scale otherwise."""
         if {"features", "labels"} <= set(unit.public):
             return ()
-        centers = center_release(unit, public, _CENTER_SHARE, noise_multiplier)
+        centers = center_release(unit, public, _CENTER_SHARE, noise_multiplier, by_person=True)
         size = head_size(public.num_features, public.num_classes)
         share, still = 1 - _CENTER_SHARE * len(centers) - _SCALE_SHARE, unit.no_arc_change
-        event = full_batch(unit, share, self.epochs, noise_multiplier)
+        event = full_batch(unit, share, self.epochs, noise_multiplier, by_person=True)
         scale = part_of(_SCALE_SHARE, noise_multiplier)
         return (
             *centers,
@@ -105,8 +107,9 @@ class Linear(CuratorMethod):
         key = session.charge("scale")
         assert graph.y is not None
         read = np.flatnonzero(graph.val_mask)
-        noise = multiplier_of(plan, "scale") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit)
-        scale, mac = learn_scale(apply(head, inputs)[read], graph.y[read], noise, key)
+        noise = multiplier_of(plan, "scale") * float(np.sqrt(STEPS)) * group_sensitivity(plan.unit, by_person=True)
+        owners = owners_of(plan.unit, graph, read)
+        scale, mac = learn_scale(apply(head, inputs)[read], graph.y[read], noise, key, owners)
         session.bind("scale", np.frombuffer(mac, np.uint8))
         return Outcome({**weights, "scale": scale}, {})
 
@@ -122,9 +125,14 @@ class Linear(CuratorMethod):
         return centered_rows(graph, weights), weights["head.weight"] * scale, weights["head.bias"] * scale
 
 
-def full_batch(unit: Unit, share: float, steps: int, noise_multiplier: float) -> PoissonGaussianEvent:
-    r"""Describe DP-SGD over all training nodes with a share of the :math:`\mu^2` of one Gaussian release."""
-    check_examples(unit)
+def full_batch(
+    unit: Unit, share: float, steps: int, noise_multiplier: float, *, by_person: bool = False
+) -> PoissonGaussianEvent:
+    r"""Describe DP-SGD over all training nodes with a share of the :math:`\mu^2` of one Gaussian release.
+
+    With ``by_person`` persons are the examples where they are the records.
+    """
+    check_examples(unit, by_person=by_person)
     relation = "replace" if unit.relation == "replace" else "add-remove"
     noise = noise_multiplier * np.sqrt(steps / share) * (1 + (relation == "replace"))
     return PoissonGaussianEvent(1.0, float(noise), steps, relation)
@@ -135,9 +143,11 @@ def is_centered(public: PublicFacts) -> bool:
     return 0 < public.num_nodes * public.num_features <= _MOST_DENSE
 
 
-def center_release(unit: Unit, public: PublicFacts, share: float, noise_multiplier: float) -> tuple[Release, ...]:
+def center_release(
+    unit: Unit, public: PublicFacts, share: float, noise_multiplier: float, *, by_person: bool = False
+) -> tuple[Release, ...]:
     """List the release of the center, or nothing if rows are not centered."""
-    group_sensitivity(unit)
+    group_sensitivity(unit, by_person=by_person)
     if not is_centered(public):
         return ()
     columns = public.num_features
@@ -152,10 +162,11 @@ def find_center(plan: Planned, graph: Graph, session: Session) -> Arrays:
     rows = normalized(graph)[ids]
     if "features" in plan.unit.public:
         return {"center": rows.mean(axis=0, dtype=np.float64).astype(np.float32)}
-    noise = multiplier_of(plan, "center") * group_sensitivity(plan.unit)
+    owners = owners_of(plan.unit, graph, ids)
+    noise = multiplier_of(plan, "center") * group_sensitivity(plan.unit, by_person=True)
     key = session.charge("center")
     session.bind("center", rows)
-    sums = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key)[0] / INT16_ONE
+    sums = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise, key, owners)[0] / INT16_ONE
     square = float(np.square(sums).sum())
     kept = max(0.0, 1 - len(sums) * noise**2 / square) if square else 0.0
-    return {"center": (sums * (kept / max(len(ids), 1))).astype(np.float32)}
+    return {"center": (sums * (kept / count_of(owners, len(ids)))).astype(np.float32)}

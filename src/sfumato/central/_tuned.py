@@ -182,7 +182,7 @@ class Tuned(CuratorMethod):
             UnsupportedUnitError: a candidate has rows for single nodes, which a score would tell others of; or a record
                 holds many nodes, each of which a score counts.
         """
-        if unit.partition:
+        if unit.partition or unit.nodes_per_person is not None:
             raise UnsupportedUnitError(
                 f"A choice among settings has no proof under unit {unit.name}: a score counts every validation node of "
                 f"{unit.describe()}, not one. Train with settings that were chosen on other data."

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bounded._grouping import noisy_group_sums
+from sfumato.bounded._owners import count_of
 from sfumato.central._counts import directions
 from sfumato.graph._targets import softmax
 from sfumato.loops.kernels import INT16_ONE
@@ -77,27 +78,41 @@ def learn_weights(
 
 
 def learn_scale(
-    scores: NDArray[np.float32], y: NDArray[np.int64], noise_stddev: float, key: Key
+    scores: NDArray[np.float32],
+    y: NDArray[np.int64],
+    noise_stddev: float,
+    key: Key,
+    owners: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.float32], bytes]:
-    """Train one number that scores are multiplied by in the same way: the order of a node's classes stays."""
+    """Train one number that scores are multiplied by in the same way: the order of a node's classes stays.
+
+    ``owners`` are the persons who own the nodes, where these are the records; each counts once.
+    """
     seen, classes = _log_probabilities(scores)[:, :, None], scores.shape[1]
-    found, read = _learn(seen, y, np.ones(1), (1 - 1 / classes) / classes, noise_stddev, key)
+    found, read = _learn(seen, y, np.ones(1), (1 - 1 / classes) / classes, noise_stddev, key, owners)
     return found.astype(np.float32), read
 
 
 def _learn(
-    seen: Floats, y: NDArray[np.int64], start: Floats, bend: float, noise_stddev: float, key: Key
+    seen: Floats,
+    y: NDArray[np.int64],
+    start: Floats,
+    bend: float,
+    noise_stddev: float,
+    key: Key,
+    owners: NDArray[np.int64] | None = None,
 ) -> tuple[Floats, bytes]:
     """Make the noisy steps from a start; ``bend`` is about how much the log-loss curves."""
-    error = noise_stddev / np.sqrt(STEPS) * _CLIP / max(len(y), 1)  # of the mean gradient of all steps
+    learned = count_of(owners, len(y))
+    error = noise_stddev / np.sqrt(STEPS) * _CLIP / learned  # of the mean gradient of all steps
     pull, numbers = error**2 / (_SPREAD**2 * bend), start
     mean, square, read = np.zeros_like(start), np.zeros_like(start), b""
     for step in range(1, STEPS + 1):
         rows = gradient_rows(seen, y, numbers)
         own = derive_key(key, f"step/{step}")
         read = operand_mac(own, np.frombuffer(read, np.uint8), rows)
-        total = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise_stddev, own)[0] / INT16_ONE
-        slope = total * (_CLIP / max(len(y), 1)) + pull * (numbers - start)
+        total = noisy_group_sums(rows, np.zeros(len(rows), np.int64), 1, noise_stddev, own, owners)[0] / INT16_ONE
+        slope = total * (_CLIP / learned) + pull * (numbers - start)
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         size = _RATE * (1 - (step - 1) / STEPS)
         numbers = numbers - size * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)

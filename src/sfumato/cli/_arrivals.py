@@ -85,6 +85,7 @@ def source_of(run: Path, given: dict[str, Any], context: typer.Context) -> Sourc
             window=None,
             person=None,
             edges_per_person=None,
+            nodes_per_person=None,
         )
         stored = replace(stored, edge_type=None, edge_types=(), public_types=())
     elif given["nodes"] is not None or given["edges"] is not None:

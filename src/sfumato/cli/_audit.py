@@ -21,7 +21,7 @@ from sfumato.cli._table import JSON, spelled
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import write_page
 from sfumato.privacy.budget import Budget
-from sfumato.privacy.units import Declared, unit_named
+from sfumato.privacy.units import Declared, class_for, unit_named
 
 if TYPE_CHECKING:
     from sfumato.audit._evidence import Audit
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.method.contract import Listed
     from sfumato.privacy.units import Unit
 
-_MOST_ARCS, _REPORTS, _CALLS = 10, 20_000, 6_000
+_MOST_ARCS, _NODES, _REPORTS, _CALLS = 10, 3, 20_000, 6_000
 
 
 def audit(
@@ -218,7 +218,11 @@ def _unit(unit: str | None, arcs: str | None, max_degree: int | None) -> Unit:
     if unit is None:
         raise InputError("Expected --unit with METHOD, got none. Say what is protected, such as --unit edge.")
     word = with_arcs({"unit": unit, "arcs": arcs})["unit"]
-    return unit_named(word, Declared(directed=False, max_degree=max_degree or _MOST_ARCS))
+    if word in class_for(word).node_words:  # of edges, unless a graph says otherwise
+        from sfumato.audit._auditor import check_planted
+
+        check_planted(unit_named(word, Declared(directed=False)))
+    return unit_named(word, Declared(directed=False, max_degree=max_degree or _MOST_ARCS, nodes_per_person=_NODES))
 
 
 def _budget(epsilon: float | None, delta: float | None) -> Budget:

@@ -1,4 +1,4 @@
-"""The options that say what columns of the edge table mean, beside its two ends."""
+"""The options that say what columns of the edge table mean, beside its two ends, and who owns rows of either table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _trained = partial(option, panel=DATA, commands="train check", again=True)
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeOptions:
-    """Weights, types, times and owners of edges."""
+    """Weights, types, times and owners."""
 
     edge_weight: str | None = _tables(
         "The column of the edge table that holds weights of at least 0 (default: as the schema says, else every edge counts "
@@ -41,12 +41,19 @@ class EdgeOptions:
         "public, never the newest one of the table; without it, that of the split by time, or the last one of the window."
     )
     person: str | None = _tables(
-        "The column of the edge table that says who owns a row, such as the patient of a referral; it may be one of the ends. "
-        "With --unit person and --edges-per-person: all edges that one person owns are one record."
+        "The column that says who owns a row, with --unit person. Beside --edges-per-person, of the edge table, such as the "
+        "patient of a referral (it may be one of the ends): all edges that one person owns are one record. Beside "
+        "--nodes-per-person, of the node table, such as the customer of an account: all nodes that one person owns are one "
+        "record."
     )
     edges_per_person: int | None = _tables(
         "With --person: the most distinct edges that one person adds to the graph. Of a person with more, a fixed choice that "
         "reads this person's rows alone keeps so many. It is public: choose it without looking at the data."
+    )
+    nodes_per_person: int | None = _tables(
+        "With --person: the most nodes of one person that are read. Of a person with more, a fixed choice by this person's own "
+        "ids keeps so many, and the others are left out with all of their edges. It is public, as is who owns which node: "
+        "choose it without looking at the data."
     )
     edge_type: str | None = _tables(
         "The column of the edge table that names the type of each edge, where there are several kinds of links (default: as the "

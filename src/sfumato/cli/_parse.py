@@ -68,6 +68,7 @@ def _check_no_roles(values: dict[str, Any]) -> None:
 
 def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a command line with the unit that ``--unit`` and ``--arcs`` name together."""
+    values = _with_accounts(values)
     arcs, unit = values.get("arcs"), values["unit"]
     if arcs is None or unit is None:
         return values
@@ -80,6 +81,18 @@ def with_arcs(values: dict[str, Any]) -> dict[str, Any]:
         choices = " or ".join(f"--unit {usual} --arcs {word}" for word in words)
         raise InputError(f"Expected --arcs to agree with --unit {unit}, got {arcs}. Choose one: {choices}.")
     return {**values, "unit": words[arcs]}
+
+
+def _with_accounts(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with the unit of the owners of nodes, where that of owners is asked for and nodes have them."""
+    word = None if values["unit"] is None else class_for(values["unit"]).node_words.get(values["unit"])
+    if word is None:
+        return values
+    from sfumato.graph._schema import Schema
+
+    schema = values.get("schema")
+    owned = values.get("nodes_per_person") or (schema is not None and Schema.read(schema).nodes_per_person)
+    return {**values, "unit": word} if owned else values
 
 
 def checks(options: Options) -> Iterator[Callable[[], Any]]:

@@ -67,7 +67,11 @@ class Request:
 
     def unit_on(self, graph: Graph) -> Unit:
         max_degree = self.max_degree if self.max_degree is not None else graph.max_degree
-        declared = Declared(graph.directed, max_degree, edges_per_person=graph.edges_per_person)
+        persons: dict[str, Any] = {
+            "edges_per_person": graph.edges_per_person,
+            "nodes_per_person": graph.nodes_per_person,
+        }
+        declared = Declared(graph.directed, max_degree, **persons)
         if self.subclasses is not None:
             declared = replace(declared, cells=self.subclasses)
         if self.partition == KMEANS:

@@ -56,8 +56,9 @@ class Source:
     window: str | None = None  # COLUMN=WINDOW: the edges of one window of time alone
     split_by_time: str | None = None  # COLUMN:DATE: the edges before this day alone; those from it on are scored
     recency: str | None = None  # COLUMN:HALFLIFE@DATE: edges weigh less with age
-    person: str | None = None  # the column of the edge table that names the owner of a row
+    person: str | None = None  # the column that names the owner of a row, of edges or of nodes
     edges_per_person: int | None = None  # the public bound of the edges of each
+    nodes_per_person: int | None = None  # or of the nodes of each
     edges_of: tuple[str, ...] = ()  # TYPE=FILE: a table of edges for each type, in place of `edges`
     features: bool = True  # whether columns of the node table are read as features
 
@@ -111,9 +112,9 @@ class Source:
              "Expected `window` with `nodes` and `edges` only: a named data set has no times. Drop it."),
             (self.named and (self.split_by_time or self.recency) is not None,
              "Expected `split_by_time` and `recency` with `nodes` and `edges` only: a named data set has no times. Drop them."),
-            (self.named and (self.person is not None or self.edges_per_person is not None),
-             "Expected `person` and `edges_per_person` with `nodes` and `edges` only: nobody owns edges of a named data set. "
-             "Drop them."),
+            (self.named and (self.person, self.edges_per_person, self.nodes_per_person) != (None, None, None),
+             "Expected `person`, `edges_per_person` and `nodes_per_person` with `nodes` and `edges` only: nobody owns rows of a "
+             "named data set. Drop them."),
             (self.named and self.drop,
              "Expected `drop` with `nodes` and `edges` only; a named data set has its own columns."),
             (tables and self.min_class_size is not None,
@@ -160,6 +161,7 @@ class Source:
             "edges_of",
             "person",
             "edges_per_person",
+            "nodes_per_person",
         )
         fixed = (*_OF_TABLES[:4], "min_class_size", "image_size", *edges, "drop")
         option = next((name for name in fixed if getattr(self, name)), None)
@@ -214,7 +216,7 @@ class Source:
             text=self.text, text_features=self.text_features, report=report, edge_weight=self.edge_weight,
             max_weight=self.max_weight, drop=self.drop, told=told, window=self.window,
             edge_type=self.edge_type, edge_types=self.edge_types or None, public_types=self.public_types,
-            person=self.person, edges_per_person=self.edges_per_person,
+            person=self.person, edges_per_person=self.edges_per_person, nodes_per_person=self.nodes_per_person,
             features=None if self.features else (), split_by_time=self.split_by_time,
             recency=self.recency, **self._by_name(),
         )  # fmt: skip
@@ -248,11 +250,8 @@ class Source:
         if self.nodes is None or self.edges is None or self.ends is not None:
             return {}
         weight: dict[str, Any] = {"edge_weight": self.edge_weight, "max_weight": self.max_weight, "window": self.window}
-        weight |= {
-            "person": self.person,
-            "edges_per_person": self.edges_per_person,
-            "split_by_time": self.split_by_time,
-        }
+        owned = ("person", "edges_per_person", "nodes_per_person", "split_by_time")
+        weight |= {name: getattr(self, name) for name in owned}
         weight |= {
             "edge_type": self.edge_type,
             "edge_types": self.edge_types or None,

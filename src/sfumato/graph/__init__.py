@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sfumato.datasets._loading import load_dataset as load_dataset
     from sfumato.graph._graph import Graph as Graph
     from sfumato.graph._graph import PublicFacts as PublicFacts
+    from sfumato.graph._owned import of_persons as of_persons
     from sfumato.graph._rare_outcomes import outcomes as outcomes
     from sfumato.graph._schema import Schema as Schema
     from sfumato.graph._splits import random_roles as random_roles

@@ -24,6 +24,13 @@ def tell_dropped(names: Iterable[str], place: str, above: int = 1, *, weighted: 
         warnings.warn(f"Not read: {listed} of {place}.{counts}", DroppedWarning, stacklevel=above + 2)
 
 
+def tell_beyond(count: int, total: int, most: int, place: str, above: int = 1) -> None:
+    """Tell in a warning how many nodes are left out because their persons own more than a bound; ids and owners are public."""
+    if count:
+        told = f"Left out: {count} of {total} nodes of {place}, with their edges, beyond {most} of each person."
+        warnings.warn(told, DroppedWarning, stacklevel=above + 2)
+
+
 def tell_outside(graph: Any, public: Iterable[str]) -> None:
     """Tell in a warning of which columns nearly all cells are none of what a schema declares, where the cells are public."""
     for name, count in graph.outside.items() if {"features", "labels"} <= {*public} else ():

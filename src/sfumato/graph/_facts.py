@@ -33,6 +33,9 @@ _WHERE_KNOWN = (
     "public_types",
     "split",
     "edges_per_person",
+    "nodes_per_person",
+    "num_persons",
+    "train_persons",
 )
 _OF_LABELS = ("classes", RANGE, NAMES, RARE_CLASSES)
 _NEEDS = {"num_arcs": ("arcs",), "untrained_classes": ("labels", "roles")}
@@ -57,7 +60,8 @@ class PublicFacts:
     number. ``max_weight`` is the declared bound of the edges' weights, if there are any that a method reads, and
     ``edges_per_person`` that of the edges that one person owns, if a reader kept no more of anybody.
     ``edge_types`` are the declared types of edges, if there are several and a method reads them, and ``public_types`` those of
-    them whose edges are no secret.
+    them whose edges are no secret. Where persons own nodes, ``nodes_per_person`` is the bound, ``num_persons`` counts them, and
+    ``train_persons`` those with a training node.
 
     ``unit`` is the privacy unit under which these facts are public, which certificates name elsewhere: no plan of another unit
     takes them. Facts that are written by hand may leave it out; then they hold only what every unit makes public, and the graph
@@ -83,6 +87,9 @@ class PublicFacts:
     public_types: tuple[str, ...] | None = None
     split: tuple[float, ...] | None = None
     edges_per_person: int | None = None
+    nodes_per_person: int | None = None
+    num_persons: int | None = None
+    train_persons: int | None = None
     unit: Any = None
 
     def __post_init__(self) -> None:
@@ -95,6 +102,11 @@ class PublicFacts:
                     f"Expected public facts without {name} {under}: it is public only where {' and '.join(parts)} are. Use "
                     "graph.public_facts(unit), which leaves it out there."
                 )
+
+    @property
+    def num_learned(self) -> int:
+        """How many records DP-SGD draws from: persons who own training nodes, or training nodes; at least 1."""
+        return max(self.num_train if self.train_persons is None else self.train_persons, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that certificates keep; facts that only some data sets have are there only where they are known."""
@@ -118,7 +130,8 @@ def public_facts(graph: Any, unit: Any, *, assume_public: bool = False) -> Publi
     train = split_sizes(int(among(graph, "labels" in unit.public).sum()), usual)[0]
     if graph.roles is not None and "labels" not in unit.public:
         said = None if graph.drawn is None else graph.drawn[0]
-        drawn = isinstance(said, str) and said == digest_of_roles(graph.roles)
+        by_owners = graph.nodes_per_person is not None and "owners" not in unit.public
+        drawn = isinstance(said, str) and said == digest_of_roles(graph.roles) and not by_owners
         split = graph.drawn[1] if drawn and graph.drawn[1] != usual else None
         protected += [] if drawn else [ROLES]
     return PublicFacts(
@@ -141,8 +154,18 @@ def public_facts(graph: Any, unit: Any, *, assume_public: bool = False) -> Publi
         public_types=None if graph.types is None else graph.types.public or None,
         split=split,
         edges_per_person=graph.edges_per_person,
+        **_of_persons(graph, unit),
         unit=unit,
     )
+
+
+def _of_persons(graph: Any, unit: Any) -> dict[str, int]:
+    """The facts of the persons who own nodes, under the unit to which they matter."""
+    if "owners" not in unit.public or graph.nodes_per_person is None:
+        return {}
+    everyone = len(np.unique(graph.cells))
+    learned = split_sizes(everyone)[0] if graph.roles is None else len(np.unique(graph.cells[graph.train_mask]))
+    return {"nodes_per_person": graph.nodes_per_person, "num_persons": everyone, "train_persons": learned}
 
 
 def among(graph: Any, labeled: bool) -> np.ndarray:

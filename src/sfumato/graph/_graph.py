@@ -14,6 +14,7 @@ import numpy as np
 from sfumato._validate import check_int, check_kind, fail
 from sfumato._window import Window
 from sfumato.errors import DataError, InputError
+from sfumato.graph._accounts import checked_persons, drawn_roles
 from sfumato.graph._arcs import (
     check_arcs,
     check_node_ids_in_range,
@@ -29,7 +30,6 @@ from sfumato.graph._arcs import (
 from sfumato.graph._bounds import check_degree_bounds, check_promise
 from sfumato.graph._checks import (
     as_array,
-    check_cells,
     check_features,
     check_image_shape,
     check_labels,
@@ -44,7 +44,7 @@ from sfumato.graph._facts import Ranges, among, by_ids, public_facts
 from sfumato.graph._packed import Features, FeaturesHeld
 from sfumato.graph._persons import check_unbounded, with_persons
 from sfumato.graph._shown import ShownGraph
-from sfumato.graph._splits import DEFAULT_FRACTIONS, random_roles
+from sfumato.graph._splits import DEFAULT_FRACTIONS
 from sfumato.graph._stored import loaded_fields, save_graph, stored_facts
 from sfumato.graph._targets import RANGE, Targets
 from sfumato.graph._types import EdgeTypes, check_alone, with_types
@@ -89,8 +89,9 @@ class Graph(ShownGraph, FeaturesHeld):
     ``weights`` are those of the edges, clipped to a public bound (:class:`~sfumato.graph._weights.EdgeWeights`), and ``types``
     say which of several kinds of links an arc stands for (:class:`~sfumato.graph._types.EdgeTypes`). ``drawn`` is a digest of the
     roles of ``with_split`` and their fractions. ``window`` says that the arcs are those of a window of time
-    (:mod:`sfumato._window`), ``edges_per_person`` that at most so many of one person's were kept (:mod:`sfumato.graph._persons`).
-    ``later`` are links from a day on, which no method reads (:class:`~sfumato.graph._later.Later`); they are not saved.
+    (:mod:`sfumato._window`), ``edges_per_person`` that at most so many of one person's were kept (:mod:`sfumato.graph._persons`),
+    ``nodes_per_person`` that ``cells`` are persons of at most so many nodes (:mod:`sfumato.graph._owned`). ``later`` are links
+    from a day on, which no method reads (:class:`~sfumato.graph._later.Later`); they are not saved.
 
     >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], 4, directed=False, y=[0, 0, 1, 1])
     >>> graph
@@ -126,6 +127,7 @@ class Graph(ShownGraph, FeaturesHeld):
     window: str | None = None
     edges_per_person: int | None = None
     later: Later | None = None
+    nodes_per_person: int | None = None
     _checked: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -152,7 +154,7 @@ class Graph(ShownGraph, FeaturesHeld):
             self._set(edges_per_person=check_int(low=1, edges_per_person=self.edges_per_person))
         self._set(**check_names(self.classes, self.feature_names, self.assumed_public, self.undeclared))
         self._set(y=check_labels(self.y, self.num_nodes, len(self.classes)))
-        self._set(roles=check_roles(self.roles, self.num_nodes), cells=check_cells(self.cells, self.num_nodes))
+        self._set(roles=check_roles(self.roles, self.num_nodes), **checked_persons(self))
         if self.y is not None and not self.classes:
             counts = np.bincount(self.y[self.y >= 0])
             self._set(classes=tuple(map(str, range(len(counts)))))
@@ -353,7 +355,7 @@ class Graph(ShownGraph, FeaturesHeld):
         >>> graph.train_mask.sum(), graph.test_mask.sum()
         (np.int64(15), np.int64(3))
         """
-        roles = random_roles(among(self, labeled), tuple(fractions), seed)
+        roles = drawn_roles(self, among(self, labeled), tuple(fractions), seed)
         return self.with_roles(roles) if labeled else by_ids(self, roles, tuple(map(float, fractions)))
 
     def public_facts(self, unit: Any, *, assume_public: bool = False) -> PublicFacts:

@@ -70,7 +70,7 @@ def kept_edges(
     if not directed:  # by their words, so that the order of the node table plays no part
         swapped = (ends[one] > ends[two]) | ((ends[one] == ends[two]) & (one > two))
         one, two = np.where(swapped, two, one), np.where(swapped, one, two)
-    values = _mixed(words[persons] ^ _mixed(ends[one] ^ _mixed(ends[two])))
+    values = mixed(words[persons] ^ mixed(ends[one] ^ mixed(ends[two])))
     order = np.lexsort((two, one, values, persons))
     person, low, high = persons[order], one[order], two[order]
     begins = np.ones(len(order), bool)
@@ -84,7 +84,7 @@ def kept_edges(
     return kept
 
 
-def _mixed(words: Words) -> Words:
+def mixed(words: Words) -> Words:
     """Spread every bit of 64 over all of them, by a fixed permutation (splitmix64)."""
     words = (words + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -107,7 +107,7 @@ def with_persons(
         raise DataError(
             f"Expected one person a row ({len(source)}), got {np.shape(owners)}. Name the owner of every row."
         )
-    persons, names = _numbered(owners)
+    persons, names = numbered(owners)
     ids = fields.get("node_ids")
     ends = words_of(range(num_nodes) if ids is None else ids)
     kept = kept_edges(persons, words_of(names), source, target, ends, most, directed=directed)
@@ -116,7 +116,7 @@ def with_persons(
     return source[kept], target[kept], rest
 
 
-def _numbered(owners: Any) -> tuple[NDArray[np.int64], list[str]]:
+def numbered(owners: Any) -> tuple[NDArray[np.int64], list[str]]:
     """Number the persons who own rows, and name each as its own cell alone says: a text as it is, an integer as it is printed.
 
     No array of another type is made of them: whether 7 became 7.0 would depend on the owners of other rows.
@@ -165,5 +165,5 @@ def declared_owner(column: str | None, most: int | None, declared: Any) -> tuple
 
 TELL = (
     "Declare the most edges that one person adds, from what is known without this data: edges_per_person=5 "
-    "(--edges-per-person 5)."
+    "(--edges-per-person 5). Where persons own nodes instead, nodes_per_person=3 (--nodes-per-person 3)."
 )

@@ -165,7 +165,8 @@ class Schema:
     ``num_features`` counts columns after one-hot encoding; ``max_degree`` bounds the out-arcs and in-arcs of every
     node, ``mean_degree`` is a public estimate; a graph refuses either above its number of nodes. ``edges`` declares the weights
     or types of edges, ``sides`` is the feature column that tells the two sides of a bipartite graph apart (or ``COLUMN=VALUE``,
-    for whose nodes suggestions are made), and ``drop`` names columns that are left out. Errors:
+    for whose nodes suggestions are made), and ``drop`` names columns that are left out. ``person`` is the column that says who
+    owns a node, of whom at most ``nodes_per_person`` nodes are read (:mod:`sfumato.graph._owned`). Errors:
     :class:`~sfumato.errors.SchemaError` for an unknown key or a malformed value.
 
     Raises:
@@ -195,26 +196,35 @@ class Schema:
     edges: EdgeColumns | None = None
     sides: str | None = None
     drop: tuple[str, ...] = ()
+    person: str | None = None
+    nodes_per_person: int | None = None
     classes_from_data: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("id", "label", "role", "degree_column", "drop"):
+        for name in ("id", "label", "role", "degree_column", "drop", "person"):
             object.__setattr__(self, name, trimmed(getattr(self, name)))
         object.__setattr__(self, "columns", _trimmed_keys(self.columns))
         _check_from_data("classes_from_data", self.classes_from_data, "classes", self.classes)
         if self.classes is not None:
             object.__setattr__(self, "classes", _names("classes", self.classes))
-        for name in ("id", "role", "degree_column"):
+        for name in ("id", "role", "degree_column", "person"):
             _expect(name, getattr(self, name), str, "a column name")
         self._check_target()
         _expect("directed", self.directed, bool, "true or false")
         _expect("sides", self.sides, str, "a column name, or COLUMN=VALUE")
+        if (self.person is None) != (self.nodes_per_person is None):
+            raise SchemaError(
+                "Expected person, the column of the node table that says who owns a node, and nodes_per_person, the most nodes "
+                "of one person that are read, got one of them. Owners of edges stand under [edges], with edges_per_person."
+            )
         for name in ("num_features", "max_degree"):
             if getattr(self, name) is not None:
                 check_int(low=0 if name == "num_features" else 1, **{name: getattr(self, name)})
         if self.mean_degree is not None:
             check_real(low=0, high=self.max_degree or np.inf, mean_degree=self.mean_degree)
-        special = {*filter(None, (self.id, *label_columns(self.label), self.role, self.degree_column))}
+        if self.nodes_per_person is not None:
+            check_int(low=1, nodes_per_person=self.nodes_per_person)
+        special = {*filter(None, (self.id, *label_columns(self.label), self.role, self.degree_column, self.person))}
         for name in special & set(self.columns):
             raise SchemaError(f"Expected columns to hold features only, got {name!r}. Remove [columns.{name}].")
         if self.drop:

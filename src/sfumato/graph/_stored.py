@@ -16,6 +16,7 @@ from sfumato.graph._weights import EdgeWeights, check_steps
 _STORED = (
     "directed", "name", "max_degree", "mean_degree", "merged", "outside", "classes", "feature_names", "assumed_public",
     "undeclared", "num_features", "image_shape", "ranges", "target", "widths", "max_weight", "window", "edges_per_person",
+    "nodes_per_person",
 )  # fmt: skip
 _DERIVED = ("num_features", "target", "widths", "max_weight")
 """What graph.json says of arrays."""
@@ -46,7 +47,9 @@ def stored_facts(graph: Any) -> dict[str, Any]:
 def loaded_fields(directory: Path, mmap: bool) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Return the fields of a stored graph, and those of its arrays that passed their checks here."""
     absent: dict[str, Any] = {"outside": {}, "ranges": (), "undeclared": ()}
-    absent |= dict.fromkeys(("image_shape", "target", "widths", "max_weight", "window", "edges_per_person", _TYPES))
+    absent |= dict.fromkeys(
+        ("image_shape", "target", "widths", "max_weight", "window", "edges_per_person", "nodes_per_person", _TYPES)
+    )
     arrays, facts = load_arrays(directory, (*_STORED, _TYPES), absent, mmap)
     arrays["x"] = stored_features(arrays, len(arrays["indptr"]) - 1, facts["num_features"], facts["widths"])
     indptr, indices = check_arcs(arrays.pop("indptr"), arrays.pop("indices"))

@@ -36,9 +36,9 @@ _MOST_ASSUMED = 10_000
 _MOST_NUMBERS = 2**36  # of eight bytes: half a terabyte
 _ALWAYS = (
     "num_nodes", "num_features", "image_shape", "directed", "max_weight", "edge_types", "public_types", "degree_bounds",
-    "edges_per_person",
+    "edges_per_person", "nodes_per_person", "num_persons",
 )  # fmt: skip
-_OF_LABELS = ("num_train", "split", "num_classes", "target", "target_range")
+_OF_LABELS = ("num_train", "train_persons", "split", "num_classes", "target", "target_range")
 _IF_STATED = ("num_arcs", "untrained_classes", "max_degree", "mean_degree")
 """Facts of a plan that are compared with those of a graph; a test tells of one that is in none of the three."""
 LEARNERS = ("gap", "progap", "mlp")
@@ -141,7 +141,12 @@ def under(unit: Unit, public: PublicFacts) -> PublicFacts:
         )
     if public.unit is None and public.edges_per_person is None:
         public = replace(public, edges_per_person=unit.edges_per_person)
+    if public.unit is None and public.nodes_per_person is None and unit.nodes_per_person is not None:
+        # as if each were one node: a graph of other persons is refused
+        everyone: dict[str, Any] = {"num_persons": public.num_nodes, "train_persons": public.num_train}
+        public = replace(public, nodes_per_person=unit.nodes_per_person, **everyone)
     _check_owners(unit, public.edges_per_person)
+    _check_accounts(unit, public)
     return replace(public, unit=unit)
 
 
@@ -161,6 +166,19 @@ def _check_owners(unit: Unit, kept: int | None) -> None:
         f"{'one without owners of edges' if kept is None else f'one with {kept} of each'}. Read the edge table with "
         f"person=COLUMN and edges_per_person={wanted} (--person and --edges-per-person). "
         "A person who is one node is protected by node."
+    )
+
+
+def _check_accounts(unit: Unit, public: PublicFacts) -> None:
+    """Refuse a unit of persons who own nodes on a graph without them, or with another bound."""
+    wanted, kept = unit.nodes_per_person, public.nodes_per_person
+    if kept == wanted and (wanted is None or None not in (public.num_persons, public.train_persons)):
+        return
+    got = "one whose nodes have no owners" if kept is None else f"one with {kept} of each"
+    raise InputError(
+        f"Expected a graph of which a reader kept at most {wanted} nodes of each person, as unit {unit.name} says, got {got}. "
+        f"Read the node table with person=COLUMN and nodes_per_person={wanted} (--person and --nodes-per-person), or use "
+        "sf.graph.of_persons. A person who is one node is protected by node."
     )
 
 

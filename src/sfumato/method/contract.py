@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import fail
 from sfumato.errors import InputError
+from sfumato.graph._accounts import owners_digest
 from sfumato.method._graph_key import GraphKey
 from sfumato.method._scored_pairs import ScoredPairs
 from sfumato.method._settings import read_settings
@@ -150,7 +151,7 @@ class Method(ScoredPairs, Listed):
         return tuple(name for name in unit.public if name != "arcs" or not self.card.scores_pairs)
 
     def cells_key(self, unit: Unit, graph: Graph) -> str:
-        """Return a digest of the public values that decide which record is in which cell of the unit; empty if none do.
+        """Return a digest of the public values that decide which node is in which cell, or of which person; empty if none do.
 
         Claims of runs with different cells do not add up, so ledgers of data sets compare it.
 
@@ -158,7 +159,7 @@ class Method(ScoredPairs, Listed):
             unit: the unit of privacy.
             graph: the data set, of which public values are read.
         """
-        return ""
+        return "" if unit.nodes_per_person is None else owners_digest(graph)
 
     def view(self, graph: Graph) -> Graph:
         """Return what the method is given of a graph: all of it, or all but labels where the card says that none is read."""

@@ -1,4 +1,4 @@
-"""The privacy unit of a person who owns many rows of the edge table: all of these rows are one record."""
+"""The privacy units of persons who own many rows, of the edge table or of the node table: all of these rows are one record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sfumato._validate import check_int, fail
-from sfumato.privacy._unit import EDGE_PUBLIC, Declared, Unit
+from sfumato.privacy._unit import EDGE_PUBLIC, INFERRED, OTHER_END, Declared, Unit
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class PersonLevel(Unit):
     directed: bool
     name: ClassVar[str] = "person"
     words: ClassVar[Mapping[str, str]] = {"person": "one person: all edges that the person owns"}
+    node_words: ClassVar[Mapping[str, str]] = {"person": "person-nodes"}
     weighed: ClassVar[str] = ", and their weights"
     in_window: ClassVar[str] = "the set of edges of one person"
     of_windows: ClassVar[str] = (
@@ -97,3 +98,72 @@ class PersonLevel(Unit):
             "A person's record is the rows of the edge table that name this person, of which the graph holds at most "
             f"{self.edges} edges. Rows that name others are not part of it, even if they tell of this person."
         ]
+
+
+@dataclass(frozen=True)
+class PersonNodesLevel(Unit):
+    r"""The unit is a person who is many nodes, at most ``nodes`` of them: their features, their labels and the arcs they own.
+
+    A column of the node table says who owns a row, such as the customer of an account or the patient of a stay. Two graphs are
+    neighbors if the records of *all* nodes of one person are empty in one of them, and nothing else differs. Where a person
+    has more than ``nodes``, the reader keeps so many by a keyed choice that reads this person's ids alone
+    (:mod:`sfumato.graph._owned`).
+
+    **Formal guarantee.** Relation remove. Node ids, roles, and *which nodes belong to one person* are public. Features, labels
+    and owned arcs of all nodes of one person are protected together.
+
+    Args:
+        nodes: the most nodes of one person.
+        max_out_degree: the most arcs that each node owns; None where no method reads arcs.
+
+    Raises:
+        InputError: a number is below 1.
+
+    >>> PersonNodesLevel(3).describe()
+    'any one person: the features, the labels and the out-arcs of all nodes that the person owns, at most 3'
+    """
+
+    nodes: int
+    max_out_degree: int | None = None
+    name: ClassVar[str] = "person-nodes"
+    words: ClassVar[Mapping[str, str]] = {"person-nodes": "one person: all nodes that the person owns"}
+    takes_max_degree: ClassVar[tuple[str, ...]] = ("person-nodes",)
+    weighed: ClassVar[str] = ", and their weights"
+    relation: ClassVar[str] = "remove"
+    public: ClassVar[tuple[str, ...]] = ("node_ids", "roles", "owners")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", int(check_int(low=1, nodes=self.nodes)))
+        if self.max_out_degree is not None:
+            check_int(low=1, max_out_degree=self.max_out_degree)
+
+    @property
+    def nodes_per_person(self) -> int:
+        """The most nodes of one person that a reader keeps: ``nodes``."""
+        return self.nodes
+
+    def describe(self) -> str:
+        """Say in plain words what is protected."""
+        cap = "" if self.max_out_degree is None else f" (at most {self.max_out_degree} of each)"
+        owned = f"all nodes that the person owns, at most {self.nodes}"
+        return f"any one person: the features, the labels and the out-arcs{cap} of {owned}"
+
+    @classmethod
+    def parse(cls, word: str, parameter: str | None, declared: Declared) -> PersonNodesLevel:
+        """Return the unit with the declared bounds; 1 node where none is declared, which no graph without owners admits."""
+        return cls(declared.nodes_per_person or 1, declared.max_degree)
+
+    @classmethod
+    def forms(cls) -> Mapping[str, tuple[Unit, ...]]:
+        """Return the one form."""
+        return {"person-nodes": (cls(3, 100),)}
+
+    def caveats(self, directed: bool) -> list[str]:
+        """Say that owners are public, and what the records of other persons still reveal."""
+        return [OWNERS, INFERRED] if directed else [OWNERS, INFERRED, OTHER_END]
+
+
+OWNERS = (
+    "Which nodes belong to one person is public, as are node ids: it decides how much each node counts, and who trains. Do not "
+    "claim this for data in which that is a secret."
+)

@@ -31,6 +31,7 @@ class Declared:
         cells: the number of cells of each class, or of all cells if they are declared; 50 as first published.
         partition: how the cell of a record is found.
         edges_per_person: the most edges of a person that a reader kept; None where rows of edges have no owner.
+        nodes_per_person: the most nodes of a person that a reader kept; None where nodes have no owner.
 
     >>> Declared(directed=False).max_degree is None
     True
@@ -41,6 +42,7 @@ class Declared:
     cells: int = 50
     partition: Partition = "directions"
     edges_per_person: int | None = None
+    nodes_per_person: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Unit(ABC):
         budget: the numbers that state a budget under this unit.
         takes_max_degree: the words of which a bound on the arcs of an owner is a part.
         arc_words: the word of each choice of arcs, by the word of ``--arcs``; empty for units without such a choice.
+        node_words: the word of the same unit where rows of nodes, and not of edges, have owners, by its own word.
         takes_cells: whether the number of cells and how they are found are parts of the unit.
         takes_promise: the words under which such a bound is no part of the unit, but may be promised of the data.
         needs_schema: whether what is protected has to be declared, or said to be public: classes, categories and ranges. Devices
@@ -85,6 +88,7 @@ class Unit(ABC):
     takes_max_degree: ClassVar[tuple[str, ...]] = ()
     arc_words: ClassVar[Mapping[str, str]] = {}
     takes_promise: ClassVar[tuple[str, ...]] = ()
+    node_words: ClassVar[Mapping[str, str]] = {}
     takes_cells: ClassVar[bool] = False
     needs_schema: ClassVar[bool] = True
     split: ClassVar[tuple[float, ...] | None] = None
@@ -112,6 +116,11 @@ class Unit(ABC):
     @property
     def edges_per_person(self) -> int | None:
         """The most edges of one person that a reader keeps, where a record is all edges of a person; else None."""
+        return None
+
+    @property
+    def nodes_per_person(self) -> int | None:
+        """The most nodes of one person that a reader keeps, where a record is all nodes of a person; else None."""
         return None
 
     def num_cells(self, num_classes: int) -> int:

@@ -83,7 +83,9 @@ def implausible(
     """
     epsilon, delta = claim["epsilon"], claim["delta"]
     cells = unit.num_cells(facts["num_classes"])
-    found = [*weak(epsilon, delta, cells or facts["num_nodes"], "cells" if cells else "nodes")]
+    persons = facts.get("num_persons")
+    records, noun = (cells, "cells") if cells else (persons, "persons") if persons else (facts["num_nodes"], "nodes")
+    found = [*weak(epsilon, delta, records, noun)]
     if learns and facts["num_nodes"] < FEW_NODES:
         text = f"The graph has {facts['num_nodes']} nodes, fewer than {FEW_NODES}: too few to learn from and to measure an "
         found.append(Caveat("few-nodes", text + "accuracy on. Collect more."))

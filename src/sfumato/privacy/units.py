@@ -4,7 +4,7 @@ A unit is a value that is passed along: every sensitivity in :mod:`sfumato.bound
 operation without a proof for a unit raises an error. ``public`` names what may be read freely under the unit
 (table in DESIGN section 5); everything else is protected. A new unit is a class here and a line of ``UNITS``: its words,
 help, reports and tables follow. The units of users who trust nobody are in ``_user_units``, those of many records at once in
-``_class_units``, that of a person with many rows in ``_person_units``.
+``_class_units``, those of a person with many rows in ``_person_units``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sfumato.errors import InputError
 from sfumato.privacy._class_units import ClassLevel as ClassLevel
 from sfumato.privacy._class_units import SubclassLevel as SubclassLevel
 from sfumato.privacy._person_units import PersonLevel as PersonLevel
+from sfumato.privacy._person_units import PersonNodesLevel as PersonNodesLevel
 from sfumato.privacy._unit import EDGE_PUBLIC, HALF, INFERRED, OTHER_END
 from sfumato.privacy._unit import Declared as Declared
 from sfumato.privacy._unit import Unit as Unit
@@ -234,6 +235,7 @@ UNITS: tuple[type[Unit], ...] = (
     EdgeLevel,
     NodeLevel,
     PersonLevel,
+    PersonNodesLevel,
     LocalLevel,
     LinkLevel,
     RecordLevel,
@@ -292,8 +294,8 @@ def check_own_name(unit: Unit) -> None:
 
 
 _CHOOSE = (
-    "A person who is one node is protected by node, a single friendship by edge, all rows of the edge table that name one owner "
-    "by person."
+    "A person who is one node is protected by node, one who is several nodes by person-nodes, a single friendship by edge, all "
+    "rows of the edge table that name one owner by person."
 )
 
 
@@ -324,11 +326,14 @@ def unit_named(text: str, declared: Declared) -> Unit:
     Raises:
         InputError: no unit has this word, or its parameter is missing, wrong or not expected.
 
-    >>> unit_named("edge", Declared(directed=False))
-    EdgeLevel(directed=False)
+    >>> unit_named("edge", Declared(directed=False)), unit_named("person", Declared(directed=False, nodes_per_person=3))
+    (EdgeLevel(directed=False), PersonNodesLevel(nodes=3, max_out_degree=None))
     """
     word, _, parameter = text.partition(":")
-    return class_for(text).parse(word, parameter or None, declared)
+    unit = class_for(text)
+    if declared.nodes_per_person is not None and word in unit.node_words:
+        return unit_named(unit.node_words[word], declared)
+    return unit.parse(word, parameter or None, declared)
 
 
 def unit_to_dict(unit: Unit) -> dict[str, Any]:

@@ -366,10 +366,10 @@ class DatasetLedger:
         if (population.declared(found["name"], dataset) if living else dict(dataset)) != found:
             raise InputError(
                 f"Expected the data set of the ledger {self.path}, {found.get('name')!r}, got {dataset.get('name')!r}, other "
-                "node ids, another order of them, or other cells. If these are the same nodes, put the rows back in order and "
-                "spend from this ledger. If people joined, left or changed since, say once that this ledger is of a population: "
-                f"sfumato ledger declare {self.path} NAME. For another data set use that data set's own ledger; for records in "
-                "both, the two ledgers' epsilons add up."
+                "node ids, another order of them, or other cells or owners. If these are the same nodes, put the rows back in "
+                "order and spend from this ledger. If people joined, left or changed since, say once that this ledger is of a "
+                f"population: sfumato ledger declare {self.path} NAME. For another data set use that data set's own ledger; "
+                "for records in both, the two ledgers' epsilons add up."
             )
 
     def _same_population(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from sfumato.privacy._person_units import OWNERS
 from sfumato.privacy._unit import HALF, INFERRED, OTHER_END
 from sfumato.record._certificate import FIXED, LINK, LOCAL, SAME_BITS, SELECTED
 from sfumato.record._collected import SENT
@@ -47,6 +48,7 @@ LIMITS: Mapping[str, str] = {
         "What the entries of others say about links with you. A link that goes both ways stands in your entry and in that of "
         "the other person. Only the one in your entry is protected."
     ),
+    OWNERS: "Which entries belong to the same person. It counts as public here, as who is in the data does.",
     HALF: (
         "The other half of a link. Links here always go both ways, and for a whole link epsilon is larger. "
         "That one half counts alone is a custom of publications."

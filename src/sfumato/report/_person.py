@@ -18,6 +18,7 @@ NOT_PROTECTED = {
     "features": "the properties of each person in the data",
     "labels": "the group that each person belongs to",
     "arcs": "who is linked to whom",
+    "owners": "which entries belong to the same person",
 }
 """What each public part of the data is, for one person."""
 
@@ -46,6 +47,10 @@ _SEVERAL = (
     "of them ten times, and a delta above 0 grows too."
 )
 _TWO_ENTRIES = "A person who is in the data several times, for example with two accounts. Epsilon counts for each time."
+
+_TWO_NAMES = (
+    "A person whom the data take for two people, for example under two customer numbers. Epsilon counts for each."
+)
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,24 @@ def _owner(certificate: Mapping[str, Any]) -> Person:
     )
 
 
+def _accounts(certificate: Mapping[str, Any]) -> Person:
+    unit = certificate["unit"]
+    what = (
+        "all entries in the data that belong to you, together, for example all your accounts: their properties, their groups, "
+        f"and the links that start at them. At most {unit['nodes']} of them are used, and the others are left out"
+    )
+    others = "Links that start at other people and lead to you. They belong to the entries of those people."
+    return Person(
+        what,
+        "whether your entries in the data hold your data or are empty",
+        "your entries in the data hold your data",
+        limits=(others, _TWO_NAMES),
+        noun="person's entries",
+        plural="entries of whole persons",
+        yours="your entries",
+    )
+
+
 def _node(certificate: Mapping[str, Any]) -> Person:
     unit = certificate["unit"]
     asked = _asked(unit, "your entry in the data", "holds your data", "or is empty")
@@ -256,7 +279,9 @@ def _link(certificate: Mapping[str, Any]) -> Person:
 
 
 def num_records(unit: Unit, facts: Mapping[str, Any]) -> int | None:
-    """Return how many records there are under a unit, if that is public: nodes, users or cells; else None."""
+    """Return how many records there are under a unit, if that is public: nodes, users, persons or cells; else None."""
+    if "num_persons" in facts:
+        return int(facts["num_persons"])
     if unit.name in ("node", "local"):
         return int(facts["num_nodes"])
     return unit.num_cells(facts["num_classes"])
@@ -266,6 +291,7 @@ _PEOPLE: Mapping[str, Callable[[Mapping[str, Any]], Person]] = {
     "edge": _edge,
     "person": _owner,
     "node": _node,
+    "person-nodes": _accounts,
     "record": _record,
     "class": _class,
     "subclass": _cell,

@@ -31,6 +31,7 @@ _RELATIONS = {
 _PARTS = {
     "node_ids": "who is in the data",
     "roles": "which nodes train and which test",
+    "owners": "which nodes belong to one person",
     "features": "features",
     "labels": "labels",
     "arcs": "links",

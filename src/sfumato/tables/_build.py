@@ -131,7 +131,13 @@ def read_facts(nodes: Any, how: Reading, place: str, number: Numbers) -> Nodes:
             "or that of the ids with id_column (id in the schema)."
         )
     bound = known(names, schema.degree_column, place)
-    columns = feature_names(names, how, schema, (id_column, *labels, role, bound, *how.text), place)
+    owner = None if how.account is None else known(names, how.account[0], place)
+    if owner in (id_column, *labels, role, bound, *how.text) and owner is not None:
+        raise DataError(
+            f"Expected persons of {place} in a column of their own, got {owner!r}, which is read as id, label, role, bound or "
+            "text. Name another; a person who is one node is protected by node."
+        )
+    columns = feature_names(names, how, schema, (id_column, *labels, role, bound, owner, *how.text), place)
     if by_place:
         check_counts(nodes, ids, id_column, how, place)
     types = (

@@ -40,7 +40,7 @@ class ReadColumn:
     """What a reader took a column for; of values it says only how many are missing.
 
     ``use`` is ``id``, ``label``, ``role``, ``feature``, ``text``, ``bound`` (of degrees), ``end``, ``weight``, ``type``,
-    ``time``, ``person`` or ``left out``;
+    ``time``, ``person`` (who owns an edge), ``owner`` (who owns a node) or ``left out``;
     ``count`` is the number of categories or classes, and ``declared`` whether a schema says what the column may hold.
     """
 

@@ -42,6 +42,8 @@ def _node_columns(
             yield ReadColumn(name, "label", CATEGORY, classes, declared=declares), schema.classes or ()
         elif name == (how.role or schema.role):
             yield ReadColumn(name, "role", CATEGORY, declared=True), ()
+        elif how.account is not None and name == how.account[0]:
+            yield ReadColumn(name, "owner"), None
         elif name == schema.degree_column:
             yield ReadColumn(name, "bound", INTEGER, declared=True), None
         elif name in how.text:

@@ -85,6 +85,12 @@ def import_tables(
             "is not decided on disk. Read the tables with read_csv or read_parquet, which hold them in memory, and write the "
             "store with Graph.save."
         )
+    if reading.account is not None:
+        raise InputError(
+            f"Expected no owners of nodes with an import, got the column {reading.account[0]!r}: which nodes of a person stay is "
+            "not decided on disk. Read the tables with read_csv or read_parquet, which hold them in memory, and write the store "
+            "with Graph.save."
+        )
     if reading.types is not None:
         raise InputError(
             f"Expected no types of edges with an import, got the column {reading.types[0]!r}: they are not sorted on disk. Read "

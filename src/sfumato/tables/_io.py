@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 from sfumato._optional import require
 from sfumato._validate import fail
 from sfumato.errors import DataError
-from sfumato.graph._dropped import check_drop, tell_dropped
+from sfumato.graph._dropped import check_drop, tell_beyond, tell_dropped
+from sfumato.graph._owned import of_persons
 from sfumato.graph._schema import Schema
 from sfumato.graph._unique import tell_texts
 from sfumato.tables._build import Reading, build_graph
 from sfumato.tables._columns import by_place, edge_names, id_name, row_number, unread
 from sfumato.tables._ends import Numbered
 from sfumato.tables._id_column import named_by_ends
+from sfumato.tables._persons import owners_of_nodes
 from sfumato.tables._several import EdgeTables
 from sfumato.tables._tables import (
     FileTable,
@@ -68,6 +70,7 @@ def read_csv(
     window: str | None = None,
     person: str | None = None,
     edges_per_person: int | None = None,
+    nodes_per_person: int | None = None,
     edge_type: str | None = None,
     edge_types: Sequence[str] | None = None,
     public_types: Sequence[str] = (),
@@ -116,9 +119,13 @@ def read_csv(
         drop: columns of either table that are left out, beside those of the schema.
         window: COLUMN=WINDOW reads only the edges whose time lies in a public window, such as ``date=2026-03``
             (:mod:`sfumato.tables._windows` says what a time is).
-        person: column of the edge file that names who owns a row, for :class:`~sfumato.privacy.units.PersonLevel`.
+        person: column that names who owns a row: of the edge file with ``edges_per_person``, for
+            :class:`~sfumato.privacy.units.PersonLevel`; of the node file with ``nodes_per_person``, for
+            :class:`~sfumato.privacy.units.PersonNodesLevel`.
         edges_per_person: the most distinct edges that one person adds to the graph, known without this data; a choice that reads
             only this person's rows leaves out the others (:mod:`sfumato.graph._persons`).
+        nodes_per_person: the most nodes of one person that are read, known without this data; a choice by this person's ids
+            leaves out the others, with all of their edges (:mod:`sfumato.graph._owned`).
         edge_type: column of the edges' types, if there are several kinds of links (:mod:`sfumato.graph._types`), or
             COLUMN:PERIOD, such as ``date:quarter``, where windows of time are the types; None takes the schema's word, else every
             edge is of one kind.
@@ -140,8 +147,8 @@ def read_csv(
     """
     how = Reading(
         label, Schema.read(schema), directed, id_column, role, features, source, target, self_loops, name, text,
-        text_features, report, edge_weight, max_weight, told, drop, window, person, edges_per_person, edge_type, edge_types,
-        () if isinstance(edges, Mapping) else public_types, split_by_time, recency,
+        text_features, report, edge_weight, max_weight, told, drop, window, person, edges_per_person, nodes_per_person,
+        edge_type, edge_types, () if isinstance(edges, Mapping) else public_types, split_by_time, recency,
     )  # fmt: skip
     if isinstance(edges, Mapping):
         files = {name: (file_table(path), str(path), numbering(path)) for name, path in edges.items()}
@@ -188,7 +195,11 @@ def read_tables(
     if how.text_features is not None:
         graph = with_texts(graph, documents_of(nodes, how.text, places[0]), how.text_features, how.report)
     tell_texts(graph.assumed_public, places[0], 2)
-    return graph
+    if how.account is None:
+        return graph
+    kept = of_persons(graph, owners_of_nodes(nodes, how.account[0], places[0]), how.account[1])
+    tell_beyond(graph.num_nodes - kept.num_nodes, graph.num_nodes, how.account[1], places[0], 2)
+    return kept
 
 
 def special_columns(nodes: str | Path, edges: str | Path, **how: Any) -> tuple[str, str, str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PARTS = {
     "id": "node_ids", "label": "labels", "role": "roles", "feature": "features", "text": "features", "bound": "node_ids",
+    "owner": "node_ids",
     "end": "arcs", "weight": "arcs", "type": "arcs", "time": "arcs",
 }  # fmt: skip
 """The part of the data that a column of each use belongs to, as units name what is public. Bounds of degrees are declared so."""

@@ -29,7 +29,7 @@ def person_column(names: list[str], ends: tuple[str, str], how: Reading, place: 
     return column if column in ends else needed(str(column), how, place, "person")
 
 
-def persons_of(column: Any, name: str, place: str, number: Callable[[int], int]) -> Any:
+def persons_of(column: Any, name: str, place: str, number: Callable[[int], int], what: str = "this edge") -> Any:
     """Return the owner of each row as an Arrow array of texts.
 
     Raises:
@@ -44,9 +44,18 @@ def persons_of(column: Any, name: str, place: str, number: Callable[[int], int])
         row = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
         raise DataError(
             f"Expected a person in every row of {place}, but row {number(row)} has none in column {name!r}. Nobody would own "
-            "this edge, and nothing would protect it: name its owner, or take it out of the table."
+            f"{what}, and nothing would protect it: name its owner, or take it out of the table."
         )
     return values.cast(pa.large_string())
+
+
+def owners_of_nodes(nodes: Any, name: str, place: str) -> list[str]:
+    """Return the owner of each row of a node table.
+
+    Raises:
+        DataError: a row names nobody.
+    """
+    return persons_of(nodes.column(name), name, place, lambda row: row + 1, "this node").to_pylist()
 
 
 def capped(batches: Iterable[Any], nodes: Any, most: int, *, directed: bool) -> Iterator[Any]:

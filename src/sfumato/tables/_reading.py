@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato._validate import check_choice, fail
 from sfumato._window import PERIODS, Recency, TimeSplit, Window
 from sfumato.errors import InputError
+from sfumato.graph._accounts import declared_accounts
 from sfumato.graph._persons import declared_owner
 from sfumato.graph._schema import Schema, trimmed
 from sfumato.graph._types import check_alone, declared_types
@@ -48,6 +49,7 @@ class Reading:
     window: str | None = None
     person: str | None = None
     edges_per_person: int | None = None
+    nodes_per_person: int | None = None
     edge_type: str | None = None
     edge_types: Sequence[str] | None = None
     public_types: Sequence[str] = ()
@@ -81,6 +83,11 @@ class Reading:
             check_alone(self.weight, self.owner)
         if self.window is not None and self.split_by_time is not None:
             raise InputError("Expected `window` or `split_by_time`, got both. Drop one of them.")
+        if self.account is not None and self.split_by_time is not None:
+            raise InputError(
+                "Expected owners of nodes or split_by_time, got both: later links are scored by methods that read links, none of "
+                "which has a proof for a person of many nodes. Drop nodes_per_person, or split_by_time."
+            )
         if self.within is not None and self.self_loops == "error":
             raise fail("self_loops", "error", "to be 'remove' or 'keep' where a window, or a split by time, is read")
 
@@ -94,8 +101,15 @@ class Reading:
     @property
     def owner(self) -> tuple[str, int] | None:
         """The column of the owners of edges, and the most edges that each keeps; None where rows have no owners."""
+        if self.account is not None:
+            return None
         said = Schema.read(self.schema).edges
         return declared_owner(self.person, self.edges_per_person, said)
+
+    @property
+    def account(self) -> tuple[str, int] | None:
+        """The column of the owners of nodes, and the most nodes of each; None where nodes have no owners."""
+        return declared_accounts(self.person, self.edges_per_person, self.nodes_per_person, Schema.read(self.schema))
 
     @property
     def left_out(self) -> frozenset[str]:

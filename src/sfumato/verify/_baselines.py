@@ -27,7 +27,13 @@ class Linear(Rules):
     """The rules of method linear: a center of features, where their matrix may be dense, logistic regression, and a scale."""
 
     settings: ClassVar = {"epochs": "count", "learning_rate": "positive up to 10", "l2_clip_norm": "positive"}
-    audience: ClassVar = {"edge": OF_EDGES, "person": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS}
+    audience: ClassVar = {
+        "edge": OF_EDGES,
+        "person": OF_EDGES,
+        "node": OF_RECORDS,
+        "person-nodes": OF_RECORDS,
+        "record": OF_RECORDS,
+    }
     reads_links = False
     scaled: ClassVar[bool] = True  # runs that were made before there was a scale have none
 

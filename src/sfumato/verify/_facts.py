@@ -31,6 +31,7 @@ def fact_faults(certificate: Certificate) -> Iterator[str]:
     if unit["name"] == "edge" and facts["directed"] and not unit["directed"]:
         yield f"{where}unit.directed: expected true, since public_facts.directed is true"
     yield from _owner_faults(unit, facts.get("edges_per_person"), f"{where}public_facts.edges_per_person: ")
+    yield from _account_faults(unit, facts, f"{where}public_facts.")
     if unit.get("arcs") == "incident" and unit["max_out_degree"] is not None and certificate["format"] > _UNSAID:
         yield f"{where}unit.max_out_degree: expected null, since no proof for incident arcs reads a cap"
     nodes = facts["num_nodes"]
@@ -64,6 +65,28 @@ def _owner_faults(unit: dict[str, Any], kept: int | None, where: str) -> Iterato
         yield f"{where}not expected under unit {plain(unit['name'])}: where one row is taken out, another may come in"
 
 
+def _account_faults(unit: dict[str, Any], facts: dict[str, Any], where: str) -> Iterator[str]:
+    """Yield a problem for counts of persons who own nodes that contradict the unit, or each other."""
+    names = ("nodes_per_person", "num_persons", "train_persons")
+    if unit["name"] != "person-nodes":
+        yield from (f"{where}{name}: not expected under unit {plain(unit['name'])}" for name in names if name in facts)
+        return
+    if missing := [name for name in names if name not in facts]:
+        yield f"{where}{missing[0]}: is missing, though a record is all nodes of a person"
+        return
+    most, persons, learned = (facts[name] for name in names)
+    if most != unit["nodes"]:
+        yield f"{where}nodes_per_person: expected {unit['nodes']}, the most nodes of a person, got {most}"
+    for count, owners, name in (
+        (facts["num_nodes"], persons, "num_persons"),
+        (facts["num_train"], learned, "train_persons"),
+    ):
+        if not owners <= count <= most * owners:
+            yield f"{where}{name}: {owners} persons of at most {most} nodes each cannot own {count}"
+    if learned > persons:
+        yield f"{where}train_persons: {learned} exceeds num_persons, {persons}"
+
+
 def _split_faults(certificate: Certificate) -> Iterator[str]:
     """Yield a problem for training nodes that no draw over all ids gives, where labels are protected.
 
@@ -82,10 +105,13 @@ def _split_faults(certificate: Certificate) -> Iterator[str]:
     if split is None and certificate["format"] <= _UNSAID:
         return
     share, nodes = split[0] if split else _TRAIN[unit_rules(certificate).trust], facts["num_nodes"]
+    counted = "num_train"
+    if "num_persons" in facts:  # roles are drawn over persons
+        counted, nodes, train = "train_persons", facts["num_persons"], facts.get("train_persons")
     drawn = min(math.floor(share * nodes + 0.5 + 1e-9), nodes)
     if train != drawn and (train or not certificate["composition"]["builds_on"]):
         yield (
-            f"{where}num_train: expected {drawn}, as a draw over all ids gives, got {train}: labels are protected, and "
+            f"{where}{counted}: expected {drawn}, as a draw over all ids gives, got {train}: labels are protected, and "
             "assumed_public does not say that roles were given"
         )
 

@@ -142,7 +142,7 @@ METHODS: dict[str, str | Rules] = {
         settings={**TRAINING, "batch_size": "count or null"},
         sgd=few_steps,
         optional={"num_layers": "count up to 8"},
-        audience={"edge": OF_EDGES, "person": OF_EDGES, "node": OF_RECORDS, "record": OF_RECORDS},
+        audience={"edge": OF_EDGES, "person": OF_EDGES, "node": OF_RECORDS, "person-nodes": OF_RECORDS, "record": OF_RECORDS},
         reads_links=False, targets=_BOTH,
         layers=mlp_layers,
     ),

@@ -44,9 +44,14 @@ class Known:
         return settings[name] if name in settings else self.certificate["public_facts"].get(name)
 
 
+def learned(facts: Mapping[str, Any]) -> int:
+    """Return how many records DP-SGD draws from: persons who own training nodes, or training nodes; at least 1."""
+    return max(int(facts.get("train_persons", facts["num_train"])), 1)
+
+
 def few_steps(known: Known) -> tuple[float, int]:
     """Return the sampling probability and the steps of DP-SGD where the settings may leave the batch to a public rule."""
-    rows = max(known.num_train, 1)
+    rows = learned(known.certificate["public_facts"])
     batch = min(known.batch_size or max(256, rows // 8), rows)
     epochs = known.epochs or (Rules.epochs if known.batch_size else 25)
     return batch / rows, max(1, epochs * rows // batch)
@@ -138,7 +143,7 @@ class Rules:
         if "sgd" in self.data:
             share, steps = self.data["sgd"](Known(certificate))
             return share, steps
-        settings, rows = certificate["settings"], max(certificate["public_facts"]["num_train"], 1)
+        settings, rows = certificate["settings"], learned(certificate["public_facts"])
         batch = min(settings.get("batch_size", rows), rows)
         return batch / rows, max(1, (settings["epochs"] or self.epochs) * rows // batch)
 
@@ -204,10 +209,13 @@ class Rules:
         return self.audience[certificate["unit"]["name"]]
 
     def doubts(self, certificate: Certificate) -> Found:
-        cells = unit_rules(certificate).cells(certificate)
-        yield from of_the_claim(
-            certificate, cells or certificate["public_facts"]["num_nodes"], "cells" if cells else "nodes"
-        )
+        cells, facts = unit_rules(certificate).cells(certificate), certificate["public_facts"]
+        if cells:
+            yield from of_the_claim(certificate, cells, "cells")
+        elif "num_persons" in facts:
+            yield from of_the_claim(certificate, facts["num_persons"], "persons")
+        else:
+            yield from of_the_claim(certificate, facts["num_nodes"], "nodes")
         yield from of_the_graph(certificate, self.reads_links)
 
     def value_faults(self, certificate: Certificate, released: Mapping[str, Stored]) -> Iterator[str]:

@@ -13,6 +13,9 @@ Unit = dict[str, Any]
 Certificate = dict[str, Any]
 
 
+_OTHER_END = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
+
+
 def _none(_: Any) -> list[str]:
     return []
 
@@ -116,6 +119,21 @@ def _of_person(certificate: Certificate) -> list[str]:
     ]
 
 
+def _accounts(unit: Unit) -> str:
+    cap = "" if unit["max_out_degree"] is None else f" (at most {unit['max_out_degree']} of each)"
+    owned = f"all nodes that the person owns, at most {unit['nodes']}"
+    return f"any one person: the features, the labels and the out-arcs{cap} of {owned}"
+
+
+def _of_accounts(certificate: Certificate) -> list[str]:
+    return [
+        "Which nodes belong to one person is public, as are node ids: it decides how much each node counts, and who trains. Do "
+        "not claim this for data in which that is a secret.",
+        "A node's label may still be inferred from what other nodes' records say about it.",
+        *[_OTHER_END] * (not certificate["public_facts"]["directed"]),
+    ]
+
+
 def _node(unit: Unit) -> str:
     if unit["arcs"] == "incident":
         return "any one node: its features, its label and every arc in or out of it"
@@ -133,11 +151,10 @@ def _owned_rows(unit: Unit) -> int | None:
 
 def _neighbors_tell(certificate: Certificate) -> list[str]:
     """Under incident arcs the second sentence is not true; runs that were made before this was seen hold it."""
-    other_end = "Each end of an undirected edge owns its own arc: the other end's record of it is not protected."
-    owned = certificate["unit"]["arcs"] == "owned" or other_end in certificate["caveats"]
+    owned = certificate["unit"]["arcs"] == "owned" or _OTHER_END in certificate["caveats"]
     return [
         "A node's label may still be inferred from what other nodes' records say about it.",
-        *[other_end] * (not certificate["public_facts"]["directed"] and owned),
+        *[_OTHER_END] * (not certificate["public_facts"]["directed"] and owned),
     ]
 
 
@@ -208,6 +225,9 @@ UNITS: dict[str, UnitRules] = {
         {"relation": "one of add-remove", "edges": "count", "directed": "flag"}, "curator", _person,
         lambda _: ("features", "labels"), lambda unit: unit["edges"] * (1 if unit["directed"] else 2), caveats=_of_person,
         edges=lambda unit: unit["edges"]),
+    "person-nodes": UnitRules(
+        {"relation": "one of remove", "nodes": "count", "max_out_degree": "count or null"}, "curator", _accounts,
+        caveats=_of_accounts),
     "node": UnitRules(
         {"relation": "one of remove, replace", "arcs": "one of owned, incident", "max_out_degree": "count or null"}, "curator",
         _node, rows=_owned_rows, caveats=_neighbors_tell),
