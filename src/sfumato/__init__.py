@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import PersonLevel as PersonLevel
     from sfumato.privacy.units import PersonNodesLevel as PersonNodesLevel
     from sfumato.privacy.units import RecordLevel as RecordLevel
+    from sfumato.privacy.units import ServersLevel as ServersLevel
     from sfumato.privacy.units import SubclassLevel as SubclassLevel
     from sfumato.record._deployment import Deployment as Deployment
     from sfumato.statistics._answers import describe as describe

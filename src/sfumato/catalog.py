@@ -49,6 +49,7 @@ _METHODS = (
     "local._lpgnn:LPGNN",
     "local._label_only:LabelOnly",
     "local._blink:Blink",
+    "local._shared_counts:SharedCounts",
 )
 _OF_PAIRS = (
     "central._link_messages:LinkMessages",

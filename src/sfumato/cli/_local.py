@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from sfumato.cli._options import Options
     from sfumato.graph._graph import Graph
 
-OF_VALUES, OF_LINKS = words_under("local"), words_under("link")
-OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS}
-WORDS = (*OF_VALUES, *OF_LINKS)
+OF_VALUES, OF_LINKS, OF_SERVERS = words_under("local"), words_under("link"), words_under("servers")
+OF_TRUST = {"local": OF_VALUES, "link": OF_LINKS, "servers": OF_SERVERS}
+WORDS = (*OF_VALUES, *OF_LINKS, *OF_SERVERS)
 LINKS = "pgc-links"
 _NOT_OF_LINKS = ("epsilon_y", "split", "preset")
 
@@ -33,6 +33,8 @@ def implied(values: dict[str, Any]) -> dict[str, Any]:
     found = {"split": values["split"] or "50/25/25"}
     if values["method"] in OF_LINKS:
         return {**found, "unit": values["unit"] or "link"}
+    if values["method"] in OF_SERVERS:
+        return {**found, "unit": values["unit"] or "servers"}
     labels_only, published = (
         values["method"] == "label-only",
         "pgc" in (values["method"][:3], (values.get("preset") or "")[:3]),
@@ -81,6 +83,9 @@ def check(options: Options) -> None:
     if word in OF_LINKS:
         _check_links(options)
         return
+    if word in OF_SERVERS:
+        _check_servers(options)
+        return
     clear = in_clear(options.epsilon_y) and (word == "label-only" or in_clear(options.epsilon_x))
     unit = class_for(options.unit)
     if unit.private if clear else unit.trust != "local":
@@ -117,6 +122,21 @@ def _check_links(options: Options) -> None:
         )
     if options.delta is not None:
         raise InputError(f"Expected no --delta with {word}, got {options.delta:g}: here delta is 0. Drop it.")
+
+
+def _check_servers(options: Options) -> None:
+    word = options.method
+    check_task(options)
+    if class_for(options.unit).trust != "servers":
+        raise InputError(
+            f"Expected --unit servers with {word}, got {options.unit}: users split their labels between two servers here. Drop it, "
+            "or name another method, such as auto."
+        )
+    if options.epsilon_y is None or in_clear(options.epsilon_y):
+        raise InputError(f"Expected --epsilon-y as a number with {word}, the budget of a label. 0.5 is a common choice.")
+    for name in ("epsilon", "delta", "epsilon_x", "mechanism", "preset"):
+        if getattr(options, name) is not None:
+            raise InputError(f"Expected no {spelled(name)} with {word}, which asks for labels alone, by --epsilon-y. Drop it.")
 
 
 def _check_form(options: Options) -> None:

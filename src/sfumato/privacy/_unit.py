@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-Trust = Literal["curator", "local", "link"]
+Trust = Literal["curator", "local", "link", "servers"]
 Partition = Literal["directions", "centroids", "declared"]
 EDGE_PUBLIC = ("node_ids", "roles", "features", "labels")
 """What may be read freely where arcs alone are protected."""
@@ -56,7 +56,7 @@ class Unit(ABC):
         words: each word that names the unit on the command line, with a few words for tables that say what it protects.
         parameter: what follows the word after a colon, as help shows it, such as ``SIZE``; empty if nothing does.
         trust: who sees the values before noise: a trusted ``curator``; nobody, because users randomize their values
-            (``local``) or their links (``link``).
+            (``local``) or their links (``link``); no single one of two ``servers`` that do not collude.
         private: whether anything is claimed.
         weighed: what is added to the words of what is protected where weights of edges count; empty if they never do.
         in_window: what a record is in one window of time; empty where records last through all windows.

@@ -82,3 +82,30 @@ class LinkLevel(Unit):
             "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report costs "
             "twice the epsilon"
         )
+
+
+@dataclass(frozen=True)
+class ServersLevel(Unit):
+    """The unit is one user's label, which is split between two servers that do not collude: neither sees it, nor anybody else.
+
+    Ids, roles and links are public, and so is who reports a label. If both servers collude nothing is kept.
+
+    **Formal guarantee.** Relation replace: the label of one user becomes any other.
+
+    >>> ServersLevel().describe()
+    "one user's label, from everyone, and from either of two servers that do not collude"
+    """
+
+    name: ClassVar[str] = "servers"
+    words: ClassVar[Mapping[str, str]] = {
+        "servers": "one user's label, from everyone, and from either of two servers that do not collude"
+    }
+    trust: ClassVar[Trust] = "servers"
+    needs_schema: ClassVar[bool] = False
+    budget: ClassVar[tuple[str, ...]] = ("epsilon_y",)
+    relation: ClassVar[str] = "replace"
+    public: ClassVar[tuple[str, ...]] = ("node_ids", "roles", "features", "arcs")
+    split: ClassVar[tuple[float, ...] | None] = _SPLIT
+
+    def describe(self) -> str:
+        return self.words["servers"]

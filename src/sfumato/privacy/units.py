@@ -25,6 +25,7 @@ from sfumato.privacy._unit import Declared as Declared
 from sfumato.privacy._unit import Unit as Unit
 from sfumato.privacy._user_units import LinkLevel as LinkLevel
 from sfumato.privacy._user_units import LocalLevel as LocalLevel
+from sfumato.privacy._user_units import ServersLevel as ServersLevel
 
 _NODE_PUBLIC = ("node_ids", "roles")
 
@@ -238,6 +239,7 @@ UNITS: tuple[type[Unit], ...] = (
     PersonNodesLevel,
     LocalLevel,
     LinkLevel,
+    ServersLevel,
     RecordLevel,
     ClassLevel,
     SubclassLevel,

@@ -84,7 +84,22 @@ LINK: Mapping[str, Any] = {
     ],
 }
 """The same under unit link."""
-_OF_TRUST: Mapping[str, Mapping[str, Any]] = {"curator": {}, "local": LOCAL, "link": LINK}
+SERVERS: Mapping[str, Any] = {
+    **LOCAL,
+    "trust_model": "two servers that do not collude: users trust neither alone",
+    "randomness": "Noise of each server comes from AES-256 under a key of its own, drawn from the operating system. This run "
+    "simulated users and servers in one process, under a key for this run alone.",
+    "assumptions": [
+        "Both servers follow the method or only one does, and they do not collude: together they hold every label. This run "
+        "simulated users and servers: whoever ran it held the labels, and the guarantee is about everyone who sees only what was "
+        "opened, and about either server in a deployment with proofs of valid shares.",
+        "Links and roles are public, and so is who reports a label. A user's label may still be inferred from what is opened of "
+        "the user's cell without it.",
+        *LOCAL["assumptions"][2:],
+    ],
+}
+"""The same under unit servers."""
+_OF_TRUST: Mapping[str, Mapping[str, Any]] = {"curator": {}, "local": LOCAL, "link": LINK, "servers": SERVERS}
 SELECTED = (
     "The settings are part of what the charged selection released. Its rule and its list of candidates were chosen without "
     "looking at protected data. The number of trials, and every trial but the best, stay secret."
@@ -289,7 +304,7 @@ def _shares(values: Mapping[str, Any]) -> list[str]:
     trust = class_named(values["unit"]["name"]).trust
     if trust == "curator" or len(values["releases"]) < 2:
         return []
-    whose = "a user's" if trust == "local" else "this"
+    whose = "a user's" if trust in ("local", "servers") else "this"
     taken = {one["name"]: one["event"].get("epsilon") for one in values["releases"]}
     rest = values["claim"]["epsilon"] - sum(part or 0.0 for part in taken.values())
     shown = (f"{name} {round_up(rest if part is None else part)}" for name, part in taken.items())

@@ -260,6 +260,12 @@ def _local(certificate: Mapping[str, Any]) -> Person:
     return Person(what, *asked, how=how, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report")
 
 
+def _shared(certificate: Mapping[str, Any]) -> Person:
+    told = "your group, as you told or would tell it"
+    asked = "which of two possible answers about your group is the true one", "one certain answer about your group is true"
+    return Person(told, *asked, how=_SIMULATED, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report")
+
+
 def _link(certificate: Mapping[str, Any]) -> Person:
     how = _DEVICES if "collection" in certificate else _SIMULATED
     what = "one entry in your list of links: whether one certain person is in it"
@@ -282,7 +288,7 @@ def num_records(unit: Unit, facts: Mapping[str, Any]) -> int | None:
     """Return how many records there are under a unit, if that is public: nodes, users, persons or cells; else None."""
     if "num_persons" in facts:
         return int(facts["num_persons"])
-    if unit.name in ("node", "local"):
+    if unit.name in ("node", "local", "servers"):
         return int(facts["num_nodes"])
     return unit.num_cells(facts["num_classes"])
 
@@ -297,4 +303,5 @@ _PEOPLE: Mapping[str, Callable[[Mapping[str, Any]], Person]] = {
     "subclass": _cell,
     "local": _local,
     "link": _link,
+    "servers": _shared,
 }

@@ -166,7 +166,7 @@ def _guarantee(certificate: Mapping[str, Any], record: Mapping[str, str], unit: 
     yield Field("dp_variant.variant_name", FLAVORS[claim["delta"] > 0], 2)
     yield Field("dp_variant.data_domain", record.get("data_domain"), 3, ASKED["data_domain"])
     yield Field("dp_variant.unprotected_quantities", _public(certificate, unit), 3)
-    level = "user" if unit.trust == "local" else unit.name
+    level = "user" if unit.trust in ("local", "servers") else unit.name
     yield Field("privacy_loss.privacy_unit", f"{level.capitalize()}-level: {certificate['protects']}", 2)
     differ = f"Two data sets are neighbors if {_RELATIONS[unit.relation]}. A record is: {certificate['protects']}."
     yield Field("privacy_loss.privacy_unit_details", " ".join([differ, *certificate["caveats"]]), 3)

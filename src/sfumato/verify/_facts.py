@@ -17,7 +17,7 @@ _COUNTS = {"num_arcs": "arcs", "untrained_classes": "labels"}  # where these are
 CATEGORIES = "categories of column "
 """How a fact about a column begins: its name follows."""
 DEGREES = "degrees"
-_TRAIN = {"curator": 0.75, "local": 0.5}
+_TRAIN = {"curator": 0.75, "local": 0.5, "servers": 0.5}
 """The share of training nodes that is drawn where nobody asks for another, by trust model."""
 _UNSAID = 2
 """The last format in which a run need not say how roles were made, nor count arcs that are public, and may name an idle cap."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import _links as links
 from . import _local as local
+from . import _servers as servers
 from . import _perturbed as perturbed
 from ._baselines import OF_EDGES, OF_RECORDS, of_graph_free, tree_faults
 from ._kinds import Matrix, Replaced
@@ -252,6 +253,7 @@ METHODS: dict[str, str | Rules] = {
         ),
     }),
     "blink": Rules(**links.RULES),
+    "shared-counts": Rules(**servers.RULES),
     "statistics": "statistics:Statistics",
     "pate": "pate:PATE",
     "set-calibration": Rules(  # a record is in one bin; if it is replaced, it may leave one for another

@@ -72,6 +72,20 @@ SENTENCES: dict[str, dict[str, Any]] = {
             "the list of the user at its other end."
         ),
     },
+    "servers": {
+        **_OF_DEVICES,
+        "trust_model": "two servers that do not collude: users trust neither alone",
+        "randomness": "Noise of each server comes from AES-256 under a key of its own, drawn from the operating system. This run "
+        "simulated users and servers in one process, under a key for this run alone.",
+        "assumptions": [
+            "Both servers follow the method or only one does, and they do not collude: together they hold every label. This run "
+            "simulated users and servers: whoever ran it held the labels, and the guarantee is about everyone who sees only what "
+            "was opened, and about either server in a deployment with proofs of valid shares.",
+            "Links and roles are public, and so is who reports a label. A user's label may still be inferred from what is opened "
+            "of the user's cell without it.",
+            *_collected("")[2:],
+        ],
+    },
     "curator of records": {
         **_OF_A_CURATOR,
         "assumptions": [

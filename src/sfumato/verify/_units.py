@@ -45,7 +45,7 @@ class UnitRules:
     @property
     def reported(self) -> bool:
         """Whether users trust nobody and send reports."""
-        return self.trust in ("local", "link")
+        return self.trust in ("local", "link", "servers")
 
 
 def unit_rules(certificate: Certificate) -> UnitRules:
@@ -241,6 +241,10 @@ UNITS: dict[str, UnitRules] = {
     "local": UnitRules(
         {"relation": "one of replace", "features": "flag", "labels": "flag"}, "local", _local,
         lambda unit: ("arcs", *(part for part in ("features", "labels") if not unit[part]))),
+    "servers": UnitRules(
+        {"relation": "one of replace"}, "servers",
+        lambda _: "one user's label, from everyone, and from either of two servers that do not collude",
+        lambda _: ("features", "arcs")),
     "link": UnitRules(
         {"relation": "one of replace"}, "link",
         lambda _: "one bit of one user's neighbor list, from everyone, the server too; a relationship that both ends report "
