@@ -30,7 +30,17 @@ DATASETS = (
     "planetoid/cora", "planetoid/citeseer", "npz/cora_ml", "lastfm_asia", "facebook100/Caltech36", "facebook100/Reed98",
     "directed/polblogs", "text/cora_cane", "musae/wiki_chameleon", "musae/twitch_ENGB", "directed/email-Eu-core",
 )  # fmt: skip
-HEAD = ("graph", "mean degree", "epsilon", "local", "local, twice epsilon", "two servers", "one server", "minus local", "minus twice")
+HEAD = (
+    "graph",
+    "mean degree",
+    "epsilon",
+    "local",
+    "local, twice epsilon",
+    "two servers",
+    "one server",
+    "minus local",
+    "minus twice",
+)
 
 
 def accuracies(graph: Graph, epsilon: float, seed: int) -> list[float]:
@@ -42,7 +52,9 @@ def accuracies(graph: Graph, epsilon: float, seed: int) -> list[float]:
         local = Hybrid(epsilon_x=0.0, epsilon_y=spent)
         public = split.public_facts(local.unit)
         read = received(local, split, public, encode(local, split, public, SecretWords(key)))
-        found.append(local.predict(local.learn(read, graph.num_classes, SimpleNamespace(seed=seed, watch=Watch())), read))
+        found.append(
+            local.predict(local.learn(read, graph.num_classes, SimpleNamespace(seed=seed, watch=Watch())), read)
+        )
     shared = SharedCounts(epsilon_y=epsilon)
     for servers in (2, 1):
         opened = shared.opened(split, graph.num_classes, key, servers)

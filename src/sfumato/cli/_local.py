@@ -129,14 +129,18 @@ def _check_servers(options: Options) -> None:
     check_task(options)
     if class_for(options.unit).trust != "servers":
         raise InputError(
-            f"Expected --unit servers with {word}, got {options.unit}: users split their labels between two servers here. Drop it, "
-            "or name another method, such as auto."
+            f"Expected --unit servers with {word}, got {options.unit}: users split their labels between two servers here. "
+            "Drop it, or name another method, such as auto."
         )
     if options.epsilon_y is None or in_clear(options.epsilon_y):
-        raise InputError(f"Expected --epsilon-y as a number with {word}, the budget of a label. 0.5 is a common choice.")
+        raise InputError(
+            f"Expected --epsilon-y as a number with {word}, the budget of a label. 0.5 is a common choice."
+        )
     for name in ("epsilon", "delta", "epsilon_x", "mechanism", "preset"):
         if getattr(options, name) is not None:
-            raise InputError(f"Expected no {spelled(name)} with {word}, which asks for labels alone, by --epsilon-y. Drop it.")
+            raise InputError(
+                f"Expected no {spelled(name)} with {word}, which asks for labels alone, by --epsilon-y. Drop it."
+            )
 
 
 def _check_form(options: Options) -> None:

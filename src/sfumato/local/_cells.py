@@ -79,9 +79,8 @@ def _embedded(adjacency: sp.csr_matrix, seed: int) -> Floats:
     step, walk = normalized_adjacency(adjacency), normalized_adjacency(adjacency, self_loops=False)
     typical = typical_width(step, DIRECTIONS, seed)
     found = []
-    for kernel in (
-        HeatKernel(step, typical, seed), HeatKernel(step, typical / 4, seed), WalkKernel(walk, 1, seed), WalkKernel(walk, 2, seed),
-    ):  # fmt: skip
+    heats = [HeatKernel(step, typical / share, seed) for share in (1, 4)]
+    for kernel in (*heats, *(WalkKernel(walk, hops, seed) for hops in (1, 2))):
         signs = generator.choice(np.array([-1, 1], np.float32), (n, _SIGNS))
         half = heat(step, kernel.width / 2, signs) if isinstance(kernel, HeatKernel) else kernel.half(signs)
         found.append(kernel.scale * half)

@@ -1,14 +1,15 @@
 r"""Opened counts of public cells are smoothed to class probabilities of all nodes: post-processing.
 
-Let A [m, n] say who is in which cell and :math:`Z = A Y + \text{noise}` be the opened counts of the one-hot labels Y, with noise of
-variance :math:`\sigma^2` in each of the C - 1 directions that a total leaves free. With the class shares :math:`\pi` (of all counts
-together, shrunk toward uniform as their noise demands) and a kernel K of the public graph,
+Let A [m, n] say who is in which cell, and let :math:`Z = A Y + \text{noise}` be the opened counts of the one-hot labels Y, with
+noise of variance :math:`\sigma^2` in each of the C - 1 directions that a total leaves free. With the class shares :math:`\pi` (of
+all counts together, shrunk toward uniform as their noise demands) and a kernel K of the public graph,
 
 .. math:: Y = \pi + f + g, \qquad f \sim N(0, a\,\Sigma \otimes K), \quad g \sim N(0, (1 - a)\,\Sigma \otimes I), \quad
     \Sigma = \operatorname{diag} \pi - \pi\pi^\top.
 
 In the eigenvectors of :math:`\Sigma` (eigenvalues l) the counts of a channel have the covariance
-:math:`l\,A (a K + (1 - a) I) A^\top + \sigma^2 I`, of m cells alone: one eigendecomposition a kernel and share serves all channels.
+:math:`l\,A (a K + (1 - a) I) A^\top + \sigma^2 I`, of m cells alone: one eigendecomposition for each kernel and share serves all
+channels.
 The posterior means of f are averaged over kernels and shares by the likelihood of the counts and a weak public prior.
 
 Source: Gaussian processes, Rasmussen and Williams (2006), chapters 2 and 5; heat kernels on graphs, Kondor and Lafferty (2002).

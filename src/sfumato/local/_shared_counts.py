@@ -44,14 +44,14 @@ class SharedCounts(AskingMethod):
     r"""Shared counts: every user splits its label between two servers, which open noisy class counts of public cells alone.
 
     The topology and who is asked (training and validation users with a label) give a partition into cells of at most
-    :math:`32 / \epsilon` users (:mod:`~sfumato.local._cells`). Each server adds up the shares of a cell, adds noise of its own, and
-    only sums of both are read; :mod:`~sfumato.local._opened` smooths them to classes of all nodes. This run simulates users and
-    servers: sums of shares are the exact counts, so they are computed as such, and both servers' noises are drawn.
+    :math:`32 / \epsilon` users (:mod:`~sfumato.local._cells`). Each server adds up the shares of a cell and adds noise of its
+    own, and only sums of both are read; :mod:`~sfumato.local._opened` smooths them to classes of all nodes. This run simulates
+    users and servers: the sum of all shares is the exact count, so it is computed as such, and the noise of both is drawn.
 
     **Formal guarantee.** Every user is in one cell, and a replaced label moves two counts of it by 1: L1 sensitivity 2 of all
     opened counts together. Each server's noise is :math:`P(x) \propto e^{-\epsilon \|x\|_1 / 2}` on vectors that sum to zero
-    (:func:`~sfumato.noise._geometric.zero_sum_laplace`): epsilon-DP, delta 0, toward everyone who reads the counts, and toward either
-    server, who knows its own noise and not the other's. If both collude nothing is claimed.
+    (:func:`~sfumato.noise._geometric.zero_sum_laplace`): epsilon-DP, delta 0, toward everyone who reads the counts, and toward
+    either server, which knows its own noise and not the other's. If both collude nothing is claimed.
     Proof and protocol: decision note 0048.
 
     Released: int64 [n, 1 + C], for each node its cell (-1 for those who are not asked) and the opened counts of that cell.
@@ -79,14 +79,18 @@ class SharedCounts(AskingMethod):
         audience=REPORTED,
         controls=(
             Control(
-                "local", "control: reports that trust no server, same epsilon", "hybrid", {"epsilon_x": 0.0}, keeps=("epsilon_y",)
+                "local",
+                "control: reports that trust no server, same epsilon",
+                "hybrid",
+                {"epsilon_x": 0.0},
+                keeps=("epsilon_y",),
             ),
             CEILING,
         ),
         notes=(
             "The size of cells was set with the test accuracy of npz/cora_ml, planetoid/cora and citeseer, lastfm_asia, "
-            "facebook100/Simmons81, Reed98 and Caltech36, musae/wiki_chameleon and twitch_ENGB, directed/polblogs and email-Eu-core in "
-            "view, on seeds 100 to 105. So on these data sets this certificate is a demonstration.",
+            "facebook100/Simmons81, Reed98 and Caltech36, musae/wiki_chameleon and twitch_ENGB, directed/polblogs and "
+            "email-Eu-core in view, on seeds 100 to 105. So on these data sets this certificate is a demonstration.",
         ),
     )
 
@@ -171,10 +175,10 @@ class SharedCounts(AskingMethod):
 
 
 def zero_sum_variance(scale: float, columns: int) -> float:
-    r"""Compute the variance of one entry of :func:`~sfumato.noise._geometric.zero_sum_laplace`, from characteristic functions.
+    r"""Compute the variance of one entry of :func:`~sfumato.noise._geometric.zero_sum_laplace`.
 
-    With :math:`\phi` that of one discrete Laplace draw it is :math:`-\int \phi'' \phi^{C-1} / \int \phi^C` over a period; sums over an
-    even grid converge exponentially.
+    With the characteristic function :math:`\phi` of one discrete Laplace draw it is
+    :math:`-\int \phi'' \phi^{C-1} / \int \phi^C` over a period; sums over an even grid converge exponentially.
 
     >>> round(zero_sum_variance(4.0, 2), 3), round(zero_sum_variance(4.0, 7), 2)
     (7.835, 22.36)

@@ -195,9 +195,9 @@ def zero_sum_laplace(source: SecretWords, scale: Fraction, rows: int, columns: i
     proportional to :math:`\prod_i e^{-|x_i| / b}` over all its entries.
 
     **Formal guarantee.** Added to integer vectors s and s' of one sum with :math:`\|s - s'\|_1 \le \Delta`: pure
-    :math:`\epsilon = \Delta / b`. Proof: for every z of that sum, :math:`P(z - s) / P(z - s') = e^{(\|z - s'\|_1 - \|z - s\|_1) / b} \le
-    e^{\Delta / b}` by the triangle inequality; the normalizing constant is the same. Where the sums differ nothing is claimed: the
-    sum of a row is released without noise.
+    :math:`\epsilon = \Delta / b`. Proof: for every z of that sum,
+    :math:`P(z - s) / P(z - s') = e^{(\|z - s'\|_1 - \|z - s\|_1) / b} \le e^{\Delta / b}` by the triangle inequality; the
+    normalizing constant is the same. Where the sums differ nothing is claimed: the sum of a row is released without noise.
 
     ``scale`` is b, at most 2^50. One row that replaces a record moves two counts by 1: :math:`\Delta = 2`.
 

@@ -260,10 +260,15 @@ def _local(certificate: Mapping[str, Any]) -> Person:
     return Person(what, *asked, how=how, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report")
 
 
-def _shared(certificate: Mapping[str, Any]) -> Person:
+def _shared(_: Mapping[str, Any]) -> Person:
     told = "your group, as you told or would tell it"
-    asked = "which of two possible answers about your group is the true one", "one certain answer about your group is true"
-    return Person(told, *asked, how=_SIMULATED, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report")
+    asked = (
+        "which of two possible answers about your group is the true one",
+        "one certain answer about your group is true",
+    )
+    return Person(
+        told, *asked, how=_SIMULATED, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report"
+    )
 
 
 def _link(certificate: Mapping[str, Any]) -> Person:

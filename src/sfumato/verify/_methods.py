@@ -7,8 +7,8 @@ from typing import Any
 
 from . import _links as links
 from . import _local as local
-from . import _servers as servers
 from . import _perturbed as perturbed
+from . import _servers as servers
 from ._baselines import OF_EDGES, OF_RECORDS, of_graph_free, tree_faults
 from ._kinds import Matrix, Replaced
 from ._layers import (
