@@ -1,35 +1,29 @@
 r"""Public cells: a partition of the users who are asked, by the topology alone, into groups that are likely alike.
 
-Connected components of at most ``size`` users are cells. A larger one is halved, again and again, along the direction in which an
-embedding of its nodes varies most, at the best cut between 30 and 70 % of its users. Components of fewer than an eighth of
-``size`` tell nothing of each other; they are put together, in the order of their nodes, so that noise is added to fewer counts.
-
-The embedding of a node is its row of four half kernels times random signs: heat kernels of the typical width and of a quarter
-of it, and walks of one and two steps (:mod:`sfumato.local._heat`). Nodes are near that are near in the graph, or that have the
-same neighbors.
+Every edge gets a weight by how alike its ends are in the public graph: the fourth power of the cosine of their rows, which are
+four half kernels times random signs (heat kernels of the typical width and of a quarter of it, and walks of one and two steps;
+:mod:`sfumato.local._heat`). On these weights grows one tree of communities (:mod:`sfumato.local._dendrogram`). Cells are its
+largest clusters of at most ``size`` users. Users whose component has nobody else who is asked tell nothing of others; they are
+put together, in the order of their nodes, so that noise is added to fewer counts.
 
 **Formal guarantee.** No value of a user is an argument: cells are public, like the topology and who is asked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sfumato.local._dendrogram import Dendrogram
 from sfumato.local._heat import HeatKernel, Kernel, WalkKernel, heat, normalized_adjacency, typical_width
-
-if TYPE_CHECKING:
-    from sfumato.local._heat import Floats
 
 DIRECTIONS = 15.0
 """Directions of the typical heat kernel beyond one a component, as in :mod:`sfumato.local._smoothing`."""
-_SIGNS = 64
-_SMALL = 8
-_LEAST_SHARE = 0.3
-_POWERS = 8
+_SIGNS = 128
+_LEAST, _POWER = 0.01, 4
 
 
 def kernels(adjacency: sp.csr_matrix, seed: int = 0) -> list[tuple[Kernel, float]]:
@@ -53,64 +47,47 @@ def cells_of(adjacency: sp.csr_matrix, asked: NDArray[np.bool_], size: int, seed
     >>> cells_of(pairs, np.ones(4, bool), 2).tolist()
     [0, 0, 1, 1]
     """
+    tree = Dendrogram.of(_weighed(adjacency, seed))
+    clusters = _cut(tree, asked, size)
     count, component = sp.csgraph.connected_components(adjacency, directed=False)
-    users = np.bincount(component, weights=asked, minlength=count)
+    alone = asked & (np.bincount(component, weights=asked, minlength=count) == 1)[component]
+    clusters[alone] = len(tree.sizes) + np.arange(alone.sum()) // size
     place = np.full(len(asked), -1, np.int64)
-    small = asked & (_SMALL * users < size)[component]
-    place[small] = np.arange(small.sum()) // size
-    number = 1 + int(place.max(initial=-1))
-    whole = asked & ~small & (users <= size)[component]
-    names, place[whole] = np.unique(component[whole], return_inverse=True)
-    place[whole] += number
-    number += len(names)
-    if (users > size).any():
-        rows = _embedded(adjacency, seed)
-        for one in np.flatnonzero(users > size):
-            for part in _halved(np.flatnonzero(component == one), rows, asked, size):
-                inside = part[asked[part]]
-                place[inside] = number
-                number += bool(len(inside))
+    place[asked] = np.unique(clusters[asked], return_inverse=True)[1]
     return place
 
 
-def _embedded(adjacency: sp.csr_matrix, seed: int) -> Floats:
-    """The rows of nodes, float32 [n, 4 * signs]."""
+def _weighed(adjacency: sp.csr_matrix, seed: int) -> sp.csr_matrix:
+    """The weight of each edge, once, above the diagonal."""
     generator, n = np.random.default_rng(seed), adjacency.shape[0]
     step, walk = normalized_adjacency(adjacency), normalized_adjacency(adjacency, self_loops=False)
     typical = typical_width(step, DIRECTIONS, seed)
-    found = []
     heats = [HeatKernel(step, typical / share, seed) for share in (1, 4)]
+    rows = []
     for kernel in (*heats, *(WalkKernel(walk, hops, seed) for hops in (1, 2))):
         signs = generator.choice(np.array([-1, 1], np.float32), (n, _SIGNS))
         half = heat(step, kernel.width / 2, signs) if isinstance(kernel, HeatKernel) else kernel.half(signs)
-        found.append(kernel.scale * half)
-    return np.concatenate(found, axis=1)
+        rows.append(kernel.scale * half)
+    edges = sp.triu(adjacency, 1).tocoo()
+    alike, squares = np.zeros(edges.nnz), np.zeros(n)
+    for part in rows:
+        alike += np.einsum("ij,ij->i", part[edges.row], part[edges.col], dtype=np.float64)
+        squares += np.einsum("ij,ij->i", part, part, dtype=np.float64)
+    size = np.sqrt(np.maximum(squares, 1e-18))
+    cosine = alike / (size[edges.row] * size[edges.col])
+    weights = np.maximum(cosine, _LEAST) ** _POWER
+    return sp.csr_matrix((weights, (edges.row, edges.col)), adjacency.shape)
 
 
-def _halved(nodes: NDArray[np.int64], rows: Floats, asked: NDArray[np.bool_], size: int) -> list[NDArray[np.int64]]:
-    """Cut the nodes of a component until no part has more than ``size`` users."""
-    parts, waiting = [], [nodes]
-    while waiting:
-        part = waiting.pop()
-        if asked[part].sum() <= size:
-            parts.append(part)
-            continue
-        order, cut = _cut(rows[part], asked[part])
-        waiting += [part[order[:cut]], part[order[cut:]]]
-    return parts
-
-
-def _cut(rows: Floats, asked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
-    """An order of nodes along their main direction, and where it is cut: at the least variance on both sides."""
-    centered = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
-    direction = centered.T @ (centered @ np.random.default_rng(0).standard_normal(rows.shape[1]))
-    for _ in range(_POWERS):
-        direction = centered.T @ (centered @ (direction / (np.linalg.norm(direction) + 1e-300)))
-    along = centered @ (direction / (np.linalg.norm(direction) + 1e-300))
-    order = np.argsort(along, kind="stable")
-    users = np.cumsum(asked[order])
-    low, high = (int(np.searchsorted(users, share * users[-1])) for share in (_LEAST_SHARE, 1 - _LEAST_SHARE))
-    places = np.arange(low, max(high, low + 1)) + 1  # nodes before the cut
-    sums = np.cumsum(along[order])
-    between = sums[places - 1] ** 2 * (1 / places + 1 / np.maximum(len(rows) - places, 1))  # the sum over all is 0
-    return order, int(min(places[between.argmax()], len(rows) - 1))
+def _cut(tree: Dendrogram, asked: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
+    """The largest cluster of at most ``size`` users around every node, [n]; a node that is not asked may be in none."""
+    n = len(asked)
+    users, cluster = np.zeros(n + len(tree.pairs)), np.arange(n + len(tree.pairs))
+    users[:n] = asked
+    for start, stop in pairwise(tree.rounds):
+        users[n + start : n + stop] = users[tree.pairs[start:stop]].sum(axis=1)
+    for start, stop in reversed(list(pairwise(tree.rounds))):
+        around = cluster[n + start : n + stop]
+        kept = users[around] <= size
+        cluster[tree.pairs[start:stop][kept]] = around[kept, None]
+    return cluster[:n]

@@ -53,10 +53,15 @@ class Dendrogram:
 
     @classmethod
     def grow(cls, adjacency: sp.csr_matrix, generator: np.random.Generator) -> Dendrogram:
-        """Merge until no weight is left between clusters; ``adjacency`` is symmetric, without self-loops."""
-        n = adjacency.shape[0]
+        """Grow a tree on edges of random weights; ``adjacency`` is symmetric, without self-loops."""
         upper = sp.triu(adjacency, 1).tocsr().astype(np.float64)
         upper.data = generator.exponential(size=upper.nnz) + 1e-12
+        return cls.of(upper)
+
+    @classmethod
+    def of(cls, upper: sp.csr_matrix) -> Dendrogram:
+        """Merge until no weight is left between clusters; ``upper`` has the weight of each edge once, above the diagonal."""
+        n = upper.shape[0]
         weights, names, sizes = sp.csr_matrix(upper + upper.T), np.arange(n), [np.ones(n, np.int64)]
         degrees = np.asarray(weights.sum(axis=1)).ravel()
         pairs, count = [np.empty((0, 2), np.int64)], n
