@@ -5,6 +5,8 @@
 
 Seed i draws split i (50/25/25), the initialization of networks and, by the key that hashes it, the reports: all methods of a
 row learn from the same ones, so that their differences say more than their intervals. Seeds from 300 on chose nothing.
+With --servers it compares reports that trust nobody with counts that two servers open (beside them one server: a curator who is
+trusted), in pairs: two servers minus local reports at the same epsilon, and at twice as much.
 With --seconds it prints instead how many CPU seconds one fit at (epsilon_x, epsilon_y) = (1, 1) takes on each graph.
 """
 
@@ -23,6 +25,7 @@ import study
 from sfumato.local import LPGNN, Hybrid, LabelOnly
 from sfumato.local._collection import encode, received
 from sfumato.local._controls import GRAPH_FREE
+from sfumato.local._shared_counts import SharedCounts
 from sfumato.method.contract import Watch
 from sfumato.noise.coins import SecretWords
 
@@ -41,6 +44,7 @@ COLUMNS = (
     "features that tell nothing", "no graph",
 )  # fmt: skip
 HEAD = ("graph", "epsilon_y", *COLUMNS, "no features minus the better control", "what features add")
+SERVERS = ("local", "local, twice epsilon", "two servers", "one server", "two minus local", "two minus twice")
 ENDS: dict[str, Any] = {"epochs": 200, "patience": 20}  # of training, as in the default's own networks
 
 
@@ -75,16 +79,42 @@ def accuracies(graph: Graph, epsilon_x: float, epsilon_y: float, seed: int) -> l
     return found
 
 
+def of_servers(graph: Graph, epsilon: float, seed: int) -> list[float]:
+    """Test accuracies of ``SERVERS`` in percent."""
+    split = graph.with_split((0.5, 0.25, 0.25), seed=seed)
+    scored, found, shared = split.test_mask & (split.y >= 0), [], SharedCounts(epsilon_y=epsilon)
+    key = sha256(f"{graph.name} {epsilon} {seed}".encode()).digest()
+    for spent in (epsilon, 2 * epsilon):
+        local = Hybrid(epsilon_x=0.0, epsilon_y=spent)
+        public = split.public_facts(local.unit)
+        read = received(local, split, public, encode(local, split, public, SecretWords(key)))
+        found.append(
+            local.predict(local.learn(read, graph.num_classes, SimpleNamespace(seed=seed, watch=Watch())), read)
+        )
+    found += [shared.learned(split, shared.opened(split, graph.num_classes, key, many), many) for many in (2, 1)]
+    right = [100 * float((scores.argmax(axis=1) == split.y)[scored].mean()) for scores in found]
+    return [*right, right[2] - right[0], right[2] - right[1]]
+
+
 def main() -> None:
     """Print the table, or seconds."""
     given = study.options(
         __doc__, log="defaults_local.jsonl", datasets=DATASETS, epsilon_x=1.0, epsilons=(0.5, 1.0, 2.0), seeds=10,
-        first_seed=300, seconds=False,
+        first_seed=300, seconds=False, servers=False,
     )  # fmt: skip
     if given.seconds:
         seconds(given.datasets, given.data_dir)
         return
     seeds = range(given.first_seed, given.first_seed + given.seeds)
+    if given.servers:
+        both = ((name, epsilon, seed) for name in given.datasets for epsilon in given.epsilons for seed in seeds)
+        shown = study.kept(given, both, lambda name, *cell: of_servers(study.graph_of(name, given.data_dir), *cell))
+        of = (
+            (*cell, *(study.told(values, 1) for values in np.array(runs).T))
+            for cell, runs in study.grouped(shown, 2).items()
+        )
+        study.table(("graph", "epsilon", *SERVERS), of)
+        return
     cells = (
         (name, given.epsilon_x, epsilon, seed)
         for name in given.datasets

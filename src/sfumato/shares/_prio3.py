@@ -56,7 +56,10 @@ class Prio3Histogram:
 
     * *Privacy.* All servers but one may be malicious and work with any users. From the reports of honest devices, which draw
       coins and nonces afresh, they learn nothing but the sum over those that the honest server adds, up to the chance to guess
-      a seed of 256 bits. For that, this server takes each nonce once, in one batch. The sum itself is not private, since a
+      a seed of 256 bits. For that, this server takes each nonce once, in one batch, reads the very public share that the device
+      made (signed by it: whoever changes a part of it makes the message below an equation about the vector), and sends one
+      message about a report, under one key that was fixed before the device drew its nonce: messages under two keys tell the
+      class. The sum itself is not private, since a
       malicious server may refuse all reports but one: what protects it is the noise that each server adds to its share before
       it opens it.
     * *Soundness.* If all servers are honest and no device knows the verification key when it shards, they accept a report whose
