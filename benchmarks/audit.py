@@ -7,8 +7,6 @@ graphs with canaries; all bounds of one audit hold together at 99.9 %. Canaries 
 from the operating system. The tightness of GAP is measured with 30 fits of one epoch: training does not enter its claim.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from argparse import Namespace

@@ -7,8 +7,6 @@ Two threads. A ratio is the median over rounds of the peer's time over ours, aft
 ends with exit code 1 if a ratio is below half of the recorded one, three times in a row: a busy machine may disturb one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

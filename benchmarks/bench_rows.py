@@ -3,8 +3,6 @@
 A call returns how many units of work it did, so that a slow peer may do fewer. ``short`` sizes take seconds in all.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

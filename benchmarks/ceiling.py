@@ -6,8 +6,6 @@ The splits are those of the papers: the public one of Planetoid, and 20 training
 component, all others for testing (Shchur et al. 2018; they average 100 splits, here seed i draws split i).
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -7,8 +7,6 @@ no signature and knows no user. Client and server share this machine and talk ov
 Each report is new. Both databases must have put a report on disk before it is answered. Name an empty database for PostgreSQL.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import multiprocessing

@@ -8,8 +8,6 @@ its latency is that of all its attempts. The flood comes from this machine's own
 no limit by address is in its way; with --addresses 3 it comes from three others, which are limited each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

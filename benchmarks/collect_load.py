@@ -7,8 +7,6 @@ requests that were made before. The server enrolled all users, so it knows their
 the end the store must hold each acknowledged report once. With few users the requests are used up before the time is.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

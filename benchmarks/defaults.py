@@ -12,8 +12,6 @@ Seeds from 310 on chose nothing. Constants of
 the default were chosen on Rutgers89, UCSC68, Cornell5, Cora-ML, Citeseer and Amazon Computers (docs/decisions/0018).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

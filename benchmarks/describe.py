@@ -10,8 +10,6 @@ on the same counts and on sorted degrees with noise of the same scale (Hay et al
 least often. --parts large writes an R-MAT graph with ten rows a node, imports it, and runs `sfumato describe` with two threads.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace

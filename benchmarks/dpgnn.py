@@ -7,8 +7,6 @@ table 5.2, on another school). Beside them the graph-free linear model, and trai
 noise on the same arcs and on all of them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import study

@@ -10,8 +10,6 @@ other 50,000. No epoch is chosen: the last iterate is scored. Coins and noise co
 float32: a study of accuracy, which certifies nothing.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import astuple, dataclass
 from typing import Any

@@ -14,8 +14,6 @@ suggestions a node among 200, with the share of the best others that they hold. 
 are not counted, since the system drops their pages; the peak, of resident memory, counts them. Disk is the most taken at a time.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -14,8 +14,6 @@ come from Torch's generator, and sums are rounded in float32: this is a study of
 configuration takes three to six minutes of one free core.
 """
 
-from __future__ import annotations
-
 from dataclasses import astuple, dataclass
 from typing import Any
 

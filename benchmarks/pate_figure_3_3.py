@@ -7,8 +7,6 @@ makes about 726 answers wrong, as many as published. PATE+ learns from the answe
 by the evaluation alone. Then labels are taken away, in several ways, and PATE+ is trained again.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise

@@ -7,8 +7,6 @@ trade-offs of PATE on MNIST: labels and cost against the noise (official votes),
 teachers, trained here).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

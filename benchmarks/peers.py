@@ -10,8 +10,6 @@ install what its README names, convert the data as it says, and name its trainin
 Medians, accuracy of the last round, two threads. Five minutes a round of both data sets, most for GraphSAGE and hooks.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -4,8 +4,6 @@ Nodes and their number are public; every release is pure. Noise is of floating p
 text says what is released, why that costs epsilon in total, and where the published form protects less.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

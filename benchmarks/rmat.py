@@ -9,8 +9,6 @@ Gaussian around a mean of the label: such a graph measures cost, and its accurac
 --exact rounds features to eighths, which float16 holds; --codes writes a column of four categories for each four features.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

@@ -7,8 +7,6 @@ or not, over 8 connections; a request that waits for a free connection counts fr
 asked for as at node level. A run is made up, since the cost of an answer does not depend on the model.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import multiprocessing

@@ -10,8 +10,6 @@ from the coverage; ``+-`` is half a 95 % t-interval over seeds. At node level th
 beside the run, and classes are not covered each by itself.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import study
 from rare import GENERATED, REAL, SETTINGS, graph_of

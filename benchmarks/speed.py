@@ -9,8 +9,6 @@
 * *steps*: test accuracy where a step of GAP or ProGAP reads at most so many training nodes (central/_learning.py).
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import os

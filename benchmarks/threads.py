@@ -9,8 +9,6 @@ times as long as one thread on the busy one. Both orders take nine minutes, one 
 beside it, compare the figures of one run alone.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -9,6 +9,7 @@ import re
 import sys
 from contextlib import suppress
 from dataclasses import fields, replace
+from fractions import Fraction
 from functools import cache
 from itertools import cycle
 
@@ -196,6 +197,19 @@ def test_reports_have_the_law_that_is_claimed(name, form, recorder):
     check_reports(recorder, fitted, PEOPLE)
 
 
+SHARED = ("shared-counts", {"epsilon_y": 0.7})
+
+
+def test_two_servers_draw_what_each_of_them_claims(recorder):
+    """Each server draws its own noise, for two counts that a label moves, from coins of its own."""
+    method = made(*SHARED)
+    fitted = method.calibrate(None, method.unit, PEOPLE.public_facts(method.unit)).fit(PEOPLE)
+    (release,) = fitted.certificate.values["releases"]
+    drawn = [draw for frame in recorder.frames for draw in frame.of("discrete_laplace")]
+    assert {2 / draw.args["scale"] for draw in drawn} == {Fraction(release["event"]["epsilon"])}
+    assert len({draw.key for draw in drawn}) == 2
+
+
 VOTES = np.random.default_rng(0).multinomial(20, [0.6, 0.3, 0.1], size=25)
 MECHANISMS = [(LNMax(3.0), {}), (GNMax(4.0), {}), (ConfidentGNMax(9.0, 5.0, 3.0), {"max_answers": 7}),
               (InteractiveGNMax(2.0, 5.0, 3.0), {"max_answers": 7, "student": np.full((25, 3), 1 / 3)})]  # fmt: skip
@@ -210,7 +224,7 @@ def test_votes_are_answered_with_the_noise_that_is_charged(mechanism, asked, rec
 
 
 def test_every_method_is_here():
-    tried = {name for name, *_ in CASES} | {name for name, _ in LOCAL}
+    tried = {name for name, *_ in CASES} | {name for name, _ in LOCAL} | {SHARED[0]}
     assert tried == {name for name, face in (*CARDS.items(), *GRAPH_CARDS.items()) if face.units} | {"auto"}
 
 

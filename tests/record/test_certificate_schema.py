@@ -25,7 +25,7 @@ from sfumato.record import _arrivals as arrivals
 from sfumato.record import _collected as collected
 from sfumato.record import _population as population
 from sfumato.record._arrivals import Arrival, marks
-from sfumato.record._certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, Certificate, Statement, certify
+from sfumato.record._certificate import COVERS, FIXED, FORMAT, LINK, LOCAL, SERVERS, Certificate, Statement, certify
 from sfumato.record._deployment import ASKED, FLAVORS, KNOWN, Deployment
 from sfumato.record.ledger import Ledger, Release
 from sfumato.verify import _collection as collection
@@ -250,7 +250,13 @@ def test_sentences_and_constants_are_the_same_everywhere():
     of_devices = {
         f"{name}, from devices": one | collected.sentences(one) for name, one in (("local", LOCAL), ("link", LINK))
     }
-    simulated = {"curator": of_a_curator, "local": LOCAL, "link": LINK, "curator of records": of_records}
+    simulated = {
+        "curator": of_a_curator,
+        "local": LOCAL,
+        "link": LINK,
+        "servers": SERVERS,
+        "curator of records": of_records,
+    }
     assert simulated | of_devices == SENTENCES
     assert {field: form["const"] for field, form in FIELDS.items() if "const" in form} == {
         field: text for field, text in FIXED.items() if field not in LOCAL

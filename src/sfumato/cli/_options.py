@@ -95,7 +95,7 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions, EdgeOptions):
     )
     unit: str = _claim(
         f"What is protected: {', '.join(_CHOSEN[:-1])} or {_CHOSEN[-1]}. Local methods imply theirs "
-        f"({' or '.join(_IMPLIED)}).",
+        f"({', '.join(_IMPLIED[:-1])} or {_IMPLIED[-1]}).",
         also={
             "describe": "What is protected: edge (a single edge, or arc of a directed graph), or node with --arcs incident (a "
             "node with all its edges)."
