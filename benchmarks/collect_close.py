@@ -7,12 +7,8 @@ written into the tables of a store, without their senders, since closing reads m
 as on the command line; the memory is the largest resident set that the system saw.
 """
 
-<<<<<<< HEAD
 from __future__ import annotations
 
-=======
-import resource
->>>>>>> 96d6b8b1 (Lead to two servers, and say what they are worth)
 import tempfile
 from pathlib import Path
 

@@ -93,12 +93,8 @@ def test_the_command_line_word_takes_its_parameter(tmp_path):
         ("none:", "to be 'none' alone"),
         (
             "family:4",
-<<<<<<< HEAD
-            "to be one of none, arc, edge, node, node-incident, person, person-nodes, local, link, record, class, subclass, "
-=======
-            "to be one of none, arc, edge, node, node-incident, person, local, link, servers, record, class, subclass, "
->>>>>>> 96d6b8b1 (Lead to two servers, and say what they are worth)
-            "household, got 'family:4'",
+            "to be one of none, arc, edge, node, node-incident, person, person-nodes, local, link, servers, record, class, "
+            "subclass, household, got 'family:4'",
         ),
     ],
 )
@@ -121,13 +117,8 @@ def test_help_names_it():
         [sys.executable, "-c", HELP.format(toy=inspect.getsource(Households))], capture_output=True, text=True
     )
     assert done.stdout == (
-<<<<<<< HEAD
         "What is protected: none, arc, edge, node, node-incident, person, person-nodes, record, class, subclass or "
-        "household:SIZE. Local methods imply theirs (local or link).\n"
-=======
-        "What is protected: none, arc, edge, node, node-incident, person, record, class, subclass or household:SIZE. "
-        "Local methods imply theirs (local, link or servers).\n"
->>>>>>> 96d6b8b1 (Lead to two servers, and say what they are worth)
+        "household:SIZE. Local methods imply theirs (local, link or servers).\n"
     ), done.stderr
 
 

@@ -23,11 +23,7 @@ CLAIMED = [
     sf.EdgeLevel(directed=False), sf.EdgeLevel(directed=True), sf.NodeLevel(max_out_degree=3), sf.NodeLevel(arcs="incident"),
     sf.NodeLevel(relation="replace"), sf.RecordLevel(), sf.RecordLevel(relation="replace"), sf.LocalLevel(),
     sf.LocalLevel(features=False), sf.LinkLevel(), sf.ClassLevel(), sf.ClassLevel("add-remove"), sf.SubclassLevel(4),
-<<<<<<< HEAD
-    sf.SubclassLevel(4, "declared"), sf.PersonLevel(3, False), sf.PersonNodesLevel(3),
-=======
-    sf.SubclassLevel(4, "declared"), sf.PersonLevel(3, False), sf.ServersLevel(),
->>>>>>> 96d6b8b1 (Lead to two servers, and say what they are worth)
+    sf.SubclassLevel(4, "declared"), sf.PersonLevel(3, False), sf.PersonNodesLevel(3), sf.ServersLevel(),
 ]  # fmt: skip
 
 
