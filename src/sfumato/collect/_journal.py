@@ -20,7 +20,7 @@ from sfumato.record._ledger_file import read_chain
 from sfumato.record.ledger import canonical_json, chained
 
 if TYPE_CHECKING:
-    from sfumato.collect._schema import Schema
+    from sfumato.collect._contract import Contract
     from sfumato.record.ledger import Chain
 
 LEDGER, LOCK = "ledger.jsonl", ".lock"
@@ -60,18 +60,18 @@ def append_entry(folder: Path, entries: list[dict[str, Any]], body: dict[str, An
     entries.append(entry)
 
 
-def found_entry(entries: Sequence[Mapping[str, Any]], kind: str, schema: Schema) -> Mapping[str, Any] | None:
+def found_entry(entries: Sequence[Mapping[str, Any]], kind: str, schema: Contract) -> Mapping[str, Any] | None:
     return next((one for one in entries if one["kind"] == kind and one["schema"] == schema.sha256), None)
 
 
-def drawn_message(entries: Sequence[Mapping[str, Any]], schema: Schema, remedy: str) -> bytes:
+def drawn_message(entries: Sequence[Mapping[str, Any]], schema: Contract, remedy: str) -> bytes:
     found = found_entry(entries, "report", schema)
     if found is None:
         raise fail("schema", schema.sha256[:16], "to have a report on this device", remedy)
     return bytes.fromhex(found["message"])
 
 
-def charge_line(schema: Schema) -> dict[str, Any]:
+def charge_line(schema: Contract) -> dict[str, Any]:
     return {
         "kind": "charge",
         "schema": schema.sha256,
@@ -82,13 +82,13 @@ def charge_line(schema: Schema) -> dict[str, Any]:
     }
 
 
-def withdrawal_line(schema: Schema, code: str | None) -> dict[str, Any]:
+def withdrawal_line(schema: Contract, code: str | None) -> dict[str, Any]:
     """Build the line that says that the report for a ``schema`` was taken back under a ``code``, of which it holds a hash."""
     line = {"kind": "withdrawal", "schema": schema.sha256}
     return line if code is None else {**line, "code": _hashed(code)}
 
 
-def standing_withdrawal(entries: Sequence[Mapping[str, Any]], schema: Schema) -> Mapping[str, Any] | None:
+def standing_withdrawal(entries: Sequence[Mapping[str, Any]], schema: Contract) -> Mapping[str, Any] | None:
     """Find the withdrawal of the report for a ``schema`` that counts now: the last line about it says."""
     lines = [one for one in entries if one["kind"] in _WITHDRAWALS and one["schema"] == schema.sha256]
     return lines[-1] if lines and lines[-1]["kind"] == "withdrawal" else None
@@ -110,7 +110,7 @@ def spent(entries: Sequence[Mapping[str, Any]]) -> tuple[Fraction, Fraction]:
     return epsilon, delta
 
 
-def check_budget(schema: Schema, entries: Sequence[Mapping[str, Any]], **caps: float) -> None:
+def check_budget(schema: Contract, entries: Sequence[Mapping[str, Any]], **caps: float) -> None:
     """Refuse a report that would cost more epsilon or delta than is left of the ``caps``."""
     for (name, cap), before, cost in zip(caps.items(), spent(entries), (schema.epsilon, schema.delta), strict=True):
         if before + Fraction(cost) > Fraction(cap):

@@ -26,7 +26,7 @@ from sfumato._files import read_secret, whole_file
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
-    from sfumato.collect._schema import Schema
+    from sfumato.collect._contract import Contract
 
 SIGNATURE_BYTES, MAC_BYTES, KEY_BYTES = 64, 32, 32
 _REPORT, _BATCH, _WITHDRAWAL = b"sfumato report 1\0", b"sfumato batch 1\0", b"sfumato withdrawal 1\0"
@@ -117,7 +117,7 @@ class ServerKey:
     def mac_key(self, agree_key: bytes, user: str) -> bytes:
         return _shared(self.secret, agree_key, user)
 
-    def code(self, schema: Schema, user: str, generation: int = 0) -> str:
+    def code(self, schema: Contract, user: str, generation: int = 0) -> str:
         """Return an enrolment code: 32 hexadecimal digits, which the operator hands to one user alone."""
         text = schema.digest + user.encode() + (b"\0%d" % generation if generation else b"")  # no id holds a zero
         return hmac.new(self._enrolling, text, hashlib.sha256).hexdigest()[:32]

@@ -1,0 +1,150 @@
+"""The book of one server: who is enrolled, each report once, and each step of the aggregation with the bytes that it gave.
+
+One SQLite file. A transaction is on disk when it returns, and a process that dies within one leaves the book as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from sfumato.collect.two._agreement import Agreement, Partition
+from sfumato.errors import DataError
+
+STEPS = ("list", "proofs", "accepted", "opening")
+_TABLES = """
+CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), server INTEGER, agreement TEXT, cells TEXT, first TEXT,
+    second TEXT, key BLOB) STRICT;
+CREATE TABLE users (user TEXT PRIMARY KEY, sign_key BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE reports (user TEXT PRIMARY KEY, message BLOB NOT NULL, nonce BLOB NOT NULL UNIQUE, public BLOB NOT NULL,
+    sealed BLOB NOT NULL UNIQUE, share BLOB) STRICT;
+CREATE TABLE steps (step TEXT PRIMARY KEY, given BLOB NOT NULL, made BLOB NOT NULL) STRICT;
+"""
+
+
+class Report(NamedTuple):
+    """A report as it is kept: ``message`` and ``sealed`` are digests, ``share`` is gone once all cells are opened."""
+
+    user: str
+    message: bytes
+    nonce: bytes
+    public: bytes
+    sealed: bytes
+    share: bytes | None
+
+
+class Step(NamedTuple):
+    """A step that was taken: what the other server had given, and what this one answered."""
+
+    given: bytes
+    made: bytes
+
+
+class Book:
+    """The book in the file ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self.reading() as connection:
+            try:
+                row = connection.execute("SELECT server, agreement, cells, first, second, key FROM meta").fetchone()
+            except sqlite3.DatabaseError as error:
+                raise DataError(f"Expected {path.name} to be the book of a server, got another file.") from error
+        self.server: int = row[0]
+        self.agreement, self.partition = Agreement.from_json(row[1]), Partition.from_text(row[2])
+        self.signatures: tuple[str, str] = (row[3], row[4])
+        self.key: bytes = row[5]
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        server: int,
+        agreement: Agreement,
+        partition: Partition,
+        signatures: tuple[str, str],
+        key: bytes,
+    ) -> Book:
+        """Make a new book; the file must not be there."""
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            meta = (server, agreement.text, partition.text, *signatures, key)
+            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES}")
+            connection.execute("INSERT INTO meta VALUES (1, ?, ?, ?, ?, ?, ?)", meta)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        return cls(path)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection that is closed at the end; a writer in the same process or another waits for nobody for long."""
+        if not self._path.exists():
+            raise DataError(f"Expected the book of a server, got no file {self._path.name}.")
+        connection = sqlite3.connect(self._path, timeout=60, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA secure_delete = ON")
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, alone: all of it is on disk when it returns, or nothing."""
+        with self.reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @staticmethod
+    def step(connection: sqlite3.Connection, name: str) -> Step | None:
+        """Return a step, or None before it was taken."""
+        row = connection.execute("SELECT given, made FROM steps WHERE step = ?", (name,)).fetchone()
+        return None if row is None else Step(*row)
+
+    def once(self, name: str, given: bytes, make: Callable[[sqlite3.Connection], bytes]) -> bytes:
+        """Take a step once: later calls return the bytes of the first, and refuse another ``given``.
+
+        ``make`` returns the bytes for the other server, which are on disk before anybody gets them.
+
+        Raises:
+            DataError: the step was taken with something else, or the one before was not.
+        """
+        with self.writing() as connection:
+            found = self.step(connection, name)
+            if found is not None:
+                if found.given != given:
+                    name_of = hashlib.sha256(found.given).hexdigest()[:16]
+                    raise DataError(
+                        f"Expected the file that the step {name!r} was taken with (SHA-256 {name_of}...), got another. A step is "
+                        "taken once: nothing new was drawn or told."
+                    )
+                return found.made
+            before = STEPS[STEPS.index(name) - 1]
+            if name != STEPS[0] and self.step(connection, before) is None:
+                raise DataError(f"Expected the step {before!r} before {name!r}. Take it first.")
+            made = make(connection)
+            connection.execute("INSERT INTO steps VALUES (?, ?, ?)", (name, given, made))
+        return made
+
+    @property
+    def opening(self) -> Path:
+        """The file beside the book that keeps what was opened: a book that is restored from a copy opens nothing else."""
+        return self._path.with_name(f"{self._path.name}.opening")
+
+    @staticmethod
+    def reports(connection: sqlite3.Connection) -> list[Report]:
+        """Return all reports, by user id in ascending order."""
+        return [Report(*row) for row in connection.execute("SELECT * FROM reports ORDER BY user")]

@@ -1,0 +1,90 @@
+"""Anyone joins what both servers opened to noisy counts of cells, and checks what can be checked without a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.collect.two._agreement import SERVERS, Agreement, Partition, context
+from sfumato.collect.two._device import check_signed
+from sfumato.collect.two._server import sha256, unhex
+from sfumato.collect.two._signed import read_signed
+from sfumato.errors import DataError
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What two servers opened together.
+
+    Args:
+        partition: who was asked, and where.
+        counts: noisy class counts, int64 [cells, C].
+        counted: how many reports of each cell both servers accepted, int64 [cells].
+        about: what a certificate says of it: the agreement, keys of both servers, hashes of both signed files.
+    """
+
+    partition: Partition
+    counts: NDArray[np.int64]
+    counted: NDArray[np.int64]
+    about: dict[str, Any]
+
+    def rows(self, users: Sequence[str]) -> NDArray[np.int64]:
+        """Return for each user its cell (-1 if it was not asked) and the counts of that cell, int64 [n, 1 + C].
+
+        It is the release of :class:`~sfumato.local._shared_counts.SharedCounts`.
+        """
+        cells = self.partition.rows(users)
+        return np.concatenate([cells[:, None], np.where(cells[:, None] >= 0, self.counts[cells], 0)], axis=1)
+
+
+def join(
+    agreement: Agreement, partition: Partition, signatures: tuple[str, str], openings: tuple[bytes, bytes]
+) -> Opened:
+    """Join the openings of both servers.
+
+    It checks the signatures of both servers over agreement and openings, that both followed one exchange and accepted the same
+    reports, and that the counts of a cell add up to its reports, since noise sums to zero. It cannot check that a server added
+    the shares that it got, nor that it drew its noise: each is the word of that server, under its signature.
+
+    Raises:
+        DataError: the files do not belong together, or say what honest servers would not.
+        SchemaError: not both servers signed this agreement about these cells.
+    """
+    check_signed(agreement, partition, signatures)
+    prio, cells = agreement.prio, partition.num_cells
+    bodies = []
+    for server, data in zip(SERVERS, openings, strict=True):
+        head = {"step": "opening", "agreement": agreement.sha256, "server": server}
+        bodies.append(read_signed(data, bytes.fromhex(agreement.parties[server].sign), head))
+    for name in ("proofs", "accepted", "counted", "left_out"):
+        if name not in bodies[0] or bodies[0][name] != bodies[1].get(name):
+            raise DataError(f"Expected both servers to say the same of {name!r}, got two answers. Ask both operators.")
+    sums = []
+    for body in bodies:
+        data = unhex(body.get("sums"))
+        if len(data) != cells * 16 * prio.length:
+            raise DataError(f"Expected sums of {cells} cells, got another number of bytes.")
+        sums.append(np.frombuffer(data, np.uint8).reshape(cells, 16 * prio.length))
+    counted = _numbers(bodies[0]["counted"], cells)
+    counts = prio.unshard(sums)
+    if (counts.sum(axis=1) != counted).any():
+        raise DataError(
+            "Expected the counts of every cell to add up to its reports, got others: a server opened something else, or a report "
+            "was not one class. Ask both operators."
+        )
+    about = {**context(agreement), "openings": [sha256(one) for one in openings], "reports": int(counted.sum())}
+    return Opened(partition, counts, counted, {**about, "left_out": bodies[0]["left_out"]})
+
+
+def _numbers(values: Any, cells: int) -> NDArray[np.int64]:
+    if (
+        not isinstance(values, list)
+        or len(values) != cells
+        or not all(type(one) is int and 0 <= one < 1 << 31 for one in values)
+    ):
+        raise DataError(f"Expected the number of reports of {cells} cells, got something else.")
+    return np.array(values, np.int64)
