@@ -231,3 +231,47 @@ class TestMethod:
             for name, found in (("shared", scores), ("local", other)):
                 right[name] += (found.argmax(axis=1) == GRAPH.y)[GRAPH.test_mask].mean() / 4
         assert right["shared"] > right["local"] + 0.05, right
+
+
+def test_what_two_servers_open_is_learned_from(tmp_path):
+    """Shares of all users of a graph, through both servers on disk, to predictions: what a run simulates, without simulation."""
+    import hashlib
+
+    from sfumato.collect import Device
+    from sfumato.collect._keys import ServerKey
+    from sfumato.collect.two._agreement import Agreement, Partition, Party
+    from sfumato.collect.two._device import split
+    from sfumato.collect.two._opening import join
+    from sfumato.collect.two._server import Server
+    from sfumato.collect.two._signed import Operator, commitment, joint_key
+
+    graph = stochastic_block_model(60, 2, mean_degree=12, homophily=0.95, num_features=0, seed=1)
+    graph = graph.with_split((0.5, 0.25, 0.25), seed=0)
+    method, names = SharedCounts(4.0), [f"user-{node}" for node in range(60)]
+    asked = asked_of(graph)
+    cells = cells_of(topology(graph), asked, method.size)
+    partition = Partition.of_rows([(names[node], int(cells[node])) for node in np.flatnonzero(asked)])
+    keys, halves = [ServerKey.new(), ServerKey.new()], (bytes([1] * 32), bytes([2] * 32))
+    operators = [Operator(key) for key in keys]
+    joint = joint_key(halves, tuple(commitment(server, half) for server, half in enumerate(halves)))
+    agreement = Agreement(
+        collection="two", purpose="Count.", opens="2026-01-01T00:00:00Z", closes="2036-01-01T00:00:00Z", classes=("a", "b"),
+        epsilon=4.0, parties=tuple(Party(key.public.hex(), one.sign_key.hex()) for key, one in zip(keys, operators, strict=True)),
+        partition=partition.sha256, key=hashlib.sha256(joint).hexdigest(),
+    )  # fmt: skip
+    signatures = tuple(one.signature(agreement.text.encode()).hex() for one in operators)
+    servers = [Server.create(tmp_path / f"{i}.db", i, agreement, partition, signatures, keys[i], joint) for i in (0, 1)]
+    for node in np.flatnonzero(asked):
+        device = Device.create(tmp_path / names[node], names[node], epsilon_cap=5)
+        sent = split(device.folder, agreement, partition, signatures, agreement.classes[graph.y[node]])
+        for server, key, message in zip(servers, keys, sent, strict=True):
+            server.enrol(device.user, device.keys.sign_key, key.code(agreement, device.user))
+            server.take(message)
+    files = [server.close() for server in servers]
+    for step in ("proofs", "accepted", "opening"):
+        files = [getattr(server, step)(theirs) for server, theirs in zip(servers, reversed(files), strict=True)]
+    rows = join(agreement, partition, signatures, tuple(files)).rows(names)
+    assert (rows[:, 0] == cells).all()
+    assert np.abs(rows[asked, 1:].sum(axis=1) - np.bincount(cells[asked])[cells[asked]]).max() == 0
+    predicted = method.learned(graph, rows).argmax(axis=1)
+    assert (predicted == graph.y)[graph.test_mask].mean() > 0.6  # 200 keys of a simulated run had 1.0; chance is 0.5

@@ -263,3 +263,19 @@ def test_a_ledger_tells_other_owners_from_those_that_it_was_opened_for(tmp_path)
         else:
             with pytest.raises(InputError, match="other cells or owners"):
                 plan.fit(graph, dataset_ledger=ledger)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 32_767, 32_768, 40_000, 65_535, 65_536, 65_537, 131_072])
+def test_a_person_of_any_number_of_rows_moves_a_sum_by_one(rows):
+    """Counts beyond the 16 bits of the steps are no smaller numbers, nor negative ones."""
+    signs = np.where(np.arange(rows) % 3 == 0, -1, 1)[:, None]
+    for ones in (np.ones((rows, 1), np.float32), signs.astype(np.float32)):
+        steps = noisy_group_sums(ones, np.zeros(rows, np.int64), 1, 0.0, bytes(32), np.zeros(rows, np.int64))
+        assert abs(int(steps[0, 0])) <= INT16_ONE
+
+
+def test_near_miss_a_count_in_the_type_of_the_steps():
+    """A divisor of 16 bits is 1 at 65,537 rows, so that the person counts as often as it has rows."""
+    steps = np.full(65_537, INT16_ONE, np.int16)
+    shared = steps // np.array([len(steps)]).astype(np.int16)
+    assert shared.sum(dtype=np.int64) > 60_000 * INT16_ONE

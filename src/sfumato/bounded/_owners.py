@@ -77,7 +77,8 @@ def thinned(steps: NDArray[np.int16], owners: Ints) -> NDArray[np.int16]:
     [[2], [-2], [5]]
     """
     _, number, counts = np.unique(owners, return_inverse=True, return_counts=True)
-    found: NDArray[np.int16] = np.sign(steps) * (np.abs(steps) // counts[number].astype(np.int16)[:, None])
+    wide = steps.astype(np.int64)  # a count may exceed what the type of the steps holds
+    found: NDArray[np.int16] = (np.sign(wide) * (np.abs(wide) // counts[number][:, None])).astype(np.int16)
     return found
 
 
