@@ -155,7 +155,8 @@ def report(
 
     The report is kept on disk before it is sent. The same command sends the same bytes for ever, also if a value changed.
     In an anonymous survey the device gets a one-time token under your name, and sends the report with the token alone, over
-    another connection. With --later hours lie between both.
+    another connection. With --later hours lie between both: the command that sends a report which is drawn already makes this one
+    request, and names nobody.
     No value is refused, since that would tell of it. A number outside its range counts as the nearest end, and what is no number
     as the middle of the range (for "collision" and "direction" as its low end). An unknown class counts as the first one. Before
     you agree, you alone are shown which of your values count as others.
@@ -193,7 +194,7 @@ def report(
         ticks.wait()
         with going_on("The same command goes on, without another charge."):
             try:
-                if code is not None:
+                if code is not None and not (asked.anonymous and drawn):  # then its name would come just before it
                     device.enrol(asked, connection, code)
                 if asked.anonymous and not drawn:
                     fetch_token(device.folder, device.user, device.keys, asked, connection)
