@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sfumato.collect._client import Device
     from sfumato.collect._schema import Schema
+    from sfumato.collect._tokens import TokenKey
 
 app = typer.Typer(help="Collect reports that users' devices randomize.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -54,18 +55,18 @@ def init(
 ) -> None:
     """Write the public schema of a collection, and print the statement that its users are shown.
 
-    The key of the server is made if the file is not there, as is that of tokens where uploads are anonymous. A schema that asks
-    for links gets their roster from --roster.
+    The key of the server is made if the file is not there. That of tokens, where uploads are anonymous, is made new for each
+    survey: who signs does not see what for, so under one key a token that one survey gives could be spent in another. A schema
+    that asks for links gets their roster from --roster.
     """
     from sfumato.collect._keys import ServerKey
     from sfumato.collect._schema import Schema
     from sfumato.collect._tables import read_roster
-    from sfumato.collect._tokens import TokenKey
 
     tokens: list[TokenKey] = []
 
     def public() -> str:
-        tokens.append(TokenKey.read(token_key) if token_key.exists() else TokenKey.new())
+        tokens.append(_token_key(token_key, out))
         return f"{tokens[0].public:x}"
 
     key = ServerKey.read(server_key) if server_key.exists() else ServerKey.new()
@@ -84,6 +85,24 @@ def init(
     with whole_file(out) as file:
         file.write(f"{schema.text}\n".encode())
     typer.echo(f"{schema.statement()}\n\nSchema {schema.sha256} is in {out}.")
+
+
+def _token_key(path: Path, out: Path) -> TokenKey:
+    """A new key of tokens, or that of a file if the schema in ``out`` names it already."""
+    from sfumato.collect._schema import Schema
+    from sfumato.collect._tokens import TokenKey
+
+    if not path.exists():
+        return TokenKey.new()
+    key, known = TokenKey.read(path), Schema.read(out).anonymous if out.exists() else None
+    if known is None or known.public != key.public:
+        raise fail(
+            "--token-key",
+            str(path),
+            "to be a new file, as a key is for one survey",
+            "It is of another one, where its tokens could be spent: name a new file.",
+        )
+    return key
 
 
 @app.command()

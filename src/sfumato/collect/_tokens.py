@@ -5,12 +5,15 @@ the *nonce*, of 32 bytes. The server signs a *blinded* text, which says nothing 
 :math:`r^e` modulo n for a random r, and so any unit modulo n is as likely as any other, whatever the nonce is. The device takes
 r away again, and checks the signature under the key that stands in the schema. What follows:
 
-* Whoever signed cannot tell which of the devices that got a token shows it later, with any computing power. * The text holds
-the SHA-256 of the schema, and the key is for one schema, so a token is for one collection. * Each nonce has one signature
-(there is no salt), and a device gets one, so it has one token. To make another one is to forge RSA   signatures of a
-full-domain hash; to ask for many in parallel does not help (Bellare, Namprempre, Pointcheval and Semanko, 2003). * A key that
-is no permutation would tell something of the nonce. Under such a key a token whose nonce it tells of has no signature,   so the
-device finds none and sends nothing.
+* Whoever signed cannot tell, with any computing power, which of the devices that got a token shows it later.
+* The text holds the SHA-256 of the schema, so a token is for one collection. Whoever signs does not see for which one, so a key
+  must serve one collection alone: with one key for two, a user of both gets two tokens of either. `sfumato collect init` makes a
+  new key each time.
+* Each nonce has one signature (there is no salt), and a device gets one, so it has one token. To make another one is to forge
+  RSA signatures of a full-domain hash; to ask for many in parallel does not help (Bellare, Namprempre, Pointcheval and Semanko,
+  2003).
+* A key that is no permutation would tell something of the nonce. Under such a key a token whose nonce it tells of has no
+  signature, so the device finds none and sends nothing.
 
 The name of a token is a hash of nonce and signature. It stands where a report has the user id. So reports are in an order that
 says nothing, hashes of reports are other ones for each token and can be chosen by nobody, and a token that is shown twice is
