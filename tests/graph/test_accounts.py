@@ -1,5 +1,7 @@
 """Owners of nodes: which column says who they are, how many nodes stay, roles by person, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,7 +118,10 @@ def test_all_nodes_of_a_person_are_in_one_part_and_facts_count_persons():
     assert all(len({*graph.roles[graph.cells == person]}) == 1 for person in range(400))
     facts = graph.public_facts(UNIT, assume_public=True)
     assert (facts.nodes_per_person, facts.num_persons, facts.train_persons, facts.num_learned) == (3, 400, 300, 300)
-    assert graph.public_facts(sf.NodeLevel(3), assume_public=True).num_persons is None
+    assert graph.public_facts(sf.EdgeLevel(directed=False), assume_public=True).num_persons is None
+    for unit in (sf.NodeLevel(3), sf.NodeLevel(arcs="incident"), sf.RecordLevel(), sf.ClassLevel()):
+        with pytest.raises(InputError, match="depends on who owns them"):
+            graph.public_facts(unit, assume_public=True)
 
 
 @pytest.mark.parametrize("unit", [UNIT, sf.PersonNodesLevel(2), sf.PersonNodesLevel(4)])
@@ -190,8 +195,11 @@ def test_accuracy_where_a_person_is_many_nodes(name, data_dir):
             graph = of_persons(whole, persons_of_classes(whole.y, most, seed), most).with_split(seed=seed)
             unit = sf.PersonNodesLevel(most)
             runs = [fit(word, graph, unit, seed) for word in ("linear", "mlp")]
-            runs.append(fit("linear", graph, sf.NodeLevel(), seed, 4.0 / most))
-            found = [run.evaluate(graph)["test_scores"]["accuracy"] for run in runs]
+            alone = replace(graph, cells=None, nodes_per_person=None)  # nobody is said to own a node
+            runs.append(fit("linear", alone, sf.NodeLevel(), seed, 4.0 / most))
+            found = [
+                run.evaluate(of)["test_scores"]["accuracy"] for run, of in zip(runs, (graph, graph, alone), strict=True)
+            ]
             test = graph.y[graph.test_mask]
             rows.append([*found, np.bincount(test[test >= 0]).max() / (test >= 0).sum()])
         found = 100 * np.mean(rows, axis=0)
@@ -208,3 +216,11 @@ def persons_of_classes(y, most, seed):
             size = int(draws.integers(1, most + 1))
             owners[members[:size]], members, at = at, members[size:], at + 1
     return owners.tolist()
+
+
+def test_the_verifier_refuses_a_selection_where_a_person_is_many_nodes():
+    """A person may own many validation nodes, so that a score moves by more than 1; the library refuses it too."""
+    from sfumato.verify._units import UNITS
+
+    assert UNITS["person-nodes"].many
+    assert not UNITS["node"].many

@@ -159,3 +159,19 @@ def test_the_command_line_reads_a_table_for_each_type_and_the_run_remembers_them
         code, told = asked("train", "auto", *options, *more, "--out", tmp_path / "other")
         assert code == 2
         assert why in told.err
+
+
+def test_large_times_keep_all_their_digits():
+    """Seconds since 1970 have names of their own, and no two splits are called the same."""
+
+    def late(at):
+        found = events()
+        found.t = found.t + at
+        return found
+
+    typed = from_pyg(late(1_700_000_000), False, nodes=PEOPLE, boundaries=[1_700_000_005, 1_700_000_009])
+    assert typed.types.names == ("before 1700000005", "1700000005 to 1700000009", "from 1700000009")
+    named = {
+        from_pyg(late(1_700_000_000), False, nodes=PEOPLE, split_by_time=1_700_000_005 + i).later.split for i in (0, 1)
+    }
+    assert len(named) == 2

@@ -243,10 +243,9 @@ def test_a_choice_among_settings_refuses_since_a_score_counts_every_node(word):
         tuned.calibrate(sf.Budget(4.0, 1e-5), unit, graph.public_facts(unit, assume_public=True))
 
 
-def test_roles_by_person_are_no_draw_over_ids_under_other_units():
+def test_roles_by_person_are_a_draw_over_persons():
     graph = of_persons(sf.graph.campus(300, seed=0), (np.arange(300) // 3).tolist(), 3).with_split(seed=0)
     assert "roles" not in graph.public_facts(sf.PersonNodesLevel(3), assume_public=True).assumed
-    assert "roles" in graph.public_facts(sf.NodeLevel(3), assume_public=True).assumed
     ids = of_persons(sf.graph.campus(300, seed=0).with_split(seed=0), (np.arange(300) // 3).tolist(), 3)
     assert "roles" in ids.public_facts(sf.PersonNodesLevel(3), assume_public=True).assumed
 

@@ -40,8 +40,8 @@ class Seen:
         self.stddevs.append(stddev)
         return self.fixed[len(self.hops) - 1].copy()
 
-    def group(self, rows, groups, num_groups, stddev, key):
-        self.groups.append(noisy_group_sums(rows, groups, num_groups, 0.0, key))
+    def group(self, rows, groups, num_groups, stddev, key, owners=None):
+        self.groups.append(noisy_group_sums(rows, groups, num_groups, 0.0, key, owners))
         self.stddevs.append(stddev)
         return self.fixed[len(self.groups) % 4, :1, :1] * np.ones_like(self.groups[-1])
 
@@ -206,9 +206,9 @@ def test_both_choices_cost_what_the_rest_is_charged(monkeypatch, unit, pays):
 
     summed = weighing.noisy_group_sums
 
-    def last(rows, groups, number, stddev, key):
+    def last(rows, groups, number, stddev, key, owners=None):
         drawn.append((group_sensitivity(unit) / stddev) ** 2)
-        return summed(rows, groups, number, stddev, key)
+        return summed(rows, groups, number, stddev, key, owners)
 
     monkeypatch.setattr(weighing, "noisy_group_sums", last)
     monkeypatch.setattr(piloted, "sum_hop", hop)

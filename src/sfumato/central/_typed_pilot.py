@@ -20,6 +20,10 @@ r"""How much each type of edges should weigh in one hop of shared labels: a pilo
 reads the node's own label and arcs and the released pilot, and is zero if the record is empty: the products have squares that add
 up to at most :math:`\sum_k \|S_{v,k}\|^2 / \|S_v\|^2 = 1`, since codes have norm 1; shares add up to 1; and their weights have
 :math:`a_1^2 + a_2^2 = 1`. So it is :func:`~sfumato.bounded._grouping.group_sensitivity`. The rest reads releases alone.
+
+**Arcs of another owner.** An arc that v owns enters step 2 in the shares p of v's row, of weight :math:`a_2`. Shares are at
+least 0 and add up to at most 1, so two of them are at most :math:`\sqrt 2` apart: the price of one arc is that of a move by
+:math:`a_2 \sqrt 2`, with a cap on arcs or without (:func:`told_arc_change`). It is reached where a cap lets another arc in.
 """
 
 from __future__ import annotations
@@ -74,9 +78,21 @@ def typed_releases(unit: Unit, public: PublicFacts, pilot: float, noise_multipli
     assert public.edge_types is not None
     kinds, width = len(public.edge_types), len(public.edge_types) * public.num_classes
     touched, moved = routed_coordinates(unit, public.num_nodes, width), typed_arc_change(unit, weighed=False)
-    told = Release(TYPES, part_of(SHARE, noise_multiplier), (1, 2 * kinds), 2 * kinds, arc_change=unit.no_arc_change)
+    told = Release(TYPES, part_of(SHARE, noise_multiplier), (1, 2 * kinds), 2 * kinds, arc_change=told_arc_change(unit))
     shape = (public.num_nodes, width)
     return Release(NAME, part_of(pilot, noise_multiplier), shape, touched, arc_change=moved), told
+
+
+def told_arc_change(unit: Unit) -> float | None:
+    """Return how far one arc of another owner moves the sum about types, over its sensitivity; None without such arcs.
+
+    >>> from sfumato.privacy.units import NodeLevel
+    >>> round(told_arc_change(NodeLevel()), 4)
+    0.4472
+    """
+    if unit.no_arc_change is None:
+        return None
+    return float(np.sqrt(2 * (1 - _OF_PRODUCTS)) / group_sensitivity(unit))
 
 
 class TypedPilot:

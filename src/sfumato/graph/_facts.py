@@ -131,6 +131,12 @@ def public_facts(graph: Any, unit: Any, *, assume_public: bool = False) -> Publi
     if graph.roles is not None and "labels" not in unit.public:
         said = None if graph.drawn is None else graph.drawn[0]
         by_owners = graph.nodes_per_person is not None and "owners" not in unit.public
+        if by_owners and unit.private and "labels" not in unit.public:
+            raise InputError(
+                f"Expected unit person for a table with at most {graph.nodes_per_person} nodes of each person, got {unit.name}: "
+                "which nodes are in it depends on who owns them, and that is protected here. Use unit person, or read the table "
+                "without person and nodes_per_person."
+            )
         drawn = isinstance(said, str) and said == digest_of_roles(graph.roles) and not by_owners
         split = graph.drawn[1] if drawn and graph.drawn[1] != usual else None
         protected += [] if drawn else [ROLES]

@@ -77,9 +77,9 @@ def from_temporal(
     ends = _numbers("boundaries", boundaries)
     if ends:
         names = (
-            f"before {ends[0]:g}",
-            *(f"{one:g} to {other:g}" for one, other in pairwise(ends)),
-            f"from {ends[-1]:g}",
+            f"before {_exact(ends[0])}",
+            *(f"{_exact(one)} to {_exact(other)}" for one, other in pairwise(ends)),
+            f"from {_exact(ends[-1])}",
         )
         codes = np.searchsorted(np.array(ends), times, side="right")
         fields |= {"edge_type": codes, "edge_types": names, "public_types": public_types}
@@ -98,8 +98,17 @@ def from_temporal(
     )  # fmt: skip
     if not split:
         return graph
-    found: Graph = with_later(graph, f"t:{split[0]:g}", [(source[~past], target[~past])], "the events")
+    found: Graph = with_later(graph, f"t:{_exact(split[0])}", [(source[~past], target[~past])], "the events")
     return found
+
+
+def _exact(number: float) -> str:
+    """Write a number with all its digits, so that two times never have one name.
+
+    >>> _exact(1339200.0), _exact(0.5), _exact(1e22)
+    ('1339200', '0.5', '10000000000000000000000')
+    """
+    return str(int(number)) if number == int(number) else repr(number)
 
 
 def _numbers(name: str, given: Sequence[float]) -> tuple[float, ...]:

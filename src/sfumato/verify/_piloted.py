@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _STEPS, _LAST_STEPS, _TESTED, _WEIGHTS = 150, 50, 3, 3
 _BEFORE = 4  # head, pilot hop, test and rest
-_TYPE_SHARE, _MOST_PILOTS = 0.01, 4
+_TYPE_SHARE, _MOST_PILOTS, _OF_PRODUCTS = 0.01, 4, 0.9
 _SHARES = {"center": 0.015, "head": 0.14, "aggregate/1": 0.035, "test": 0.03, "aggregate/2": 0.75, "last": 0.03}
 _EARLY_SHARES = {"center": 0.015, "head": 0.14, "aggregate/1": 0.035, "test": 0.025, "aggregate/2": 0.785}
 
@@ -52,9 +52,8 @@ class PilotedMessages(LabelMessages):
         if not hops:
             return []
         unit, kinds, borrowed = certificate["unit"], _kinds(certificate), bool(certificate["composition"]["builds_on"])
-        apart = sqrt(2) / (
-            2 if unit["relation"] == "replace" else 1
-        )  # of one arc of another owner, if types are told apart
+        group = 2 if unit["relation"] == "replace" else 1
+        apart = sqrt(2) / group  # of one arc of another owner, if types are told apart
         weighed = kinds or (
             borrowed and "edge_types" in certificate["public_facts"]
         )  # weights of the run are not seen here
@@ -68,7 +67,8 @@ class PilotedMessages(LabelMessages):
         if kinds:
             touched = None if pilot.affected is None else pilot.affected * kinds
             pilot = replace(pilot, shape=[pilot.shape[0], kinds * classes], affected=touched, arc_change=apart)
-            typed = [Matrix("types", [1, 2 * kinds], 2 * kinds, arc_change=still)]
+            told = None if still is None else sqrt(2 * (1 - _OF_PRODUCTS)) / group
+            typed = [Matrix("types", [1, 2 * kinds], 2 * kinds, arc_change=told)]
         size = sum(prod(shape) for name, shape in self.networks(certificate).items() if name.startswith("head."))
         epochs, tested = certificate["settings"]["epochs"], _TESTED + classes * (not early)
         steps, last = max(epochs, _LAST_STEPS) if early else epochs, _WEIGHTS + classes

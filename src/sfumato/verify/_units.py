@@ -227,7 +227,7 @@ UNITS: dict[str, UnitRules] = {
         edges=lambda unit: unit["edges"]),
     "person-nodes": UnitRules(
         {"relation": "one of remove", "nodes": "count", "max_out_degree": "count or null"}, "curator", _accounts,
-        caveats=_of_accounts),
+        caveats=_of_accounts, many=True),
     "node": UnitRules(
         {"relation": "one of remove, replace", "arcs": "one of owned, incident", "max_out_degree": "count or null"}, "curator",
         _node, rows=_owned_rows, caveats=_neighbors_tell),
