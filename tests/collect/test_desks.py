@@ -2,7 +2,7 @@
 
 import pytest
 from devices import client_of
-from test_anonymous import KEY, SCHEMA, anonymous, client, enrolled, survey, upload  # noqa: F401
+from test_anonymous import KEY, SCHEMA, anonymous, client, enrolled, request, survey, upload  # noqa: F401
 
 from sfumato.collect._store import Store
 from sfumato.collect._tokens import Token, TokenKey
@@ -30,3 +30,15 @@ def test_a_desk_signs_for_its_own_survey_alone_if_each_has_its_key(anonymous, tm
             token = token.finished(own.public, other.digest, signed, inverse)
             assert http.post("/reports", content=upload(token, schema=other)).status_code == 201
     there.dispose()
+
+
+def test_a_malformed_request_takes_no_token_from_its_user(anonymous):  # noqa: F811
+    p, n = KEY.key.private_numbers().p, KEY.public
+    with client(anonymous) as http:
+        ada = enrolled(http)
+        for number, length in ((0, 256), (1, 256), (n, 256), (p, 256), (7, 255), (7, 257)):
+            text = number.to_bytes(length, "big")
+            signature = ada.keys.sign_asked(SCHEMA.digest, text).hex()
+            answer = http.post("/tokens", json={"user": "ada", "blinded": text.hex(), "signature": signature})
+            assert (answer.status_code, "blinded token" in answer.json()["detail"]) == (422, True)
+        assert http.post("/tokens", json=request(ada)[0]).status_code == 201

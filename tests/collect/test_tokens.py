@@ -2,13 +2,15 @@
 
 import hashlib
 import math
+import secrets
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sfumato.collect import _tokens as tokens
+from sfumato.collect._anonymous import Anonymous
 from sfumato.collect._tokens import EXPONENT, Token, TokenKey
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SchemaError
 
 KEY, DIGEST = TokenKey.new(), hashlib.sha256(b"a schema").digest()
 
@@ -158,6 +160,50 @@ def test_what_was_signed_fits_every_token_alike():
     assert one.finished(KEY.public, DIGEST, KEY.sign(blinded), inverse).is_valid(KEY.public, DIGEST)
 
 
+def of_small_primes():
+    """A modulus of 2,048 bits: the primes from 3 on, and one large prime."""
+    small = [n for n in range(3, 3000) if all(n % k for k in range(2, math.isqrt(n) + 1))]
+    public = KEY.key.private_numbers().p
+    for prime in small:
+        if (public * prime).bit_length() > 2040:
+            break
+        public *= prime
+    return next(public * k for k in range(3, 1 << 16, 2) if (public * k).bit_length() == 2048)
+
+
+def test_a_key_of_small_primes_recognizes_tokens_and_is_refused():
+    """What a blinded text has in common with such a key is what its text has: a mark that blinding does not change."""
+    public, marks = of_small_primes(), []
+    for _ in range(200):
+        token = Token.draw()
+        text, factor = tokens._text(DIGEST, token.nonce), 0
+        while math.gcd(factor, public) != 1:
+            factor = secrets.randbelow(public)
+        seen = math.gcd(int.from_bytes(tokens.blinded(text, public, factor), "big"), public)
+        assert seen == math.gcd(tokens._number(text, public), public), "the attack"
+        marks.append(seen)
+        if seen == 1:
+            token.blind(public, DIGEST)
+        else:
+            with pytest.raises(InputError, match="shares a factor with a token"):
+                token.blind(public, DIGEST)
+    assert len(set(marks)) > 50
+    assert not tokens.is_key(public)
+    with pytest.raises(SchemaError, match="product of large primes"):
+        Anonymous(100, f"{public:x}")
+
+
+def test_a_key_has_no_prime_factor_below_2_to_the_16():
+    assert all(tokens._small_primes() % n == 0 for n in (2, 3, 65519, 65521))
+    assert all(tokens._small_primes() % n for n in (4, 9, 65537))
+    key = KEY.key.private_numbers()
+    for prime, good in ((65521, False), (65537, True)):
+        public = key.p * key.q * prime
+        while public.bit_length() % 8:
+            public *= 65537
+        assert tokens.is_key(public) is good
+
+
 def test_a_server_that_signs_something_else_is_noticed():
     token = Token.draw()
     blinded, inverse = token.blind(KEY.public, DIGEST)
@@ -194,3 +240,11 @@ def test_keys_are_kept_in_files_of_their_owner(tmp_path):
     path.write_text("none")
     with pytest.raises(InputError, match="token key"):
         TokenKey.read(path)
+
+
+@pytest.mark.parametrize("bits", [2048, 3072, 4096])
+def test_keys_of_every_size_that_a_schema_allows_sign_and_are_read(tmp_path, bits):
+    key = TokenKey(rsa.generate_private_key(EXPONENT, bits))
+    key.write(tmp_path / "token.key")
+    assert TokenKey.read(tmp_path / "token.key").public == key.public == Anonymous(100, f"{key.public:x}").public
+    assert made(key).is_valid(key.public, DIGEST)

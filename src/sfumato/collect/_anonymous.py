@@ -36,7 +36,8 @@ class Anonymous:
         key = self.token_key
         if not isinstance(key, str) or set(key) - set("0123456789abcdef") or not is_key(int(key or "0", 16)):
             raise SchemaError(
-                "Expected token_key to be the modulus of an RSA key in hexadecimal digits. Use `sfumato collect init`."
+                "Expected token_key to be the modulus of an RSA key in hexadecimal digits, a product of large primes. Use "
+                "`sfumato collect init`."
             )
 
     @classmethod

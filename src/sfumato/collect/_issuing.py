@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sfumato.collect._intake import read_users
 from sfumato.collect._refusals import GOOD, RefusalError, gone, not_taken
 from sfumato.collect._store import Asked
+from sfumato.collect._tokens import check_blinded
 from sfumato.collect._wire import check_user
 from sfumato.errors import InputError
 
@@ -52,6 +53,10 @@ class Issuing:
             blinded, signature = (bytes.fromhex(values[name]) for name in ("blinded", "signature"))
         except (InputError, ValueError) as error:
             raise _malformed() from error
+        try:  # before anything is written of this user, who gets one token
+            check_blinded(blinded, self._key.public)
+        except InputError as error:
+            raise RefusalError(422, str(error)) from error
         generation = self._intake.asker(user, blinded, signature)
         return Asked(user, hashlib.sha256(blinded).digest(), generation), blinded
 
@@ -62,10 +67,7 @@ class Issuing:
         if answer not in GOOD:
             raise not_taken(asked.user, answer, "token")
         assert self._key is not None
-        try:
-            return self._key.sign(blinded).hex()
-        except InputError as error:
-            raise RefusalError(422, str(error), user=asked.user) from error
+        return self._key.sign(blinded).hex()
 
 
 def _malformed() -> RefusalError:

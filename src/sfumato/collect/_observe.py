@@ -1,4 +1,8 @@
-"""The figures of a server for Prometheus. They hold no part of a report."""
+"""The figures of a server for Prometheus. They hold no part of a report.
+
+Whoever polls them keeps how many reports came by which time: a note of times, which an operator of an anonymous survey does not
+take.
+"""
 
 from __future__ import annotations
 
