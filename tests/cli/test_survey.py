@@ -1,6 +1,7 @@
 """`sfumato collect` and anonymous surveys: each has a key of tokens that signs for no other."""
 
 import pytest
+from collect_fake import FakeServer
 
 from sfumato.collect._schema import Schema
 from sfumato.collect._tokens import TokenKey
@@ -47,3 +48,29 @@ def test_each_survey_has_its_own_token_key(folder, sfumato):
     one, other = (Schema.read(folder / name).anonymous.public for name in ("a.json", "b.json"))
     assert (one, other) == tuple(TokenKey.read(folder / name).public for name in ("token.key", "b.key"))
     assert one != other
+
+
+def test_a_schema_that_a_server_gives_is_compared_with_the_published_one(folder, sfumato):
+    """The attack: each device gets a schema with a key of its own, whose reports the server knows apart."""
+    init = sfumato("collect", "init", "questions.toml")
+    asked = Schema.read(folder / "schema.json")
+    assert f"The SHA-256 of this schema is {asked.sha256}." in init.out
+    assert "Compare the SHA-256 below" in init.out
+    codes = sfumato("collect", "codes", "schema.json", "--users", "users.txt")
+    assert codes.out.endswith(f"all users see the same one: {asked.sha256}\n")
+    code = (folder / "codes.csv").read_text().split("u1,")[1][:32]
+    of_u1 = ("--state", "u1", "--values", "values.toml", "--user", "u1", "--cap", "3", "--code", code, "--yes")
+    assert sfumato("collect", "init", "questions.toml", "--out", "own.json", "--token-key", "own.key").code == 0
+    own = FakeServer(Schema.read(folder / "own.json"))
+    with own.listening() as url:
+        none = sfumato("collect", "report", url, *of_u1)
+        other = sfumato("collect", "report", url, *of_u1, "--schema-sha256", asked.sha256)
+        file = sfumato("collect", "report", "own.json", "--server", url, *of_u1, "--schema-sha256", asked.sha256)
+        assert (none.code, "--schema-sha256 with an anonymous survey" in none.err) == (2, True)
+        for refused in (other, file):
+            assert (refused.code, "to be that of the schema" in refused.err) == (2, True)
+            assert own.schema.sha256 not in refused.out + refused.err
+        assert not (folder / "u1").exists()
+        assert {path for path, _ in own.requests} == {"/schema"}
+        sfumato("collect", "report", url, *of_u1, "--schema-sha256", own.schema.sha256.upper())
+        assert "/users" in {path for path, _ in own.requests}

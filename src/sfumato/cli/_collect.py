@@ -127,6 +127,8 @@ def codes(
     known, asked = read_roster(users), Schema.read(schema)
     write_codes(out, asked, ServerKey.read(server_key), known, _generations(asked, store, known))
     typer.echo(f"The codes of {len(known):,} user{'s' * (len(known) != 1)} are in {out}.")
+    if asked.anonymous:
+        typer.echo(f"Publish the SHA-256 of the schema where all users see the same one: {asked.sha256}")
 
 
 def _generations(asked: Schema, where: str | None, known: Sequence[str]) -> dict[str, int]:
@@ -162,6 +164,12 @@ def report(
         "--relay",
         help="Of an anonymous survey: the address that passes the report on, so that the server sees no other.",
     ),
+    schema_sha256: str | None = typer.Option(
+        None,
+        "--schema-sha256",
+        help="The SHA-256 of the schema, from where it is published for everybody; another schema is refused. An anonymous "
+        "survey whose schema comes from a server needs it.",
+    ),
     later: bool = typer.Option(
         False,
         "--later",
@@ -187,6 +195,7 @@ def report(
     from sfumato.collect._ticks import Ticks
 
     asked, address = _asked(schema, server, ca)
+    _check_schema(asked, schema_sha256, given="://" in schema)
     if relay is not None and asked.anonymous is None:
         raise InputError("Expected --relay with an anonymous survey, got a report that its device signs. Leave it out.")
     ticks = Ticks()
@@ -283,6 +292,22 @@ def _asked(schema: str, server: str | None, ca: Path | None) -> tuple[Schema, st
     if server is None:
         raise InputError("Expected --server with a schema file, got none. Give the address of the server.")
     return Schema.read(Path(schema)), server
+
+
+def _check_schema(asked: Schema, sha256: str | None, *, given: bool) -> None:
+    """Refuse another schema than the one of this SHA-256, and an anonymous one that a server has ``given`` if there is none."""
+    if sha256 is not None and sha256.strip().lower() != asked.sha256:
+        raise fail(
+            "--schema-sha256",
+            sha256,
+            "to be that of the schema",
+            "Nothing was drawn or sent. If it is the published one, do not answer, and tell others who are asked.",
+        )
+    if sha256 is None and given and asked.anonymous:
+        raise InputError(
+            "Expected --schema-sha256 with an anonymous survey whose schema comes from a server, got none: a server that gives "
+            "each device a schema of its own knows whose report is whose. Take it from where it is published for everybody."
+        )
 
 
 def _agreed_upon(device: Device, asked: Schema, shown: str, *, new: bool) -> Device:

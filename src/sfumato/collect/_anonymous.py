@@ -17,7 +17,9 @@ _ANONYMOUS, _USUAL, _FEWEST, _MOST = "anonymous", 1000, 100, 10**9
 STATEMENT = (
     "It is sent without your name: a one-time token that the server signed without seeing it shows that you may answer, and not "
     "who you are. Whoever runs the server is trusted not to note addresses and times of reports, and nothing is computed before "
-    "there are {:,} reports. What this promises on top of the cost above holds under these conditions alone."
+    "there are {:,} reports. Compare the SHA-256 below with the one that is published for everybody: a server that gave you "
+    "a schema of your own would know which report is yours. What this promises "
+    "on top of the cost above holds under these conditions alone."
 )
 
 

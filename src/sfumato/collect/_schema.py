@@ -274,6 +274,7 @@ class Schema:
             meaning(self.epsilon, self.delta, self.links is not None),
             *([] if self.anonymous is None else [self.anonymous.describe()]),
             "Answers to other collections add to this.",
+            f"The SHA-256 of this schema is {self.sha256}.",
         ]
         return "\n".join(lines)
 
