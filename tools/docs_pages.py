@@ -182,7 +182,7 @@ def _released(plan: Plan) -> str:
     for release in plan.releases:
         mechanism = release.event.mechanism or release.event.type.replace("-", " ")
         if plan.unit.trust != "curator":
-            mechanism = "randomized by each user"
+            mechanism = "counted by two servers" if plan.unit.trust == "servers" else "randomized by each user"
         names.setdefault(mechanism, []).append(f"`{release.name}`")
     parts = [f"{_listed(found)} ({mechanism})" for mechanism, found in names.items()]
     return "; ".join(parts) or "predictions that read no arc: epsilon 0"

@@ -100,12 +100,12 @@ def test_only_what_both_have_counts(pair):
 def test_device_splits_once_for_ever(tmp_path, pair):
     folder = tmp_path / "device"
     Device.create(folder, "u3", 1.5)
-    first = split(folder, pair.agreement, pair.partition, pair.signatures, "blue")
-    assert split(folder, pair.agreement, pair.partition, pair.signatures, "red") == first
+    first = split(folder, pair.agreement, pair.partition, pair.signatures, pair.agreement.parties, "blue")
+    assert split(folder, pair.agreement, pair.partition, pair.signatures, pair.agreement.parties, "red") == first
     assert decode(pair.agreement, 0, first[0]).user == decode(pair.agreement, 1, first[1]).user == "u3"
     other, signatures = agreed(pair.partition, name="again")
     with pytest.raises(BudgetExceededError, match="1 asked"):
-        split(folder, other, pair.partition, signatures, "blue")
+        split(folder, other, pair.partition, signatures, other.parties, "blue")
     assert Device.open(folder).spent() == (1.0, 0.0)
 
 
@@ -113,10 +113,12 @@ def test_device_refuses_what_not_both_signed(tmp_path, pair):
     folder = tmp_path / "device"
     Device.create(folder, "u3", 5)
     with pytest.raises(SchemaError, match="both servers signed"):
-        split(folder, pair.agreement, pair.partition, (pair.signatures[0],) * 2, "red")
+        split(folder, pair.agreement, pair.partition, (pair.signatures[0],) * 2, pair.agreement.parties, "red")
+    with pytest.raises(SchemaError, match="whose keys this device knows"):
+        split(folder, pair.agreement, pair.partition, pair.signatures, pair.agreement.parties[::-1], "red")
     others = Partition({**pair.partition.cells, "u3": 2})
     with pytest.raises(SchemaError, match="cells that both"):
-        split(folder, pair.agreement, others, pair.signatures, "red")
+        split(folder, pair.agreement, others, pair.signatures, pair.agreement.parties, "red")
     assert Device.open(folder).spent() == (0.0, 0.0)
 
 

@@ -209,7 +209,7 @@ class TestMethod:
         method = SharedCounts(1.0)
         with pytest.raises(UnsupportedUnitError):
             method.calibrate(None, sf.LocalLevel(features=False), GRAPH.public_facts(sf.LocalLevel(features=False)))
-        for epsilon in (0, -1, float("nan"), None, 1000):
+        for epsilon in (0, 1e-7, -1, float("nan"), None, 1000):
             with pytest.raises(InputError):
                 SharedCounts(epsilon)
 
@@ -231,6 +231,63 @@ class TestMethod:
             for name, found in (("shared", scores), ("local", other)):
                 right[name] += (found.argmax(axis=1) == GRAPH.y)[GRAPH.test_mask].mean() / 4
         assert right["shared"] > right["local"] + 0.05, right
+
+
+class TestVerifier:
+    """What is released is held to its noise and to its cells; the certificate and its copies are left as they are."""
+
+    def faults(self, opened, epsilon=1.0):
+        from sfumato.verify._servers import COUNTS as NAME
+        from sfumato.verify._servers import Opened
+
+        class Stored:
+            dtype, shape = "I64", list(opened.shape)
+
+            def array(self):
+                return opened
+
+        return list(Opened(NAME, list(opened.shape), 0, None, None, epsilon).value_faults({NAME: Stored()}))
+
+    @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 4.0])
+    def test_honest_counts_pass(self, epsilon):
+        for number in range(5):
+            assert not self.faults(SharedCounts(epsilon).opened(GRAPH, 3, bytes([number] * 32)), epsilon)
+
+    def test_what_cannot_be_is_refused(self):
+        graph = stochastic_block_model(6000, 3, mean_degree=6, num_features=0, seed=0).with_split(
+            (0.5, 0.25, 0.25), seed=0
+        )
+        opened = SharedCounts(4.0).opened(graph, 3, KEY)
+        assert not self.faults(opened, 4.0)
+        assert any("less noise" in one for one in self.faults(opened, 0.1))
+        wrapped, crowded, other = opened.copy(), opened.copy(), opened.copy()
+        wrapped[wrapped[:, 0] == 0, 1:] += np.array([1 << 62, -(1 << 62), 0])
+        assert any("2^31" in one for one in self.faults(wrapped, 4.0))
+        crowded[:, 0] = np.where(crowded[:, 0] >= 0, crowded[:, 0] // 9, -1)
+        assert self.faults(crowded, 4.0)
+        other[np.flatnonzero(other[:, 0] == 0)[0], 1] += 1
+        assert any("different counts" in one for one in self.faults(other, 4.0))
+
+    def test_moments_are_those_of_the_method(self):
+        from sfumato.verify._servers import _moments
+
+        for scale, classes in ((0.5, 2), (4.0, 7), (40.0, 3)):
+            mean, square = _moments(scale, classes)
+            assert square == pytest.approx(2 * module.zero_sum_variance(scale, classes), rel=1e-9)
+            assert 0.2 < mean / square**0.5 < 0.9
+
+
+def test_pages_name_both_servers(tmp_path):
+    """Who reads what the public and officers are shown learns whom they trust."""
+    from sfumato.report import public_page
+    from sfumato.report._run import read_run
+
+    method = SharedCounts(1.0)
+    fitted = method.calibrate(None, method.unit, GRAPH.public_facts(method.unit)).fit(GRAPH)
+    fitted.save(tmp_path / "run")
+    text = public_page(read_run(tmp_path / "run"))
+    assert "two servers" in text
+    assert "changed at random" not in text
 
 
 def test_what_two_servers_open_is_learned_from(tmp_path):
@@ -263,7 +320,9 @@ def test_what_two_servers_open_is_learned_from(tmp_path):
     servers = [Server.create(tmp_path / f"{i}.db", i, agreement, partition, signatures, keys[i], joint) for i in (0, 1)]
     for node in np.flatnonzero(asked):
         device = Device.create(tmp_path / names[node], names[node], epsilon_cap=5)
-        sent = split(device.folder, agreement, partition, signatures, agreement.classes[graph.y[node]])
+        sent = split(
+            device.folder, agreement, partition, signatures, agreement.parties, agreement.classes[graph.y[node]]
+        )
         for server, key, message in zip(servers, keys, sent, strict=True):
             server.enrol(device.user, device.keys.sign_key, key.code(agreement, device.user))
             server.take(message)

@@ -15,11 +15,10 @@ from sfumato._validate import check_real
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.local._cells import cells_of, kernels
 from sfumato.local._collection import topology
-from sfumato.local._controls import REPORTED
 from sfumato.local._method import AskingMethod
 from sfumato.local._opened import smoothed
 from sfumato.local._smoothed import Cache, for_last
-from sfumato.method.card import CEILING, Card, Control
+from sfumato.method.card import CEILING, Audience, Card, Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
 from sfumato.noise._geometric import zero_sum_laplace
 from sfumato.noise.coins import SecretWords
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 COUNTS = "cell-counts"
 SERVERS = ("first server", "second server")
 _SIZE = 32.0  # users of a cell, times epsilon
+_MOST_CELLS = 8000  # a matrix with a row for each is decomposed
+LEAST_EPSILON = 1e-3
 _CACHE: Cache = {}
 
 
@@ -76,7 +77,7 @@ class SharedCounts(AskingMethod):
         summary="labels split between two servers that do not collude, and open noisy counts of public cells",
         options={"epsilon_y": "epsilon_y"},
         units=("servers",),
-        audience=REPORTED,
+        audience=Audience(("opened counts", "weights")),
         controls=(
             Control(
                 "local",
@@ -95,7 +96,7 @@ class SharedCounts(AskingMethod):
     )
 
     def __post_init__(self) -> None:
-        check_real("1 is a common choice.", low=0, open_low=True, high=100, epsilon_y=self.epsilon_y)
+        check_real("1 is a common choice.", low=LEAST_EPSILON, high=100, epsilon_y=self.epsilon_y)
 
     @property
     def unit(self) -> Unit:
@@ -128,6 +129,13 @@ class SharedCounts(AskingMethod):
             raise DataError(
                 "Expected at least 2 users with a label in the training and validation roles, got fewer. Split 50/25/25, or name "
                 "roles that leave some."
+            )
+        users, (_, component) = _asked(graph), sp.csgraph.connected_components(topology(graph), directed=False)
+        count = int(users.sum()) // self.size + len(np.unique(component[users]))
+        if count > _MOST_CELLS:
+            raise DataError(
+                f"Expected at most about {_MOST_CELLS:,} cells, got {count:,} of at most {self.size} users each: smoothing them "
+                "would not fit into memory. Lower epsilon_y, which makes cells larger, or take lpgnn."
             )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:

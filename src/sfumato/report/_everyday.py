@@ -34,6 +34,7 @@ SEEN: Mapping[str, str] = {
     "noisy levels of how many senders nodes have": "two numbers about how many links people have, with random numbers added",
     "its noisy row of neighbors' classes": "the groups of the people that you are linked to, with random numbers added",
     "reports": "answers that were changed at random",
+    "opened counts": "counts of small groups of people, to which two servers added random numbers",
     "student": "the model",
     "queries and answers": "what was asked of models that read the real data, and the answers, with random numbers added",
     "teachers": "models that read the real data",

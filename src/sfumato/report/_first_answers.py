@@ -94,6 +94,12 @@ def _whom(asked: Asked) -> Iterator[Part]:
         yield asked.person.own("Your part was not read to make the release, so nobody has to be trusted.")
     elif asked.values["trust_model"] == "trusted curator":
         yield "Not from the owner, who worked with the real data: you have to trust the owner with them."
+    elif asked.values["trust_model"].startswith("two servers"):
+        yield (
+            "Not from the owner: the method is made for devices that split what each person tells between two servers, which "
+            "must not work together. Here none took part. The owner held the real data and played their role: you have to trust "
+            "the owner with them."
+        )
     elif asked.curated:
         yield (
             "Not from the owner: the method is made for devices that change what each person tells at random before they send "

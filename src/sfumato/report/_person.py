@@ -42,6 +42,13 @@ _SIMULATED = (
     "The method is made for devices that change each person's part at random before they send it. Here no devices took part: "
     "a computer that held the real data played their role. Those who ran it saw that data, and you have to trust them with it.",
 )
+_BETWEEN_SERVERS = (
+    "The method is made for devices that split what each person tells between two servers. Each half alone says nothing. Each "
+    "server adds random numbers to what it counts, and only both counts together can be read. You have to trust that the two "
+    "servers do not work together: with both halves they would know what you told.",
+    "Here no devices and servers took part: a computer that held the real data played their role. Those who ran it saw that "
+    "data, and you have to trust them with it.",
+)
 _SEVERAL = (
     "All of your links together. The limit is for one link. For two of your links together epsilon counts twice, for ten "
     "of them ten times, and a delta above 0 grows too."
@@ -267,7 +274,7 @@ def _shared(_: Mapping[str, Any]) -> Person:
         "one certain answer about your group is true",
     )
     return Person(
-        told, *asked, how=_SIMULATED, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report"
+        told, *asked, how=_BETWEEN_SERVERS, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report"
     )
 
 

@@ -188,7 +188,11 @@ def _assessment(run: Run, told: Mapping[str, str]) -> Section:
 def _roles(run: Run, told: Mapping[str, str]) -> Section:
     central = run.certificate["trust_model"] == "trusted curator"
     access = (
-        "The owner worked with the real data." if central else "Values were changed at random before they were sent."
+        "The owner worked with the real data."
+        if central
+        else "Values were split between two servers, which together would know them."
+        if run.certificate["trust_model"].startswith("two servers")
+        else "Values were changed at random before they were sent."
     )
     facts = _facts(
         told, ("Controller (Articles 4(7), 26)", "controller"), ("Processor (Articles 4(8), 28)", "processor"),

@@ -13,7 +13,7 @@ from sfumato.collect._checks import check_open
 from sfumato.collect._client import Device
 from sfumato.collect._journal import append_entry, charge_line, check_budget, found_entry, locked, synced_entries
 from sfumato.collect._ticks import Ticks
-from sfumato.collect.two._agreement import SERVERS, Agreement, Partition
+from sfumato.collect.two._agreement import SERVERS, Agreement, Partition, Party
 from sfumato.collect.two._message import SALT, encode, nonce_of
 from sfumato.collect.two._signed import is_signed
 from sfumato.errors import InputError, SchemaError
@@ -43,6 +43,7 @@ def split(
     agreement: Agreement,
     partition: Partition,
     signatures: tuple[str, str],
+    trusted: tuple[Party, Party],
     label: str,
     now: datetime | None = None,
 ) -> tuple[bytes, bytes]:
@@ -56,12 +57,14 @@ def split(
         agreement: what is asked.
         partition: the cells.
         signatures: of both servers over the text of the agreement, 128 hexadecimal digits each.
+        trusted: keys of both servers, which the device has from each server under its own name, or built in; never from the
+            agreement, which anybody who holds two keys can sign.
         label: the name of the user's class.
         now: the time, with a time zone; None asks the clock.
 
     Raises:
         InputError: the user is not asked, or the collection is not open.
-        SchemaError: not both servers signed this.
+        SchemaError: not both servers signed this, or the device knows other keys of them.
         BudgetExceededError: it would cost more than is left. Nothing was drawn.
         LedgerError: the ledger of the device is damaged.
     """
@@ -73,6 +76,10 @@ def split(
             ticks = Ticks()
             check_open(agreement.opens, agreement.closes, now)
             check_signed(agreement, partition, signatures)
+            if tuple(trusted) != tuple(agreement.parties):
+                raise SchemaError(
+                    "Expected the two servers whose keys this device knows, got others. Do not answer it."
+                )
             cell = partition.cells.get(device.user)
             if cell is None:
                 raise fail("user", device.user, "to be among those who are asked", "Nothing was drawn or sent.")

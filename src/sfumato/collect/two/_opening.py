@@ -35,9 +35,18 @@ class Opened:
     def rows(self, users: Sequence[str]) -> NDArray[np.int64]:
         """Return for each user its cell (-1 if it was not asked) and the counts of that cell, int64 [n, 1 + C].
 
-        It is the release of :class:`~sfumato.local._shared_counts.SharedCounts`.
+        It is the release of :class:`~sfumato.local._shared_counts.SharedCounts`, which takes the users of a cell for those who
+        answered.
+
+        Raises:
+            DataError: somebody did not answer, so that the sizes of cells are not their reports.
         """
         cells = self.partition.rows(users)
+        if (np.bincount(list(self.partition.cells.values()), minlength=len(self.counted)) != self.counted).any():
+            raise DataError(
+                "Expected a report of every user of every cell, got fewer in some. Read `counts` and `counted`: neither "
+                "tells who did not answer."
+            )
         return np.concatenate([cells[:, None], np.where(cells[:, None] >= 0, self.counts[cells], 0)], axis=1)
 
 
@@ -71,6 +80,10 @@ def join(
         sums.append(np.frombuffer(data, np.uint8).reshape(cells, 16 * prio.length))
     counted = _numbers(bodies[0]["counted"], cells)
     counts = prio.unshard(sums)
+    if np.abs(counts, dtype=np.float64).max(initial=0.0) >= 1 << 31:
+        raise DataError(
+            "Expected counts below 2^31, got larger ones: a server opened something else. Ask both operators."
+        )
     if (counts.sum(axis=1) != counted).any():
         raise DataError(
             "Expected the counts of every cell to add up to its reports, got others: a server opened something else, or a report "
