@@ -232,7 +232,7 @@ def test_the_schema_uses_only_what_the_verifier_reads():
                 },
                 "graph_spec": {"own"},
                 "graph_key": {"ranges"},
-                "asked": {"features", "label", "links"},
+                "asked": {"features", "label", "links", "upload", "least_reports", "token_key"},
                 "asked_features": {"names", "columns"},
                 "randomizers": {"features", "label", "links"},
             }

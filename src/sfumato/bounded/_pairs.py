@@ -82,6 +82,7 @@ def drawn(arcs: Arcs, purpose: str, share: float, seed: int = 0, *, loops: bool 
 
     ``loops`` says whether arcs from a node to itself are marked. One byte an arc, and a block at a time.
 
+    >>> from sfumato.bounded.aggregation import Arcs
     >>> both = Arcs(np.array([0, 1, 3]), np.array([1, 0, 1], np.int32))
     >>> drawn(both, "test", 1.0).tolist(), drawn(both, "test", 0.0, loops=True).tolist()
     ([True, True, False], [False, False, True])
@@ -100,6 +101,7 @@ def drawn(arcs: Arcs, purpose: str, share: float, seed: int = 0, *, loops: bool 
 def edges_among(arcs: Arcs, marks: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
     """Give the marked edges once each, the smaller node first, as blocks of pairs [2, m].
 
+    >>> from sfumato.bounded.aggregation import Arcs
     >>> both = Arcs(np.array([0, 1, 3]), np.array([1, 0, 1], np.int32))
     >>> [pairs.tolist() for pairs in edges_among(both, np.array([True, True, True]))]
     [[[0], [1]]]

@@ -189,7 +189,7 @@ def zero_sum_variance(scale: float, columns: int) -> float:
     :math:`-\int \phi'' \phi^{C-1} / \int \phi^C` over a period; sums over an even grid converge exponentially.
 
     >>> round(zero_sum_variance(4.0, 2), 3), round(zero_sum_variance(4.0, 7), 2)
-    (7.835, 22.36)
+    (7.835, 22.11)
     """
     p = np.exp(-1 / scale)
     count = 1 << math.ceil(math.log2(64 * scale * math.sqrt(columns) + 64))

@@ -205,7 +205,7 @@ def zero_sum_laplace(source: SecretWords, scale: Fraction, rows: int, columns: i
 
     >>> from sfumato.noise.coins import SecretWords
     >>> noise = zero_sum_laplace(SecretWords(bytes(32)), Fraction(4), 3000, 5)
-    >>> int(np.abs(noise.sum(axis=1)).max()), bool(abs(noise.var() / 26 - 1) < 0.1)
+    >>> int(np.abs(noise.sum(axis=1)).max()), bool(abs(noise.var() / 19.03 - 1) < 0.1)
     (0, True)
     """
     found = np.empty((rows, columns), np.int64)
