@@ -1,13 +1,20 @@
 """What a server, a relay or a copy of a closed store could join a name and an anonymous report by."""
 
+import random
+import re
+from itertools import pairwise
+from pathlib import Path
+
 import httpx
 import pytest
-from devices import SERVER_KEY
+from devices import SERVER_KEY, FakeDevice
 from test_anonymous import SCHEMA, client
 
 from sfumato.cli import invoke
 from sfumato.collect._connection import Connection
-from sfumato.collect._store import Store
+from sfumato.collect._store import Asked, Store, Upload
+from sfumato.collect._tokens import Token
+from sfumato.collect._wire import encode
 
 
 @pytest.fixture
@@ -60,6 +67,70 @@ def test_a_report_that_is_drawn_is_sent_by_one_request_without_a_name(asked):
     assert report(*first()) == 0
     ((host, path, sent),) = asked
     assert (host, path) == ("server.test", "/reports")
-    assert b"ada" not in sent
+    assert b'"user"' not in sent
     assert report() == 0
     assert asked == [(host, path, sent)] * 2
+
+
+USERS = [f"user-{i:03}" for i in range(120)]
+NONCES = [Token.draw().nonce for _ in USERS]
+
+
+def survey(store, seed=0):
+    """Each user in turn gets a token and sends its report at once: who sent what, by the name of the token."""
+    rng = random.Random(seed)
+    senders = {}
+    for user, nonce in zip(rng.sample(USERS, 120), rng.sample(NONCES, 120), strict=True):
+        token = Token(nonce)
+        senders[token.name] = user
+        assert store.enrol([FakeDevice(user, SCHEMA).enrolment]) == ["stored"]
+        assert store.issue([Asked(user, nonce)]) == ["stored"]
+        message = encode(SCHEMA, token.name, {"label": (nonce[0] % 4,)})
+        assert store.add([Upload(token.name, message, nonce + bytes(256))]) == ["stored"]
+    for name in rng.sample(sorted(senders), 120):
+        store.add([Upload(name, encode(SCHEMA, name, {"label": (1,)}) + b"?", b"")])
+    return senders
+
+
+def places(store):
+    """User ids and names of tokens in the order in which a database holds them: by transaction, or by place in the file."""
+    if store._database.path is None:
+        asked = "select xmin::text::bigint as x, ctid, convert_from(\"user\", 'UTF8') as name from"
+        with store._database.reading() as connection:
+            rows = [one for table in ("tokens", "reports") for one in connection.exec_driver_sql(f"{asked} {table}")]
+        return [row.name for row in sorted(rows, key=lambda row: row.x)]
+    assert store._database.flush()
+    known = {*USERS, *(Token(nonce).name for nonce in NONCES)}
+    found = re.findall(rb"(?=(user-\d{3}|[0-9a-f]{64}))", Path(store._database.path).read_bytes())
+    return [one.decode() for one in found if one.decode() in known]
+
+
+def test_a_closed_store_tells_nothing_of_the_order_in_which_reports_came(where, tmp_path):
+    store, again = Store.create(where, SCHEMA), Store.create(str(tmp_path / "again.sqlite"), SCHEMA)
+    senders = survey(store)
+    on_file = store._database.path is not None
+    order = places(store)
+    if not on_file:  # the control: all are linked before it is closed
+        assert sum(senders.get(name) == before for before, name in pairwise(order)) == 120
+    survey(again, seed=1)
+    assert order != places(again)
+    sha256 = store.close()
+    assert again.close() == sha256
+    if on_file:
+        assert places(store) == places(again)
+    with store._database.reading() as connection:
+        tokens = connection.exec_driver_sql("select * from tokens").all()
+        enrolled = connection.exec_driver_sql("select enrolled_at from users").scalars().all()
+        if not on_file:
+            for table in ("reports", "users", "alerts"):
+                rows = connection.exec_driver_sql(f'select xmin::text as x, "user" from {table} order by ctid').all()
+                assert len({row.x for row in rows}) == 1
+                assert [row.user for row in rows] == sorted(row.user for row in rows)
+    assert (tokens, set(enrolled)) == ([], {0.0})
+    assert store.close() == sha256
+    assert store.closed().sha256 == sha256[0]
+    assert store.enrol([FakeDevice("late", SCHEMA).enrolment]) == ["stored"]
+    assert store.latest_keys(1).keys() == {"late"}
+    assert len(list(store.users())) == 121
+    for one in (store, again):
+        one.dispose()

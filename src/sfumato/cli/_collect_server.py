@@ -84,7 +84,8 @@ def close(
     """Close a collection for good, and print the SHA-256 that names it in certificates; a closed one is checked against it.
 
     Every report that comes later is refused, and no report can be withdrawn any more. A server that still runs on this store
-    answers from then on that the collection is closed; while a large one is being closed, it asks devices to come back.
+    answers from then on that the collection is closed; while a large one is being closed, it asks devices to come back. The store
+    of an anonymous survey is written again, so that it does not tell any more in which order reports came.
     """
     check_installed("sqlalchemy")
     from sfumato.collect._store import Store
@@ -113,6 +114,9 @@ def close(
             f"{found}. {until}; closing ends that for good, and nothing can be withdrawn after it.", yes=yes
         )
     sha256, reports = opened.close()
+    if not opened.is_flushed:
+        said = "Somebody reads the store: its log still tells in which order reports came. The same command clears it."
+        typer.echo(said, err=True)
     if as_json:
         typer.echo(json.dumps({"sha256": sha256, "reports": reports}))
     else:

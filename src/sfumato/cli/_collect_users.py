@@ -28,6 +28,7 @@ def users(
 ) -> None:
     """List the users whom a store knows, as CSV: which code counts, and what became of the report.
 
+    A closed anonymous survey has no times: there the column enrolled is "yes".
     The column code is 1 for the first code of a user, and one more for each that was revoked. `collect codes --store` writes the
     codes themselves.
     """
@@ -41,7 +42,7 @@ def users(
         return
     typer.echo("user,code,enrolled,report")
     for one in opened.users():
-        enrolled = "" if one.enrolled_at is None else _time(one.enrolled_at)
+        enrolled = "" if one.enrolled_at is None else _time(one.enrolled_at) if one.enrolled_at else "yes"
         report = "withdrawn" if one.withdrawn else "stored" if one.reported else ""
         typer.echo(f"{quoted(one.user)},{one.generation + 1},{enrolled},{report}")
 

@@ -161,6 +161,13 @@ class Database:
             finally:
                 connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * patience.BUSY:.0f}")
 
+    def repack(self) -> bool:
+        """Write the file of SQLite again, so that its pages follow from its rows alone; return what :meth:`flush` does."""
+        if self._sqlite:
+            with self._explained(), self._engine.connect() as connection:
+                connection.exec_driver_sql("VACUUM")
+        return self.flush()
+
     def cut(self) -> None:
         """Let threads that wait for a database which hangs get an error."""
         self._lines.cut()
@@ -250,6 +257,23 @@ def in_order(connection: Connection, block: int) -> Iterator[bytes]:
 
 def count(connection: Connection, table: sql.Table, *which: sql.ColumnElement[bool]) -> int:
     return connection.scalar(sql.select(sql.func.count()).select_from(table).where(*which)) or 0
+
+
+def rewrite(connection: Connection, table: sql.Table) -> None:
+    """Put the rows of a ``table`` into a new one, ascending by their keys, and drop the old one, in one transaction.
+
+    A database keeps traces of the order in which rows came: PostgreSQL the transaction of each row and its place, SQLite numbers
+    of rows and their places within a page. Of the new table all of these follow from the keys alone.
+    """
+    made = table.to_metadata(sql.MetaData(), name=f"{table.name}_sorted")
+    made.indexes.clear()  # whose names are taken as long as the old table is there
+    made.create(connection)
+    ordered = sql.select(table).order_by(*table.primary_key.columns)
+    connection.execute(sql.insert(made).from_select([column.name for column in table.columns], ordered))
+    table.drop(connection)
+    connection.exec_driver_sql(f"ALTER TABLE {made.name} RENAME TO {table.name}")
+    for index in table.indexes:
+        index.create(connection)
 
 
 def _set_up(connection: Any, _record: object) -> None:

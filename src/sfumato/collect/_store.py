@@ -18,7 +18,19 @@ import sqlalchemy as sql
 
 from sfumato.collect._audit import Listed, Standing, look_up, standings, write_line
 from sfumato.collect._closed import pieces
-from sfumato.collect._database import ALERTS, FORMAT, META, REPORTS, TOKENS, USERS, Database, count, migrate, rows_of
+from sfumato.collect._database import (
+    ALERTS,
+    FORMAT,
+    META,
+    REPORTS,
+    TOKENS,
+    USERS,
+    Database,
+    count,
+    migrate,
+    rewrite,
+    rows_of,
+)
 from sfumato.collect._stored import FewReportsError, Keys, Stored
 from sfumato.errors import DataError
 
@@ -196,11 +208,16 @@ class Store(Stored):
 
     @property
     def is_flushed(self) -> bool:
-        """Whether the last report that was deleted is gone from the files of SQLite, too; a reader may hold it there."""
+        """Whether what was deleted last is gone from the files of SQLite, too; a reader may hold it there."""
         return not self._unflushed
 
     def close(self) -> tuple[str, int]:
-        """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed."""
+        """Close the collection for good, and return its SHA-256 and its number of reports; the same again if it is closed.
+
+        Of an anonymous collection a copy of the store tells from then on nothing of the order in which reports came, nor who got
+        a token: reports, users and alerts are written again by their keys, times of enrolments become 0, and the rows of tokens
+        go. It does not reach copies that were made before, logs of the database, or blocks of the disk that it gave back.
+        """
         with self._writing() as connection:
             sha256, reports, digest = self._sha256(connection), count(connection, REPORTS), hashlib.sha256()
             if self.schema.anonymous and reports < self.schema.anonymous.least_reports:
@@ -212,9 +229,13 @@ class Store(Stored):
                 digest.update(piece)
             if sha256 is None:
                 connection.execute(sql.update(META).values(closed_at=time.time(), sha256=digest.hexdigest()))
+                if self.schema.anonymous:
+                    _forget_order(connection)
             elif sha256 != digest.hexdigest():
                 raise self._altered(sha256)
-            return digest.hexdigest(), reports
+        if self.schema.anonymous:
+            self._unflushed = not self._database.repack()
+        return digest.hexdigest(), reports
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -257,6 +278,14 @@ class Store(Stored):
             row = sql.update(ALERTS).where(ALERTS.c.kind == kind, ALERTS.c.user == key["user"])
             if not connection.execute(row.values(count=ALERTS.c.count + more, last_at=now)).rowcount:
                 self._database.insert(connection, ALERTS, [{**key, "count": more, "first_at": now, "last_at": now}])
+
+
+def _forget_order(connection: Connection) -> None:
+    """Leave nothing that joins who asked for a token and which report came, in the transaction that closes a collection."""
+    connection.execute(sql.delete(TOKENS))
+    connection.execute(sql.update(USERS).values(enrolled_at=0.0))
+    for table in (TOKENS, USERS, REPORTS, ALERTS):
+        rewrite(connection, table)
 
 
 def _refused(standing: Standing, generation: int) -> Answer | None:
