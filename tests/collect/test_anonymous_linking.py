@@ -72,6 +72,18 @@ def test_a_report_that_is_drawn_is_sent_by_one_request_without_a_name(asked):
     assert asked == [(host, path, sent)] * 2
 
 
+def test_a_report_that_is_drawn_contacts_nothing_but_the_relay(asked, capsys):
+    assert report(*first(), "--later") == 0
+    asked.clear()
+    relayed = ("--relay", "https://relay.test")
+    assert report(*relayed) == 0
+    assert [(host, path) for host, path, _ in asked] == [("relay.test", "/reports")]
+    capsys.readouterr()
+    assert report(*relayed, schema="https://server.test") == 2
+    assert "as a file with --relay" in capsys.readouterr().err
+    assert len(asked) == 1
+
+
 USERS = [f"user-{i:03}" for i in range(120)]
 NONCES = [Token.draw().nonce for _ in USERS]
 

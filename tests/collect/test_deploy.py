@@ -65,6 +65,18 @@ def test_files_and_names_fit_together():
     assert not Path(FOLDER / "secrets").exists()  # they are the operator's, and never in the repository
 
 
+def test_a_relay_passes_reports_on_and_nothing_of_devices():
+    relay = (FOLDER / "relay.conf").read_text()
+    assert relay.count("{") == relay.count("}")
+    assert re.findall(r"location (.*?) \{", relay) == ["= /reports", "/"]
+    assert re.findall(r"proxy_pass (\w+)://", relay) == ["https"]
+    assert "proxy_ssl_verify on;" in relay
+    assert "proxy_pass_request_headers off;" in relay
+    assert 'proxy_set_header X-Forwarded-For "";' in relay
+    assert "remote_addr" not in relay.replace("limit_conn_zone $binary_remote_addr", "")
+    assert "access_log off;" in relay
+
+
 def engine():
     """The command of a container engine that runs here, or None."""
     for name in ("docker", "podman"):

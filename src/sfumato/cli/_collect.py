@@ -162,7 +162,8 @@ def report(
     relay: str | None = typer.Option(
         None,
         "--relay",
-        help="Of an anonymous survey: the address that passes the report on, so that the server sees no other.",
+        help="Of an anonymous survey: the address that passes the report on, so that the server does not see your own. A "
+        "report that is drawn already goes there alone; the token is asked for at the server.",
     ),
     schema_sha256: str | None = typer.Option(
         None,
@@ -194,6 +195,11 @@ def report(
     from sfumato.collect._tables import read_answers, read_roster
     from sfumato.collect._ticks import Ticks
 
+    if relay is not None and "://" in schema:
+        raise InputError(
+            "Expected the schema as a file with --relay, got an address. To ask the server for it just before the report would "
+            "show the address of this device: take the file that the operator publishes."
+        )
     asked, address = _asked(schema, server, ca)
     _check_schema(asked, schema_sha256, given="://" in schema)
     if relay is not None and asked.anonymous is None:
