@@ -7,6 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sfumato.cli import invoke
+from sfumato.collect._central import privacy_of
 from sfumato.collect._closed import Closed
 from sfumato.collect._estimate import estimate
 from sfumato.collect._schema import Schema
@@ -80,8 +81,12 @@ def test_half_of_the_reports_are_taken_for_honest_unless_somebody_says_how_many(
     for odd in (-1, 400, 1.5):
         with pytest.raises(InputError, match="dishonest"):
             estimate(survey(), dishonest=odd)
-    with pytest.raises(InputError, match="delta"):
-        estimate(survey(), delta=0.0)
+    for odd in (0.0, 0.99, 0.5, 0.000251):
+        with pytest.raises(InputError, match="delta"):
+            estimate(survey(), delta=odd)
+    assert verify_survey(*written(tmp_path, survey(), delta=0.00025)).valid
+    asked = survey().schema
+    assert [privacy_of(asked, users).central.delta for users in (10**5, 10**6)] == [1e-6, 1e-7]
 
 
 @pytest.mark.parametrize("parts", [LABEL, BOTH])
@@ -114,6 +119,9 @@ def central(**changed):
 FORGED = {
     "a smaller epsilon": central(epsilon=0.1),
     "an epsilon of 0": central(epsilon=0.0),
+    "a delta of a half": central(epsilon=1e-9, delta=0.5),
+    "a delta near 1": central(epsilon=1e-9, delta=0.99),
+    "a delta above a tenth of one in 400": central(delta=0.000251),
     "no number": central(epsilon=float("nan")),
     "a smaller delta": central(delta=1e-9),
     "more users than reports": central(honest=4000, dishonest=0),

@@ -46,7 +46,11 @@ def estimate(
         ..., help="A closed file, or the store of the server (path or URL), closed or open."
     ),
     plot: Path | None = typer.Option(None, "--plot", help="Also draw the estimates, into this .svg or .png file."),
-    delta: float = typer.Option(1e-6, "--delta", help="Of an anonymous survey: the delta of the central claim."),
+    delta: float | None = typer.Option(
+        None,
+        "--delta",
+        help="Of an anonymous survey: the delta of the central claim (default: 1e-6, and at most 1 / (10 reports)).",
+    ),
     dishonest: int | None = typer.Option(
         None,
         "--dishonest",

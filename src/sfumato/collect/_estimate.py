@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.collect._central import DELTA, Privacy, privacy_of
+from sfumato.collect._central import Privacy, privacy_of
 from sfumato.collect._questions import Links
 from sfumato.collect._wire import public_id
 from sfumato.errors import DataError
@@ -78,12 +78,13 @@ class Answers:
         return {**known, "confidence": 0.95, "answers": found}
 
 
-def estimate(closed: Closed | Stream, *, delta: float = DELTA, dishonest: int | None = None) -> Answers:
+def estimate(closed: Closed | Stream, *, delta: float | None = None, dishonest: int | None = None) -> Answers:
     """Estimate what a collection was asked about. Memory does not grow with the number of reports that a stream passes on.
 
     Args:
         closed: the reports.
-        delta: of the central claim of an anonymous survey.
+        delta: of the central claim of an anonymous survey, at most a tenth of one in the number of its reports; None takes 1e-6,
+            or that if it is less.
         dishonest: how many of its reports are from users who act together, or from nobody; None takes half of them for such.
     """
     schema, reports = closed.schema, 0

@@ -116,6 +116,9 @@ def _central_faults(central: dict[str, Any], closed: Closed) -> Iterator[str]:
     ):
         yield "privacy.central: epsilon and delta are not numbers above 0, delta below 1"
         return
+    if delta > 1 / (10 * reports):
+        yield f"privacy.central.delta: {delta!r} is above a tenth of one in {reports} reports, where a claim says nothing"
+        return
     least = shuffled_delta(local, epsilon, counted[0])
     if least > delta * _SLACK:
         yield (
