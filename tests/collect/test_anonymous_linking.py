@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from devices import SERVER_KEY, FakeDevice
+from devices import BEARER, SERVER_KEY, FakeDevice
 from test_anonymous import SCHEMA, client
 
 from sfumato.cli import invoke
@@ -70,6 +70,34 @@ def test_a_report_that_is_drawn_is_sent_by_one_request_without_a_name(asked):
     assert b'"user"' not in sent
     assert report() == 0
     assert asked == [(host, path, sent)] * 2
+
+
+def test_a_token_that_is_lost_is_not_asked_for_again(asked, tmp_path, capsys):
+    assert report(*first(), "--later") == 0
+    (tmp_path / "ada" / "tokens.json").unlink()
+    asked.clear()
+    assert report() == 2
+    assert "restore tokens.json" in capsys.readouterr().err
+    assert asked == []
+
+
+def test_alerts_about_anonymous_reports_have_no_time(anonymous):
+    names = survey(anonymous)
+    with client(anonymous) as http:
+        alerts = http.get("/counts", headers=BEARER).json()["alerts"]
+        assert {(one["first"], one["last"]) for one in alerts if one["user"] in names} == {("", "")}
+        assert "1970" not in http.get("/", headers=BEARER).text
+
+
+def test_a_survey_is_not_served_without_its_token_key(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.json").write_text(SCHEMA.text)
+    SERVER_KEY.write(tmp_path / "server.key")
+    assert invoke(["collect", "serve", "schema.json", "--port", "0"]) == 2
+    said = capsys.readouterr().err
+    assert "--token-key" in said
+    assert "restore it from the backup" in said
+    assert not (tmp_path / "reports.sqlite").exists()
 
 
 def test_a_report_that_is_drawn_contacts_nothing_but_the_relay(asked, capsys):

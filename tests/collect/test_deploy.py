@@ -62,6 +62,7 @@ def test_files_and_names_fit_together():
     assert "database" not in {one for one in SERVICES if "front" in SERVICES[one]["networks"]}
     assert NGINX.count("{") == NGINX.count("}")
     assert "proxy_set_header X-Forwarded-For $remote_addr;" in NGINX
+    assert value_of("--token-key") == "/run/secrets/token_key"  # without which an anonymous survey does not start
     assert not Path(FOLDER / "secrets").exists()  # they are the operator's, and never in the repository
 
 
@@ -97,6 +98,7 @@ def test_the_services_start_and_answer(tmp_path):
         (folder / made).mkdir()
     (folder / "secrets/schema.json").write_text(label_schema().text)
     SERVER_KEY.write(folder / "secrets/server.key")
+    (folder / "secrets/token.key").touch()
     for made, text in (("admin.token", TOKEN), ("password", "p"), ("pgpass", "database:*:*:sfumato:p")):
         (folder / "secrets" / made).write_text(f"{text}\n")
     for path in (folder / "secrets").iterdir():

@@ -31,7 +31,7 @@ def rounds(asked, turns):
     ids = np.array([module.public_id(asked, name) for name in names])
     reports = asked.parts[part].randomizer.encode(np.concatenate([values] * turns), SecretWords(bytes([7]) * 32), ids)
     said = [Message(name, {part: reports.key(place)}) for place, name in enumerate(names)]
-    found = [SimpleNamespace(schema=asked, reports=said[turn * COUNT :][:COUNT]) for turn in range(turns)]
+    found = [SimpleNamespace(schema=asked, reports=said[turn * COUNT :][:COUNT], sha256=None) for turn in range(turns)]
     truth = values.mean(axis=0) if asked.features else np.bincount(values, minlength=3) / COUNT
     return [estimate(one).answers[part] for one in found], truth
 
@@ -151,7 +151,7 @@ def test_a_rare_answer_that_did_not_occur_may_still_be_there(parts):
     for _ in range(150):
         reports = randomizer.encode(values, source, np.arange(100))
         rows = [Message(str(i), {part: reports.key(i)}) for i in range(100)]
-        one = estimate(SimpleNamespace(schema=asked, reports=rows)).answers[part][0]
+        one = estimate(SimpleNamespace(schema=asked, reports=rows, sha256=None)).answers[part][0]
         hits += one.low <= 0.01 <= one.high
         half = 1.96 * (mean_variance(randomizer, np.array([one.estimate]))[0] / 100) ** 0.5
         old += abs(one.estimate - 0.01) <= half

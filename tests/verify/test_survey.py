@@ -7,6 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sfumato.cli import invoke
+from sfumato.collect import _central
 from sfumato.collect._central import privacy_of
 from sfumato.collect._closed import Closed
 from sfumato.collect._estimate import estimate
@@ -18,7 +19,7 @@ from sfumato.errors import DataError, InputError
 from sfumato.noise.coins import SecretWords
 from sfumato.privacy._shuffling import shuffled_epsilon
 from sfumato.verify import VerifyInputError, describe_survey, main, verify_survey
-from sfumato.verify._survey import ASSUMPTION
+from sfumato.verify._survey import APPROXIMATE, ASSUMPTION, LARGE, NAMED
 
 KEY = f"{rsa.generate_private_key(65537, 2048).public_key().public_numbers().n:x}"
 ANONYMOUS = {"upload": "anonymous", "least_reports": 100, "token_key": KEY}
@@ -71,6 +72,7 @@ def test_a_survey_has_both_costs_and_the_verifier_agrees(tmp_path):
     assert central["epsilon"] < 0.5
     told = describe_survey(files[0], result)
     assert told.startswith("VALID")
+    assert "not checked: the estimates" in told
     assert told.index("local: epsilon 1,") < told.index("central: epsilon 0.") < told.index("not checked")
 
 
@@ -96,6 +98,13 @@ def test_reports_under_names_never_have_a_central_claim(tmp_path, parts):
     assert said.central is None
     assert "tied to its user" in said.why
     assert verify_survey(*written(tmp_path, closed)).valid
+
+
+def test_why_there_is_no_central_claim_follows_from_the_schema(tmp_path):
+    assert (NAMED, APPROXIMATE, LARGE) == (_central.NAMED, _central.APPROXIMATE, _central.LARGE)
+    for closed in (survey(named=True), survey(GAUSSIAN)):
+        files = written(tmp_path, closed, lambda stated: stated["privacy"].update(why=LARGE))
+        assert any("privacy.why" in text for text in verify_survey(*files).problems)
 
 
 def test_reports_with_a_delta_have_none(tmp_path):
@@ -137,6 +146,17 @@ FORGED = {
     "another schema": lambda stated: stated.update(schema="0" * 64),
     "another name": lambda stated: stated.update(collection="d"),
     "another claim": lambda stated: stated.update(epsilon=0.01),
+    "no answers": lambda stated: stated.update(answers={}),
+    "answers of another type": lambda stated: stated.update(answers={"label": "ha"}),
+    "an answer that is none": lambda stated: stated.update(answers={"label": [1.0]}),
+    "an estimate in words": lambda stated: stated["answers"]["label"][0].update(estimate="half"),
+    "an interval outside its range": lambda stated: stated["answers"]["label"][0].update(high=1.5),
+    "another confidence": lambda stated: stated.update(confidence=0.999999),
+    "a confidence of true": lambda stated: stated.update(confidence=True),
+    "a local delta of false": lambda stated: stated["privacy"]["local"].update(delta=False),
+    "another reason": lambda stated: stated["privacy"].update(why="A central epsilon of 0.0001 is proved."),
+    "another file": lambda stated: stated.update(sha256="0" * 64),
+    "no file": lambda stated: stated.update(sha256=None),
     "no privacy": lambda stated: stated.pop("privacy"),
     "a list": lambda stated: stated.update(privacy=[]),
 }

@@ -60,6 +60,13 @@ def serve(
     read, secret = Schema.read(schema), ServerKey.read(server_key)
     if secret.public.hex() != read.server_key:
         raise fail("--server-key", str(server_key), "to be the key of this schema", "Name the file of `collect init`.")
+    if read.anonymous and not token_key.is_file():
+        raise fail(
+            "--token-key",
+            str(token_key),
+            "to be the key of one-time tokens, since this survey is anonymous",
+            "Name the file that `collect init` wrote beside the schema, or restore it from the backup.",
+        )
     tokens = TokenKey.read(token_key) if read.anonymous else None
     if read.anonymous and tokens and tokens.public != read.anonymous.public:
         raise fail("--token-key", str(token_key), "to be the key of this schema", "Name the file of `collect init`.")

@@ -119,7 +119,7 @@ class AlertAnswer:
         kind: another "report", "key" or "token" than the stored one.
         user: the public user id.
         count: how often this happened.
-        first: when first, in UTC.
+        first: when first, in UTC; empty for a report of an anonymous survey, as last is.
         last: when last, in UTC.
     """
 
@@ -274,8 +274,8 @@ def counted(schema: Schema, status: dict[str, Any], counts: Counts) -> dict[str,
                 "kind": one.kind,
                 "user": one.user,
                 "count": one.count,
-                "first": _utc(one.first_at),
-                "last": _utc(one.last_at),
+                "first": _utc(one.first_at) if one.first_at else "",
+                "last": _utc(one.last_at) if one.last_at else "",
             }
             for one in counts.alerts
         ],

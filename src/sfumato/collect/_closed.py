@@ -35,10 +35,14 @@ def pieces(schema: Schema, count: int, messages: Iterable[bytes]) -> Iterator[by
 
 @dataclass(frozen=True)
 class Stream:
-    """The reports of a collection one after the other, so that memory does not grow with their number. They pass once."""
+    """The reports of a collection one after the other, so that memory does not grow with their number. They pass once.
+
+    ``sha256`` is the name of the closed collection, None while it is open.
+    """
 
     schema: Schema
     messages: Iterable[bytes]
+    sha256: str | None = None
 
     @property
     def reports(self) -> Iterator[Message]:
@@ -71,6 +75,8 @@ class Stream:
     def of_file(cls, path: Path) -> Iterator[Stream]:
         """Read a closed file that :meth:`Closed.write` or a store wrote."""
         with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(0)
             head = file.read(_HEAD)
             if head[:5] != MAGIC + bytes([VERSION]):
                 raise DataError(
@@ -86,7 +92,7 @@ class Stream:
                 raise DataError(f"Expected {path.name} to begin with a schema, got another one. {error}") from error
             if schema.text.encode() != text:
                 raise DataError(f"Expected {path.name} to hold its schema in canonical form. Export it again.")
-            yield cls(schema, _counted(parts, int.from_bytes(head[5:], "big"), path.name))
+            yield cls(schema, _counted(parts, int.from_bytes(head[5:], "big"), path.name), sha256)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers are what reports say so far."""
+    """Answers are what reports say so far; ``sha256`` names the closed collection, None while it is open."""
 
     collection: str
     schema: str
@@ -70,10 +70,12 @@ class Answers:
     answers: Mapping[str, tuple[Answer, ...]]
     reports: int
     privacy: Privacy
+    sha256: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         found = {part: [asdict(one) for one in answers] for part, answers in self.answers.items()}
-        known = {"collection": self.collection, "schema": self.schema, "reports": self.reports}
+        known: dict[str, Any] = {"collection": self.collection, "sha256": self.sha256}
+        known |= {"schema": self.schema, "reports": self.reports}
         known |= {"counts": dict(self.counts), "privacy": self.privacy.to_dict()}
         return {**known, "confidence": 0.95, "answers": found}
 
@@ -98,7 +100,7 @@ def estimate(closed: Closed | Stream, *, delta: float | None = None, dishonest: 
         raise DataError("Expected at least one report, got none. Wait until devices have reported.")
     privacy = privacy_of(schema, reports, delta, dishonest)
     found = {part: _part(schema, part, one) for part, one in sums.items() if one.count}
-    return Answers(schema.collection, schema.sha256, counts, found, reports, privacy)
+    return Answers(schema.collection, schema.sha256, counts, found, reports, privacy, closed.sha256)
 
 
 class _Sums:

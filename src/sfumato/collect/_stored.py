@@ -145,7 +145,9 @@ class Stored:
         with self._database.reading() as connection:
             sha256 = self._closed_as(connection) if self.schema.anonymous else self._sha256(connection)
             yield (
-                self._stream(connection) if sha256 is None else Stream(self.schema, self._as_closed(connection, sha256))
+                self._stream(connection)
+                if sha256 is None
+                else Stream(self.schema, self._as_closed(connection, sha256), sha256)
             )
 
     def messages(self) -> tuple[bytes, ...]:

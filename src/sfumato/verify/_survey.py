@@ -23,12 +23,19 @@ ASSUMPTION = (
     "that the server noted neither addresses nor times of reports and signed tokens for enrolled devices alone, and that as many "
     "reports as stated are honest, one a user."
 )
+NAMED = "Each report is tied to its user, so nothing hides among others, and there is no central epsilon."
+APPROXIMATE = "Reports are private up to a delta, for which no central epsilon is proved here."
+LARGE = "The local epsilon is above 20, where nothing hides among others."
 UNCHECKED = (
-    "not checked: the estimates; whether devices drew by this schema and saw this one; and all that the central epsilon takes on "
-    "trust. A server that knows more about single reports, or made some, breaks it without a trace."
+    "not checked: the estimates and their intervals, of which the form alone was read; whether devices drew by this schema and "
+    "saw this one; and all that the central epsilon takes on trust. A server that knows more about single reports, or made some, "
+    "breaks it without a trace."
 )
 _SLACK = 1 + 1e-6
-_FIELDS = {"collection", "schema", "reports", "counts", "privacy", "confidence", "answers"}
+_MOST_LOCAL, _CONFIDENCE = 20.0, 0.95
+_KINDS = {"share", "mean", "mean number of links", "number of links"}
+_NUMBERS = ("estimate", "low", "high", "least", "most")
+_FIELDS = {"collection", "sha256", "schema", "reports", "counts", "privacy", "confidence", "answers"}
 _PRIVACY, _CENTRAL = {"local", "central", "why"}, {"epsilon", "delta", "honest", "dishonest", "assumption"}
 
 
@@ -60,18 +67,20 @@ def verify_survey(file: Path, collection: Path) -> SurveyVerification:
         stated = loads(file.read_bytes())
         privacy = stated["privacy"]
         local, central = privacy["local"], privacy["central"]
-        closed = read(collection.read_bytes())
+        data = collection.read_bytes()
+        closed, sha256 = read(data), hashlib.sha256(data).hexdigest()
         problems = [*schema_faults(closed.schema, closed.parts)]
-        problems = problems or [*_faults(stated, closed)]
+        problems = problems or [*_faults(stated, closed, sha256)]
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         return SurveyVerification(False, (f"it is malformed: {type(error).__name__}: {plain(str(error))}",))
     return SurveyVerification(not problems, tuple(problems), local, central)
 
 
-def _faults(stated: dict[str, Any], closed: Closed) -> Iterator[str]:
+def _faults(stated: dict[str, Any], closed: Closed, sha256: str) -> Iterator[str]:
     schema, privacy = closed.schema, stated["privacy"]
     counts = {name: sum(name in said for said in closed.reports.values()) for name in closed.parts}
     facts = {
+        "sha256": sha256,
         "collection": schema["collection"],
         "schema": hashlib.sha256(canonical(schema)).hexdigest(),
         "reports": len(closed.reports),
@@ -85,10 +94,52 @@ def _faults(stated: dict[str, Any], closed: Closed) -> Iterator[str]:
         yield "privacy.local: is not the total of the schema"
     if set(stated) != _FIELDS:
         yield "it has other fields than estimates have"
-    if set(privacy) != _PRIVACY or not isinstance(privacy["why"], str):
+    if set(privacy) != _PRIVACY:
         yield "privacy: has other fields than local, central and why"
+    if privacy["why"] != _why(schema):
+        yield "privacy.why: says something else than what follows from the schema"
+    if _has_bools(stated):
+        yield "it has a truth value, where estimates have numbers and words"
+    if type(stated["confidence"]) is not float or stated["confidence"] != _CONFIDENCE:
+        yield f"confidence: is not {_CONFIDENCE}"
+    yield from _form_faults(stated["answers"], {name for name, count in counts.items() if count})
     if privacy["central"] is not None:
         yield from _central_faults(privacy["central"], closed)
+
+
+def _why(schema: dict[str, Any]) -> str:
+    """Why there is no central claim, by the schema; empty where there may be one."""
+    if "upload" not in schema:
+        return NAMED
+    if schema["totals"]["delta"]:
+        return APPROXIMATE
+    return LARGE if schema["totals"]["epsilon"] > _MOST_LOCAL else ""
+
+
+def _has_bools(value: object) -> bool:
+    """Whether there is a truth value, which Python takes for the number 0 or 1."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, bool) or any(map(_has_bools, inner))
+
+
+def _form_faults(answers: dict[str, Any], parts: set[str]) -> Iterator[str]:
+    """Whether estimates look as they do; no number is computed again."""
+    if set(answers) != parts:
+        yield "answers: are about other questions than the reports"
+        return
+    for part, said in answers.items():
+        if not isinstance(said, list) or not all(map(_is_answer, said)):
+            yield f"answers.{part}: is no list of estimates, each with an interval within its range"
+
+
+def _is_answer(one: Any) -> bool:
+    if not isinstance(one, dict) or set(one) != {"name", "kind", *_NUMBERS}:
+        return False
+    numbers = [one[name] for name in _NUMBERS]
+    if not isinstance(one["name"], str) or one["kind"] not in _KINDS or any(type(x) is not float for x in numbers):
+        return False
+    _, low, high, least, most = numbers
+    return all(map(math.isfinite, numbers)) and least <= low <= high <= most
 
 
 def _central_faults(central: dict[str, Any], closed: Closed) -> Iterator[str]:
