@@ -77,7 +77,7 @@ def _token(folder: Path, schema: Schema) -> Token:
     kept = read_tokens(folder).get(schema.sha256, {})
     if not kept.get("signature"):
         raise InputError(
-            "Expected the token of this collection in tokens.json, got none. Before a report is drawn, ask the server for it. If it "
-            "is lost, restore tokens.json: the server signs no other one, and a report that is drawn counts with its own alone."
+            "Expected the token of this collection in tokens.json, got none. Before a report is drawn, ask the server for it. "
+            "If it is lost, restore tokens.json: the server signs no other one, and a report counts with its own alone."
         )
     return Token(bytes.fromhex(kept["nonce"]), bytes.fromhex(kept["signature"]))
