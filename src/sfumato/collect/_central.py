@@ -16,7 +16,7 @@ from sfumato.privacy._shuffling import MOST_LOCAL, shuffled_epsilon
 if TYPE_CHECKING:
     from sfumato.collect._schema import Schema
 
-_DELTA = 1e-6
+DELTA = 1e-6
 ASSUMPTION = (
     "It holds against whoever sees the closed file or what is computed from it, and not against the server. It takes on trust "
     "that the server noted neither addresses nor times of reports and signed tokens for enrolled devices alone, and that as many "
@@ -82,7 +82,7 @@ def privacy_of(schema: Schema, reports: int, delta: float | None = None, dishone
         return Privacy(*local, None, APPROXIMATE if schema.delta else LARGE)
     most = most_delta(reports)
     if delta is None:
-        delta = min(_DELTA, most)
+        delta = min(DELTA, most)
     elif delta > most:
         raise InputError(
             f"Expected delta to be {most:.3g} or less among {reports:,} reports, a tenth of one in their number, got {delta:g}. "
