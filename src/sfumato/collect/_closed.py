@@ -75,7 +75,9 @@ class Stream:
     def of_file(cls, path: Path) -> Iterator[Stream]:
         """Read a closed file that :meth:`Closed.write` or a store wrote."""
         with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.sha256()
+            while piece := file.read(1 << 16):
+                digest.update(piece)
             file.seek(0)
             head = file.read(_HEAD)
             if head[:5] != MAGIC + bytes([VERSION]):
@@ -92,7 +94,7 @@ class Stream:
                 raise DataError(f"Expected {path.name} to begin with a schema, got another one. {error}") from error
             if schema.text.encode() != text:
                 raise DataError(f"Expected {path.name} to hold its schema in canonical form. Export it again.")
-            yield cls(schema, _counted(parts, int.from_bytes(head[5:], "big"), path.name), sha256)
+            yield cls(schema, _counted(parts, int.from_bytes(head[5:], "big"), path.name), digest.hexdigest())
 
 
 @dataclass(frozen=True)
