@@ -296,8 +296,9 @@ def test_a_device_that_is_stopped_goes_on_with_the_same_bytes(anonymous, tmp_pat
 
 
 def test_what_is_sent_holds_nothing_of_the_device(anonymous, tmp_path):
-    device = Device.create(tmp_path / "ada", "ada", 5.0)
-    code = SERVER_KEY.code(SCHEMA, "ada")
+    name = "ada-of-the-analytical-engine"  # no bytes that are there by chance
+    device = Device.create(tmp_path / "ada", name, 5.0)
+    code = SERVER_KEY.code(SCHEMA, name)
     with client(anonymous) as http:
         connection, apart = Cut(http), Cut(http)
         device.enrol(SCHEMA, connection, code)
@@ -310,7 +311,7 @@ def test_what_is_sent_holds_nothing_of_the_device(anonymous, tmp_path):
         with pytest.raises(InputError, match="anonymous"):
             device.take_back(SCHEMA, connection)
     ((_, sent),) = apart.sent
-    secret = device.keys.sign_key, device.keys.agree_key, b"ada", code.encode(), bytes.fromhex(code)
+    secret = device.keys.sign_key, device.keys.agree_key, name.encode(), code.encode(), bytes.fromhex(code)
     assert not any(one in sent for one in secret)
     asked = json.loads(next(content for path, content in connection.sent if path == "/tokens"))
     assert bytes.fromhex(asked["blinded"]) not in sent
