@@ -164,7 +164,7 @@ def same_noise_for_all_hops(real):
             unit, released_messages=engine.reads_released(unit, hop)
         )
         self.session.charge(f"aggregate/{hop}")
-        return exact(self.arcs, rows) + noise_of(self.noise, stddev, rows.shape)
+        return exact(self.arcs[""], rows) + noise_of(self.noise, stddev, rows.shape)
 
     return call
 
@@ -248,9 +248,9 @@ def turned_for_each_hop(real):
         unit, name = self.plan.unit, f"aggregate/{hop}"
         self.session.charge(name)
         sensitivity = engine.hop_sensitivity(unit, released_messages=engine.reads_released(unit, hop))
-        key = derive_key(derive_key(self.session.key, "one"), operand_mac(self.session.key, *self.arcs.arrays))
+        key = derive_key(derive_key(self.session.key, "one"), operand_mac(self.session.key, *self.arcs[""].arrays))
         noise = noise_of(key, self.plan.event(name).noise_multiplier * sensitivity, rows.shape)
-        return exact(self.arcs, rows) + np.roll(noise, hop, axis=0)
+        return exact(self.arcs[""], rows) + np.roll(noise, hop, axis=0)
 
     return call
 

@@ -95,7 +95,8 @@ def test_lists_find_what_common_neighbors_find_where_degrees_are_large(name):
     truth, lists = adjacency(held.graph).tocsr(), held.lists(0)
     released, with_edge, without = responses(truth, 2.0, np.random.default_rng(0))
     found, public = [], public_rows(held.graph)
-    for node, others, there in zip(lists.nodes, lists.others, lists.held, strict=True):
+    for node in lists.nodes:
+        others, there = lists.of(node)
         neighbors = truth[node].indices
         likeness = np.asarray((public @ public[[node]].T).todense()).ravel()
         scores = (

@@ -12,6 +12,7 @@ learned, whatever the mechanism does:
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from scipy import sparse
 from sfumato._validate import check_int, fail
 from sfumato.audit._evidence import CONFIDENCE
 from sfumato.audit._thresholds import Split, audit_runs
+from sfumato.noise._geometric import zero_sum_laplace
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import Collision, Direction, NeighborLists, PrivUnit, Sketch
 from sfumato.randomizers._randomized_response import Labels
@@ -92,6 +94,29 @@ def audit_randomizer(
         members, others = _scores(randomizer, reports, first, second)
     return audit_runs(
         members, others, name=name, knowledge=_KNOWLEDGE, delta=delta, confidence=confidence, policy=Split()
+    )
+
+
+def audit_counts(epsilon: float, num_classes: int, *, runs: int = 20_000, confidence: float = CONFIDENCE) -> Evidence:
+    """Return the epsilon that one server's noisy counts of a cell of one user rule out, half of whom have another class.
+
+    It is what the other server sees of an honest one if it knows everybody else of a cell. **Formal guarantee.** As for
+    :func:`audit_randomizer`, about the label of one user.
+    """
+    check_int(low=2, runs=runs)
+    source, sides = SecretWords(), []
+    unit = np.eye(num_classes, dtype=np.int64)
+    for own in (0, 1):
+        seen = unit[own] + zero_sum_laplace(source, Fraction(2) / Fraction(epsilon), runs, num_classes)
+        away = [np.abs(seen - unit[other]).sum(axis=1) for other in (0, 1)]
+        sides.append((away[1] - away[0]).astype(np.float64))
+    return audit_runs(
+        *sides,
+        name="noise of one server, one cell",
+        knowledge=_KNOWLEDGE,
+        delta=0.0,
+        confidence=confidence,
+        policy=Split(),
     )
 
 

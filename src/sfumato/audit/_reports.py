@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato._validate import fail
 from sfumato.audit._evidence import Audit
-from sfumato.audit._frequencies import audit_randomizer
+from sfumato.audit._frequencies import audit_counts, audit_randomizer
 from sfumato.graph._graph import PublicFacts
 from sfumato.local._blink import Blink
+from sfumato.local._shared_counts import SharedCounts
 from sfumato.randomizers._questions import Questions
 
 if TYPE_CHECKING:
@@ -36,13 +37,21 @@ def audit_reports(
     elif isinstance(method, Questions):
         asked = (method.features(public), method.labels(public))
         randomizers = [(one, one.total_epsilon) for one in asked if one is not None]
+    elif isinstance(method, SharedCounts):
+        randomizers = []
     else:
         raise fail("method", method.name, "to be one that asks users", "Audit it with sfumato.audit._auditor.audit.")
     unit = method.unit
-    if unit is None or not unit.private or not randomizers:
+    if unit is None or not unit.private or not (randomizers or isinstance(method, SharedCounts)):
         raise fail("method", method.name, "to randomize something", "Give it a budget, such as --epsilon-y 1.")
     found, broken = [], []
-    one = 1 - (1 - confidence) / len(randomizers)
+    if isinstance(method, SharedCounts):
+        found = [audit_counts(method.epsilon_y, public.num_classes, runs=runs, confidence=confidence)]
+        if found[0].epsilon_lower_bound > method.epsilon_y:
+            broken = [
+                f"{found[0].name}: counts prove epsilon {found[0].epsilon_lower_bound:.4g}, above {method.epsilon_y:g}."
+            ]
+    one = 1 - (1 - confidence) / max(len(randomizers), 1)
     for number, (randomizer, budget) in enumerate(randomizers):
         found.append(audit_randomizer(randomizer, runs=runs, confidence=one))
         bound = found[-1].epsilon_lower_bound
