@@ -163,6 +163,7 @@ def test_nodes_that_arrive_cost_what_is_charged_for_them(unit, recorder, message
     part = induced(GRAPH, range(24, 30))
     empty = replace(part, indptr=np.zeros(count + 1, np.int64), indices=np.zeros(0, np.int32))
     late = Newcomers.join(empty, [known], np.repeat(np.arange(count), 3), count + np.arange(3 * count))
+    late = replace(late, nodes_per_person=None)
     run = made("label-messages", {}).calibrate(BUDGET, unit, known.public_facts(unit)).fit(known)
     budget = BUDGET if "labels" not in unit.public else None
     plan = calibrate_arrival([run], node_names(late), late.public_facts(unit), budget)

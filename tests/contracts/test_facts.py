@@ -222,7 +222,7 @@ def test_masks_of_another_tool_count_as_given():
 
 def test_roles_of_newcomers_are_all_the_same_and_tell_nothing():
     late = replace(GRAPH, node_ids=np.arange(100, 160), max_degree=None)
-    facts = Newcomers.join(late, [GRAPH], [0], [60]).public_facts(sf.NodeLevel(5))
+    facts = replace(Newcomers.join(late, [GRAPH], [0], [60]), nodes_per_person=None).public_facts(sf.NodeLevel(5))
     assert (facts.num_train, facts.split, facts.assumed) == (0, None, ())
 
 
