@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import sfumato as sf
-from sfumato.errors import InputError, UnsupportedUnitError
+from sfumato.errors import DataError, InputError, UnsupportedUnitError
 from sfumato.graph._synthetic import stochastic_block_model
 from sfumato.local import _shared_counts as module
 from sfumato.local._cells import cells_of
@@ -212,6 +212,14 @@ class TestMethod:
         for epsilon in (0, 1e-7, -1, float("nan"), None, 1000):
             with pytest.raises(InputError):
                 SharedCounts(epsilon)
+
+    def test_cells_beyond_memory_are_refused_before_anybody_is_asked(self, monkeypatch):
+        """Users who are alone share cells, so that many of them are no reason to refuse."""
+        alone = replace(GRAPH, indptr=np.zeros_like(GRAPH.indptr), indices=GRAPH.indices[:0])
+        monkeypatch.setattr(module, "_MOST_CELLS", 20)
+        SharedCounts(1.0).check(alone)
+        with pytest.raises(DataError, match="not fit into memory"):
+            SharedCounts(4.0).check(GRAPH)
 
     def test_it_beats_local_reports_at_twice_the_budget(self):
         """Fixed keys: a graph of three blocks, mean of four draws."""

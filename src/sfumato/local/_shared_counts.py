@@ -131,7 +131,8 @@ class SharedCounts(AskingMethod):
                 "roles that leave some."
             )
         users, (_, component) = _asked(graph), sp.csgraph.connected_components(topology(graph), directed=False)
-        count = int(users.sum()) // self.size + len(np.unique(component[users]))
+        together = np.bincount(component[users]) > 1  # who is alone shares a cell
+        count = int(users.sum()) // self.size + int(together.sum())
         if count > _MOST_CELLS:
             raise DataError(
                 f"Expected at most about {_MOST_CELLS:,} cells, got {count:,} of at most {self.size} users each: smoothing them "
