@@ -35,18 +35,10 @@ class Opened:
     def rows(self, users: Sequence[str]) -> NDArray[np.int64]:
         """Return for each user its cell (-1 if it was not asked) and the counts of that cell, int64 [n, 1 + C].
 
-        It is the release of :class:`~sfumato.local._shared_counts.SharedCounts`, which takes the users of a cell for those who
-        answered.
-
-        Raises:
-            DataError: somebody did not answer, so that the sizes of cells are not their reports.
+        It is the release of :class:`~sfumato.local._shared_counts.SharedCounts`. The counts of a cell sum to the users of it who
+        were counted; nothing tells who did not answer.
         """
         cells = self.partition.rows(users)
-        if (np.bincount(list(self.partition.cells.values()), minlength=len(self.counted)) != self.counted).any():
-            raise DataError(
-                "Expected a report of every user of every cell, got fewer in some. Read `counts` and `counted`: neither "
-                "tells who did not answer."
-            )
         return np.concatenate([cells[:, None], np.where(cells[:, None] >= 0, self.counts[cells], 0)], axis=1)
 
 
@@ -56,8 +48,9 @@ def join(
     """Join the openings of both servers.
 
     It checks the signatures of both servers over agreement and openings, that both followed one exchange and accepted the same
-    reports, and that the counts of a cell add up to its reports, since noise sums to zero. It cannot check that a server added
-    the shares that it got, nor that it drew its noise: each is the word of that server, under its signature.
+    reports, no more in a cell than it has users, and that the counts of a cell add up to its reports, since noise sums to zero.
+    It cannot check that a server added the shares that it got, nor that it drew its noise: each is the word of that server, under
+    its signature.
 
     Raises:
         DataError: the files do not belong together, or say what honest servers would not.
@@ -78,7 +71,7 @@ def join(
         if len(data) != cells * 16 * prio.length:
             raise DataError(f"Expected sums of {cells} cells, got another number of bytes.")
         sums.append(np.frombuffer(data, np.uint8).reshape(cells, 16 * prio.length))
-    counted = _numbers(bodies[0]["counted"], cells)
+    counted = _numbers(bodies[0]["counted"], partition)
     counts = prio.unshard(sums)
     if np.abs(counts, dtype=np.float64).max(initial=0.0) >= 1 << 31:
         raise DataError(
@@ -93,11 +86,14 @@ def join(
     return Opened(partition, counts, counted, {**about, "left_out": bodies[0]["left_out"]})
 
 
-def _numbers(values: Any, cells: int) -> NDArray[np.int64]:
+def _numbers(values: Any, partition: Partition) -> NDArray[np.int64]:
+    sizes = np.bincount(list(partition.cells.values())).tolist()
     if (
         not isinstance(values, list)
-        or len(values) != cells
-        or not all(type(one) is int and 0 <= one < 1 << 31 for one in values)
+        or len(values) != len(sizes)
+        or not all(type(one) is int and 0 <= one <= size for one, size in zip(values, sizes, strict=True))
     ):
-        raise DataError(f"Expected the number of reports of {cells} cells, got something else.")
+        raise DataError(
+            f"Expected the number of reports of {len(sizes)} cells, at most one a user, got something else."
+        )
     return np.array(values, np.int64)
