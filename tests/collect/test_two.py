@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from two_made import CLASSES, HALVES, JOINT, KEYS, OPERATORS, Pair, agreed
+from two_made import CLASSES, HALVES, JOINT, KEYS, OPERATORS, SEALS, SIGN_KEYS, Pair, agreed
 
 from sfumato.collect._client import Device
 from sfumato.collect._keys import DeviceKeys, ServerKey
@@ -100,12 +100,12 @@ def test_only_what_both_have_counts(pair):
 def test_device_splits_once_for_ever(tmp_path, pair):
     folder = tmp_path / "device"
     Device.create(folder, "u3", 1.5)
-    first = split(folder, pair.agreement, pair.partition, pair.signatures, pair.agreement.parties, "blue")
-    assert split(folder, pair.agreement, pair.partition, pair.signatures, pair.agreement.parties, "red") == first
+    first = split(folder, pair.agreement, pair.partition, pair.signatures, SIGN_KEYS, "blue")
+    assert split(folder, pair.agreement, pair.partition, pair.signatures, SIGN_KEYS, "red") == first
     assert decode(pair.agreement, 0, first[0]).user == decode(pair.agreement, 1, first[1]).user == "u3"
     other, signatures = agreed(pair.partition, name="again")
     with pytest.raises(BudgetExceededError, match="1 asked"):
-        split(folder, other, pair.partition, signatures, other.parties, "blue")
+        split(folder, other, pair.partition, signatures, SIGN_KEYS, "blue")
     assert Device.open(folder).spent() == (1.0, 0.0)
 
 
@@ -113,12 +113,12 @@ def test_device_refuses_what_not_both_signed(tmp_path, pair):
     folder = tmp_path / "device"
     Device.create(folder, "u3", 5)
     with pytest.raises(SchemaError, match="both servers signed"):
-        split(folder, pair.agreement, pair.partition, (pair.signatures[0],) * 2, pair.agreement.parties, "red")
+        split(folder, pair.agreement, pair.partition, (pair.signatures[0],) * 2, SIGN_KEYS, "red")
     with pytest.raises(SchemaError, match="whose keys this device knows"):
-        split(folder, pair.agreement, pair.partition, pair.signatures, pair.agreement.parties[::-1], "red")
+        split(folder, pair.agreement, pair.partition, pair.signatures, SIGN_KEYS[::-1], "red")
     others = Partition({**pair.partition.cells, "u3": 2})
     with pytest.raises(SchemaError, match="cells that both"):
-        split(folder, pair.agreement, others, pair.signatures, pair.agreement.parties, "red")
+        split(folder, pair.agreement, others, pair.signatures, SIGN_KEYS, "red")
     assert Device.open(folder).spent() == (0.0, 0.0)
 
 
@@ -132,11 +132,15 @@ def test_cells_that_overlap_are_refused(tmp_path):
     part = Partition({"a": 0})
     agreement, signatures = agreed(part)
     with pytest.raises(SchemaError, match="cells"):
-        Server.create(tmp_path / "x", 0, agreement, Partition({"a": 0, "b": 0}), signatures, KEYS[0], JOINT)
+        Server.create(
+            tmp_path / "x", 0, agreement, Partition({"a": 0, "b": 0}), signatures, KEYS[0], JOINT, SEALS[0].secret
+        )
     with pytest.raises(InputError, match="key of server 0"):
-        Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[1], JOINT)
+        Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[1], JOINT, SEALS[0].secret)
     with pytest.raises(InputError, match="verification key"):
-        Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[0], bytes(32))
+        Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[0], bytes(32), SEALS[0].secret)
+    with pytest.raises(InputError, match="sealed to"):
+        Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[0], JOINT, SEALS[1].secret)
     assert not (tmp_path / "x").exists()
 
 

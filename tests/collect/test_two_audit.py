@@ -33,7 +33,7 @@ def attacked(folder, attacker, epsilon=1.0):
     own = pair.servers[attacker]
     with own.book.reading() as connection:
         fixed = own._fixed(connection, lists[1 - attacker])
-        state = own._checked(fixed).state
+        state = own._checked(connection, fixed).state
     order = [pair.users.index(one.user) for one in fixed]
     cells = pair.partition.rows([one.user for one in fixed])
     shares = prio.aggregate(state, np.ones(len(fixed), bool), cells, pair.partition.num_cells)

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 from test_two import LABELS, fixed_words, joined
-from two_made import Pair
+from two_made import JOINT, SEALS, Pair
 
 from sfumato.collect.two._server import Server
 from sfumato.noise.coins import SecretWords
@@ -98,6 +98,8 @@ def test_every_death_in_the_aggregation(tmp_path, after):
     opened = joined(pair, files)
     assert (opened.counts == pair.exact(LABELS) + noise).all()
     assert deaths > 20
+    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert not any(secret in left for secret in (JOINT, *(seal.secret for seal in SEALS))), "a death left a key behind"
 
 
 def test_every_death_while_a_report_is_taken(tmp_path):

@@ -9,18 +9,20 @@ from sfumato.collect.two._agreement import SERVERS, Agreement, Partition, Party
 from sfumato.collect.two._device import drawn
 from sfumato.collect.two._message import nonce_of
 from sfumato.collect.two._server import Server
-from sfumato.collect.two._signed import Operator, commitment, joint_key
+from sfumato.collect.two._signed import Operator, SealKey, commitment, joint_key
 
 KEYS = tuple(ServerKey(bytes([1 + server]) * 32) for server in SERVERS)
+SEALS = tuple(SealKey(bytes([11 + server]) * 32) for server in SERVERS)
 HALVES = (b"\1" * 32, b"\2" * 32)
 JOINT = joint_key(HALVES, tuple(commitment(server, half) for server, half in enumerate(HALVES)))
 OPERATORS = tuple(Operator(key) for key in KEYS)
+SIGN_KEYS = tuple(one.sign_key.hex() for one in OPERATORS)
 TIMES = ("2020-01-01T00:00:00Z", "2120-01-01T00:00:00Z")
 CLASSES = ("red", "green", "blue")
 
 
 def agreed(partition, epsilon=1.0, classes=CLASSES, name="colors"):
-    parties = tuple(Party(key.public.hex(), one.sign_key.hex()) for key, one in zip(KEYS, OPERATORS, strict=True))
+    parties = tuple(Party(seal.public.hex(), one.sign_key.hex()) for seal, one in zip(SEALS, OPERATORS, strict=True))
     agreement = Agreement(
         name, "A test.", *TIMES, classes, epsilon, parties, partition.sha256, hashlib.sha256(JOINT).hexdigest()
     )
@@ -36,7 +38,8 @@ class Pair:
         self.agreement, self.signatures = agreed(self.partition, **options)
         made = (self.agreement, self.partition, self.signatures)
         self.servers = [
-            Server.create(folder / f"{server}.sqlite", server, *made, KEYS[server], JOINT) for server in SERVERS
+            Server.create(folder / f"{server}.sqlite", server, *made, KEYS[server], JOINT, SEALS[server].secret)
+            for server in SERVERS
         ]
         self.devices = {user: DeviceKeys(hashlib.sha256(user.encode()).digest(), bytes(32)) for user in self.users}
 
@@ -62,7 +65,7 @@ class Pair:
         made = prio.shard(labels, rows)
         for server in SERVERS:
             kept = [
-                (user, nonce, nonce, public.tobytes(), nonce, share.tobytes())
+                (user, nonce, nonce, public.tobytes(), nonce, SEALS[server].shut(share.tobytes(), user))
                 for user, nonce, public, share in zip(
                     self.users, nonces, made.public_share, made.input_shares[server], strict=True
                 )

@@ -308,7 +308,7 @@ def test_what_two_servers_open_is_learned_from(tmp_path):
     from sfumato.collect.two._device import split
     from sfumato.collect.two._opening import join
     from sfumato.collect.two._server import Server
-    from sfumato.collect.two._signed import Operator, commitment, joint_key
+    from sfumato.collect.two._signed import Operator, SealKey, commitment, joint_key
 
     graph = stochastic_block_model(60, 2, mean_degree=12, homophily=0.95, num_features=0, seed=1)
     graph = graph.with_split((0.5, 0.25, 0.25), seed=0)
@@ -317,20 +317,21 @@ def test_what_two_servers_open_is_learned_from(tmp_path):
     cells = cells_of(topology(graph), asked, method.size)
     partition = Partition.of_rows([(names[node], int(cells[node])) for node in np.flatnonzero(asked)])
     keys, halves = [ServerKey.new(), ServerKey.new()], (bytes([1] * 32), bytes([2] * 32))
-    operators = [Operator(key) for key in keys]
+    operators, seals = [Operator(key) for key in keys], [SealKey.new(), SealKey.new()]
     joint = joint_key(halves, tuple(commitment(server, half) for server, half in enumerate(halves)))
+    parties = tuple(Party(seal.public.hex(), one.sign_key.hex()) for seal, one in zip(seals, operators, strict=True))
     agreement = Agreement(
         collection="two", purpose="Count.", opens="2026-01-01T00:00:00Z", closes="2036-01-01T00:00:00Z", classes=("a", "b"),
-        epsilon=4.0, parties=tuple(Party(key.public.hex(), one.sign_key.hex()) for key, one in zip(keys, operators, strict=True)),
+        epsilon=4.0, parties=parties,
         partition=partition.sha256, key=hashlib.sha256(joint).hexdigest(),
     )  # fmt: skip
     signatures = tuple(one.signature(agreement.text.encode()).hex() for one in operators)
-    servers = [Server.create(tmp_path / f"{i}.db", i, agreement, partition, signatures, keys[i], joint) for i in (0, 1)]
+    made = (agreement, partition, signatures)
+    servers = [Server.create(tmp_path / f"{i}.db", i, *made, keys[i], joint, seals[i].secret) for i in (0, 1)]
+    trusted = tuple(party.sign for party in agreement.parties)
     for node in np.flatnonzero(asked):
         device = Device.create(tmp_path / names[node], names[node], epsilon_cap=5)
-        sent = split(
-            device.folder, agreement, partition, signatures, agreement.parties, agreement.classes[graph.y[node]]
-        )
+        sent = split(device.folder, agreement, partition, signatures, trusted, agreement.classes[graph.y[node]])
         for server, key, message in zip(servers, keys, sent, strict=True):
             server.enrol(device.user, device.keys.sign_key, key.code(agreement, device.user))
             server.take(message)

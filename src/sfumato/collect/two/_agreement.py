@@ -28,7 +28,11 @@ MOST_CELLS = 1 << 24
 
 @dataclass(frozen=True)
 class Party:
-    """A server's public keys, 64 hexadecimal digits each: X25519 to seal to it, Ed25519 to check what it signs."""
+    """A server's public keys, 64 hexadecimal digits each.
+
+    ``seal`` is X25519: shares are sealed to it; a server draws it for one agreement, and erases its secret at the opening.
+    ``sign`` is Ed25519: it checks what the server signs, and lasts.
+    """
 
     seal: str
     sign: str

@@ -19,7 +19,8 @@ from sfumato.errors import DataError
 STEPS = ("list", "proofs", "accepted", "opening")
 _TABLES = """
 CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), server INTEGER, agreement TEXT, cells TEXT, first TEXT,
-    second TEXT, key BLOB) STRICT;
+    second TEXT) STRICT;
+CREATE TABLE secrets (id INTEGER PRIMARY KEY CHECK (id = 1), seal BLOB NOT NULL, joint BLOB NOT NULL) STRICT;
 CREATE TABLE users (user TEXT PRIMARY KEY, sign_key BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE reports (user TEXT PRIMARY KEY, message BLOB NOT NULL, nonce BLOB NOT NULL UNIQUE, public BLOB NOT NULL,
     sealed BLOB NOT NULL UNIQUE, share BLOB) STRICT;
@@ -28,7 +29,7 @@ CREATE TABLE steps (step TEXT PRIMARY KEY, given BLOB NOT NULL, made BLOB NOT NU
 
 
 class Report(NamedTuple):
-    """A report as it is kept: ``message`` and ``sealed`` are digests, ``share`` is gone once all cells are opened."""
+    """A report as it is kept: ``message`` and ``sealed`` are digests, ``share`` is encrypted, and gone once cells are opened."""
 
     user: str
     message: bytes
@@ -36,6 +37,13 @@ class Report(NamedTuple):
     public: bytes
     sealed: bytes
     share: bytes | None
+
+
+class Secrets(NamedTuple):
+    """The secret key of the agreement that shares are sealed to, and the verification key: both are gone after the opening."""
+
+    seal: bytes
+    joint: bytes
 
 
 class Step(NamedTuple):
@@ -52,13 +60,12 @@ class Book:
         self._path = path
         with self.reading() as connection:
             try:
-                row = connection.execute("SELECT server, agreement, cells, first, second, key FROM meta").fetchone()
+                row = connection.execute("SELECT server, agreement, cells, first, second FROM meta").fetchone()
             except sqlite3.DatabaseError as error:
                 raise DataError(f"Expected {path.name} to be the book of a server, got another file.") from error
         self.server: int = row[0]
         self.agreement, self.partition = Agreement.from_json(row[1]), Partition.from_text(row[2])
         self.signatures: tuple[str, str] = (row[3], row[4])
-        self.key: bytes = row[5]
 
     @classmethod
     def create(
@@ -68,15 +75,16 @@ class Book:
         agreement: Agreement,
         partition: Partition,
         signatures: tuple[str, str],
-        key: bytes,
+        secrets: Secrets,
     ) -> Book:
         """Make a new book; the file must not be there."""
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         connection = sqlite3.connect(path, isolation_level=None)
         try:
-            meta = (server, agreement.text, partition.text, *signatures, key)
+            meta = (server, agreement.text, partition.text, *signatures)
             connection.executescript(f"BEGIN IMMEDIATE; {_TABLES}")
-            connection.execute("INSERT INTO meta VALUES (1, ?, ?, ?, ?, ?, ?)", meta)
+            connection.execute("INSERT INTO meta VALUES (1, ?, ?, ?, ?, ?)", meta)
+            connection.execute("INSERT INTO secrets VALUES (1, ?, ?)", secrets)
             connection.execute("COMMIT")
         finally:
             connection.close()
@@ -143,6 +151,18 @@ class Book:
     def opening(self) -> Path:
         """The file beside the book that keeps what was opened: a book that is restored from a copy opens nothing else."""
         return self._path.with_name(f"{self._path.name}.opening")
+
+    @staticmethod
+    def secrets(connection: sqlite3.Connection) -> Secrets | None:
+        """Return the secrets of the agreement, or None once they are erased. Nothing keeps them in memory for later."""
+        row = connection.execute("SELECT seal, joint FROM secrets").fetchone()
+        return None if row is None else Secrets(*row)
+
+    @staticmethod
+    def erase(connection: sqlite3.Connection) -> None:
+        """Erase the secrets and all shares. SQLite writes zeros over what it deletes (``secure_delete``)."""
+        connection.execute("DELETE FROM secrets")
+        connection.execute("UPDATE reports SET share = NULL")
 
     @staticmethod
     def reports(connection: sqlite3.Connection) -> list[Report]:

@@ -13,7 +13,7 @@ from sfumato.collect._checks import check_open
 from sfumato.collect._client import Device
 from sfumato.collect._journal import append_entry, charge_line, check_budget, found_entry, locked, synced_entries
 from sfumato.collect._ticks import Ticks
-from sfumato.collect.two._agreement import SERVERS, Agreement, Partition, Party
+from sfumato.collect.two._agreement import SERVERS, Agreement, Partition
 from sfumato.collect.two._message import SALT, encode, nonce_of
 from sfumato.collect.two._signed import is_signed
 from sfumato.errors import InputError, SchemaError
@@ -43,7 +43,7 @@ def split(
     agreement: Agreement,
     partition: Partition,
     signatures: tuple[str, str],
-    trusted: tuple[Party, Party],
+    trusted: tuple[str, str],
     label: str,
     now: datetime | None = None,
 ) -> tuple[bytes, bytes]:
@@ -57,8 +57,9 @@ def split(
         agreement: what is asked.
         partition: the cells.
         signatures: of both servers over the text of the agreement, 128 hexadecimal digits each.
-        trusted: keys of both servers, which the device has from each server under its own name, or built in; never from the
-            agreement, which anybody who holds two keys can sign.
+        trusted: the keys that both servers sign with (:attr:`Party.sign`), which the device has from each server under its own
+            name, or built in; never from the agreement, which anybody who holds two keys can sign. The keys that shares are
+            sealed to are new in every agreement, and stand under the signature of their server.
         label: the name of the user's class.
         now: the time, with a time zone; None asks the clock.
 
@@ -76,7 +77,7 @@ def split(
             ticks = Ticks()
             check_open(agreement.opens, agreement.closes, now)
             check_signed(agreement, partition, signatures)
-            if tuple(trusted) != tuple(agreement.parties):
+            if tuple(trusted) != tuple(party.sign for party in agreement.parties):
                 raise SchemaError(
                     "Expected the two servers whose keys this device knows, got others. Do not answer it."
                 )

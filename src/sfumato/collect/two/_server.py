@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._files import whole_file
-from sfumato.collect._checks import check_open
-from sfumato.collect._keys import KEY_BYTES, ServerKey, is_strong, same, verify
-from sfumato.collect.two._book import Book, Report, Step
+from sfumato.collect._keys import KEY_BYTES, ServerKey
+from sfumato.collect.two._book import Book, Report, Secrets, Step
 from sfumato.collect.two._device import check_signed
-from sfumato.collect.two._message import decode, nonce_of
-from sfumato.collect.two._signed import Operator, read_signed
-from sfumato.errors import CollectionError, DataError, InputError
+from sfumato.collect.two._door import Door, check_own
+from sfumato.collect.two._signed import Operator, SealKey, read_signed
+from sfumato.errors import DataError, InputError
 from sfumato.noise._geometric import zero_sum_laplace
 from sfumato.noise.coins import SecretWords
 
@@ -52,12 +50,12 @@ class Checked(NamedTuple):
     public: Bytes
 
 
-class Server:
-    """Server ``book.server`` of an agreement, with its secret key. Calls may come from any process, one after the other.
+class Server(Door):
+    """Server ``book.server`` of an agreement, with its lasting key. Calls may come from any process, one after the other.
 
     Args:
         book: its book, made by :meth:`create`.
-        key: its secret key.
+        key: its lasting secret key, which signs and gives enrolment codes.
         words: the secret coins of its noise. Give another source in a test alone: whoever knows them knows the noise.
 
     Raises:
@@ -65,11 +63,8 @@ class Server:
     """
 
     def __init__(self, book: Book, key: ServerKey, words: Callable[[], SecretWords] = SecretWords) -> None:
-        self.book, self.agreement, self.me = book, book.agreement, book.server
-        self.operator, self._words = Operator(key), words
-        own = self.agreement.parties[self.me]
-        if (key.public.hex(), self.operator.sign_key.hex()) != (own.seal, own.sign):
-            raise InputError(f"Expected the key of server {self.me} of this agreement, got another one. Name its own.")
+        super().__init__(book, key)
+        self._words = words
 
     @classmethod
     def create(
@@ -81,85 +76,38 @@ class Server:
         signatures: tuple[str, str],
         key: ServerKey,
         joint: bytes,
+        seal: bytes,
     ) -> Server:
-        """Make the book of a server, in a new file, once both signed the agreement. ``joint`` is the verification key.
+        """Make the book of a server, in a new file, once both signed the agreement.
+
+        The book holds ``joint`` and ``seal`` until the opening, and erases them in its transaction. From then on the lasting key,
+        the book and all that was ever sent open no report, unless the caller kept a copy of ``seal``: keep none.
+
+        Args:
+            path: the new file.
+            server: 0 or 1.
+            agreement: what both signed.
+            partition: its cells.
+            signatures: of both servers.
+            key: the lasting secret key of this server.
+            joint: the verification key, 32 bytes.
+            seal: the secret key whose public key the agreement names for this server, 32 bytes, drawn for this agreement alone
+                (:class:`~sfumato.collect.two._signed.SealKey`).
 
         Raises:
             SchemaError: not both signed it, or the cells are others.
-            InputError: the key is not that of this server.
+            InputError: a key is not that of this server or agreement.
             FileExistsError: the file is there.
         """
         check_signed(agreement, partition, signatures)
-        if (key.public.hex(), Operator(key).sign_key.hex()) != (
-            agreement.parties[server].seal,
-            agreement.parties[server].sign,
-        ):
-            raise InputError(f"Expected the key of server {server} of this agreement, got another one. Name its own.")
+        check_own(agreement, server, Operator(key))
         if sha256(joint) != agreement.key:
             raise InputError("Expected the verification key of this agreement, got another one.")
-        return cls(Book.create(path, server, agreement, partition, signatures, joint), key)
-
-    def enrol(self, user: str, sign_key: bytes, code: str) -> bool:
-        """Learn the public key of a user's device, and return whether it was known. ``code`` is the user's for this server.
-
-        Raises:
-            CollectionError: the code is wrong, the user is not asked, or has another key.
-        """
-        asked = user in self.book.partition.cells
-        right = same(code, self.operator.key.code(self.agreement, user))
-        if not (asked and right and len(sign_key) == KEY_BYTES and is_strong(sign_key)):
-            raise CollectionError(
-                "Expected the enrolment code of a user who is asked, and a strong key. Ask the operator."
+        if len(seal) != KEY_BYTES or SealKey(seal).public.hex() != agreement.parties[server].seal:
+            raise InputError(
+                f"Expected the key that shares for server {server} of this agreement are sealed to, got another one."
             )
-        with self.book.writing() as connection:
-            known = _key_of(connection, user)
-            if known is None:
-                connection.execute("INSERT INTO users VALUES (?, ?)", (user, sign_key))
-            elif known != sign_key:
-                raise CollectionError(
-                    "Expected the key that this user enrolled with, got another one. Ask the operator."
-                )
-        return known is not None
-
-    def take(self, message: bytes, now: datetime | None = None) -> bool:
-        """Store a report, and return whether it was stored before. It is on disk when this returns.
-
-        What is refused changes nothing. A report is refused for ever if it is a second one of its user, or has the nonce or the
-        share of another.
-
-        Raises:
-            WireError: the message is malformed, or for another server or agreement.
-            CollectionError: it is refused.
-        """
-        upload = decode(self.agreement, self.me, message)
-        with self.book.reading() as connection:
-            key = _key_of(connection, upload.user)
-        if key is None or not verify(key, upload.signed, upload.signature):
-            raise CollectionError("Expected the signature of the user's enrolled device, got another one. Enrol first.")
-        if self.book.partition.cells.get(upload.user) != upload.cell:
-            raise CollectionError(
-                "Expected the cell of this user, got another one. Use the cells that both servers signed."
-            )
-        nonce = nonce_of(self.agreement, upload.user, upload.cell, upload.salt)
-        share = self.operator.unsealed(upload.sealed, upload.header)
-        digests = (hashlib.sha256(part).digest() for part in (message, upload.sealed))
-        report = Report(upload.user, next(digests), nonce, upload.public_share, next(digests), share)
-        with self.book.writing() as connection:
-            before = connection.execute("SELECT message FROM reports WHERE user = ?", (report.user,)).fetchone()
-            if before is not None:
-                if before[0] == report.message:
-                    return True
-                raise CollectionError("Expected the one report of this user, got a second one. It was not stored.")
-            if self.book.step(connection, "list") is not None:
-                raise CollectionError("Expected an open collection, got one that is closed. Nothing was stored.")
-            check_open(self.agreement.opens, self.agreement.closes, now)
-            taken = connection.execute(
-                "SELECT 1 FROM reports WHERE nonce = ? OR sealed = ?", (nonce, report.sealed)
-            ).fetchone()
-            if taken is not None:
-                raise CollectionError("Expected a nonce and a share of this user's own, got those of another report.")
-            connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?, ?, ?)", report)
-        return False
+        return cls(Book.create(path, server, agreement, partition, signatures, Secrets(seal, joint)), key)
 
     def close(self) -> bytes:
         """Close the collection, and return the file that says whose reports this server took."""
@@ -176,7 +124,7 @@ class Server:
         def make(connection: sqlite3.Connection) -> bytes:
             own = self._taken(connection, "list").made
             fixed = self._fixed(connection, theirs)
-            shares = self._checked(fixed).shares.tobytes().hex()
+            shares = self._checked(connection, fixed).shares.tobytes().hex()
             return self._file("proofs", lists=self._both(own, theirs), reports=len(fixed), shares=shares)
 
         return self.book.once("proofs", theirs, make)
@@ -195,8 +143,10 @@ class Server:
     def opening(self, theirs: bytes) -> bytes:
         """Add the shares of what both servers accept, draw this server's noise, and return the file with their sums.
 
-        The noise is kept nowhere. The shares of single reports are deleted in the same transaction: nobody needs them again. If
-        the file of an opening lies beside the book, a copy of the book was restored or the process died: that file stands.
+        The noise is kept nowhere. The shares of single reports, the key that they were sealed to and the verification key are
+        erased in the same transaction: nobody needs them again, and no key that this server has left opens a report.
+
+        If the file of an opening lies beside the book, a copy of the book was restored or the process died: that file stands.
         """
 
         def make(connection: sqlite3.Connection) -> bytes:
@@ -204,7 +154,7 @@ class Server:
                 made = self._opened(connection, theirs)
                 with whole_file(self.book.opening) as file:
                     file.write(made)
-            connection.execute("UPDATE reports SET share = NULL")
+            self.book.erase(connection)
             return self.book.opening.read_bytes()
 
         return self.book.once("opening", theirs, make)
@@ -236,7 +186,7 @@ class Server:
         data = unhex(self._read("proofs", theirs, reports=len(fixed), lists=lists).get("shares"))
         if len(data) != len(fixed) * size:
             raise DataError(f"Expected verifier shares of {len(fixed)} reports, got another number of bytes.")
-        checked = self._checked(fixed)
+        checked = self._checked(connection, fixed)
         other = np.frombuffer(data, np.uint8).reshape(len(fixed), size)
         return fixed, checked.state, accepted_by_both(self.agreement.prio, self.me, checked, other)
 
@@ -261,16 +211,18 @@ class Server:
         own = self.book.reports(connection)
         return [one for one in own if listed.get(one.user) == (one.nonce.hex(), sha256(one.public))]
 
-    def _checked(self, fixed: list[Report]) -> Checked:
-        prio = self.agreement.prio
+    def _checked(self, connection: sqlite3.Connection, fixed: list[Report]) -> Checked:
+        prio, secrets = self.agreement.prio, self.book.secrets(connection)
+        assert secrets is not None, "secrets are there until the last step"
+        seal = SealKey(secrets.seal)
 
         def rows(parts: list[bytes], size: int) -> Bytes:
             return np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), size)
 
         public = rows([one.public for one in fixed], prio.public_share_size)
-        shares = rows([one.share or b"" for one in fixed], prio.input_share_size(self.me))
+        shares = rows([seal.opened(one.share or b"", one.user) for one in fixed], prio.input_share_size(self.me))
         state, verifier = prio.verify_init(
-            self.book.key, self.me, rows([one.nonce for one in fixed], 16), public, shares
+            secrets.joint, self.me, rows([one.nonce for one in fixed], 16), public, shares
         )
         return Checked(state, verifier, public)
 
@@ -286,11 +238,6 @@ def accepted_by_both(prio: Prio3Histogram, me: int, checked: Checked, other: Byt
     parts = np.concatenate([share[:, -32:] for share in both], axis=1)
     agreed: NDArray[np.bool_] = (parts == checked.public).all(axis=1)
     return prio.verify_next(checked.state, message, valid) & agreed
-
-
-def _key_of(connection: sqlite3.Connection, user: str) -> bytes | None:
-    row = connection.execute("SELECT sign_key FROM users WHERE user = ?", (user,)).fetchone()
-    return None if row is None else bytes(row[0])
 
 
 def _named(fixed: list[Report], accepted: NDArray[np.bool_]) -> str:

@@ -1,10 +1,14 @@
-"""Files that a server signs: a line of canonical JSON, and a line with its Ed25519 signature. And what is sealed to a server."""
+"""Files that a server signs: a line of canonical JSON, and a line with its Ed25519 signature. And what is sealed to a server.
+
+The key that signs lasts. The key that shares are sealed to belongs to one agreement, and is erased at its end.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +31,7 @@ _NONCE = bytes(12)  # every sealing has a key of its own
 
 @dataclass(frozen=True)
 class Operator:
-    """The secret of one server: its key seals, and gives the key that signs. No other server has it."""
+    """The lasting secret of one server: it signs what the server says, and gives enrolment codes. Nothing is sealed to it."""
 
     key: ServerKey
 
@@ -50,18 +54,57 @@ class Operator:
         """Return the signature of a text, 64 bytes."""
         return self._signer.sign(_SIGNED + text)
 
+
+@dataclass(frozen=True)
+class SealKey:
+    """The secret key to which shares of one agreement are sealed, 32 bytes: without it nobody reads a share, sent or stored."""
+
+    secret: bytes = field(repr=False)
+
+    @classmethod
+    def new(cls) -> SealKey:
+        """Draw one; an agreement needs its own."""
+        return cls(X25519PrivateKey.generate().private_bytes_raw())
+
+    @cached_property
+    def public(self) -> bytes:
+        """The public key, 32 bytes, which the agreement names."""
+        return X25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw()
+
+    @cached_property
+    def _stored(self) -> ChaCha20Poly1305:
+        return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, None, b"sfumato stored share 1").derive(self.secret))
+
     def unsealed(self, sealed: bytes, header: bytes) -> bytes:
-        """Return what :func:`seal` sealed to this server with this header.
+        """Return what :func:`seal` sealed to this key with this header.
 
         Raises:
             InputError: it was sealed to another server, with another header, or changed.
         """
-        key = _agreed(self.key.secret, sealed[:32], sealed[:32] + self.key.public)
+        key = _agreed(self.secret, sealed[:32], sealed[:32] + self.public)
         try:
             return ChaCha20Poly1305(key).decrypt(_NONCE, sealed[32:], header)
         except InvalidTag:
             raise InputError(
                 "Expected a share that was sealed to this server for this user, got another one. Send what the client stored."
+            ) from None
+
+    def shut(self, share: bytes, user: str) -> bytes:
+        """Encrypt a share for the book: where a disk keeps traces of what was deleted, they are worth nothing without the key."""
+        nonce = os.urandom(12)
+        return nonce + self._stored.encrypt(nonce, share, user.encode())
+
+    def opened(self, stored: bytes, user: str) -> bytes:
+        """Return the share that :meth:`shut` encrypted.
+
+        Raises:
+            DataError: the book was changed.
+        """
+        try:
+            return self._stored.decrypt(stored[:12], stored[12:], user.encode())
+        except InvalidTag:
+            raise DataError(
+                "Expected the share that this server stored, got another one: its book is damaged. Begin again."
             ) from None
 
 
