@@ -7,6 +7,7 @@ from two_made import OPERATORS, agreed
 
 from sfumato.collect.two._agreement import SERVERS, Partition
 from sfumato.collect.two._files import Agreed, OpenedFile
+from sfumato.collect.two._opening import LEFT_OUT
 from sfumato.noise._geometric import zero_sum_laplace
 from sfumato.noise.coins import SecretWords
 
@@ -24,11 +25,12 @@ def opened_file(cells, labels, classes, epsilon=1.0, key=0, name="two-1", **said
         source = SecretWords(bytes([key % 256, key // 256, server, 7] * 8))
         noise = zero_sum_laplace(source, Fraction(2) / Fraction(epsilon), *counts.shape)
         sums = agreement.prio.add_noise(nothing, noise + (counts if server == 0 else 0))
+        sums[counts.sum(axis=1) == 0] = 0
         head = {"step": "opening", "agreement": agreement.sha256, "server": server, "proofs": ["0" * 64] * 2}
         body = {
             "accepted": "1" * 64,
             "counted": counts.sum(axis=1).tolist(),
-            "left_out": 0,
+            "left_out": dict.fromkeys(LEFT_OUT, 0),
             "sums": sums.tobytes().hex(),
         }
         openings.append(OPERATORS[server].signed({**head, **body, **said}))

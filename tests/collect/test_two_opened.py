@@ -3,6 +3,7 @@
 import pytest
 from opened_made import opened_file
 
+from sfumato.collect.two._opening import LEFT_OUT
 from sfumato.errors import DataError
 
 CELLS = {"ann": 0, "bob": 0, "cy": 1, "dee": 2}
@@ -22,6 +23,14 @@ def test_counts_of_a_cell_sum_to_its_reports_and_rows_carry_them():
 def test_more_reports_than_users_and_other_numbers_are_refused(counted):
     with pytest.raises(DataError, match="at most one a user"):
         opened_file(CELLS, {"ann": "a", "cy": "b"}, CLASSES, counted=counted).join()
+
+
+@pytest.mark.parametrize(
+    "left_out", [0, None, {}, {"failed": 0}, dict.fromkeys(LEFT_OUT, -1), dict.fromkeys(LEFT_OUT, True)]
+)
+def test_other_numbers_of_reports_that_do_not_count_are_refused(left_out):
+    with pytest.raises(DataError, match="do not count"):
+        opened_file(CELLS, {"ann": "a", "cy": "b"}, CLASSES, left_out=left_out).join()
 
 
 def test_counts_that_do_not_add_up_are_refused():

@@ -21,10 +21,10 @@ TIMES = ("2020-01-01T00:00:00Z", "2120-01-01T00:00:00Z")
 CLASSES = ("red", "green", "blue")
 
 
-def agreed(partition, epsilon=1.0, classes=CLASSES, name="colors"):
+def agreed(partition, epsilon=1.0, classes=CLASSES, name="colors", least=1):
     parties = tuple(Party(seal.public.hex(), one.sign_key.hex()) for seal, one in zip(SEALS, OPERATORS, strict=True))
     agreement = Agreement(
-        name, "A test.", *TIMES, classes, epsilon, parties, partition.sha256, hashlib.sha256(JOINT).hexdigest()
+        name, "A test.", *TIMES, classes, epsilon, parties, partition.sha256, hashlib.sha256(JOINT).hexdigest(), least
     )
     return agreement, tuple(one.signature(agreement.text.encode()).hex() for one in OPERATORS)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._validate import check_real
+from sfumato._validate import check_int, check_real
 from sfumato.collect._checks import check_keys, check_text, moment
 from sfumato.collect._wire import check_user
 from sfumato.collect.two._signed import strong_key
@@ -24,6 +24,7 @@ from sfumato.shares._proof import shortest_chunk
 FORMAT = 1
 SERVERS = (0, 1)
 MOST_CELLS = 1 << 24
+MOST_USERS = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Agreement:
         partition: SHA-256 of the cells (:attr:`Partition.sha256`).
         key: SHA-256 of the verification key (:func:`~sfumato.collect.two._signed.joint_key`), which is fixed before any report:
             privacy needs that no server chooses it after it knows nonces.
+        least: how many accepted reports a cell needs to be opened, 1 or more. Epsilon does not depend on it: who reported is no
+            secret, and one server can make up all reports of a cell but one.
 
     Raises:
         SchemaError: a value is missing, malformed or out of range, or both servers have one key.
@@ -71,6 +74,7 @@ class Agreement:
     parties: tuple[Party, Party]
     partition: str
     key: str
+    least: int = 1
 
     def __post_init__(self) -> None:
         check_text("collection", self.collection, most=64, name=True)
@@ -78,6 +82,7 @@ class Agreement:
         if moment("closes", self.closes) <= moment("opens", self.opens):
             raise SchemaError(f"Expected closes to be after opens = {self.opens}, got {self.closes}.")
         check_real(low=0, open_low=True, high=100, epsilon=self.epsilon)
+        check_int(low=1, high=MOST_USERS, least=self.least)
         for name in self.classes:
             check_text("a class", name, most=100)
         if not 2 <= len(self.classes) <= 1 << 10 or len(set(self.classes)) < len(self.classes):

@@ -17,6 +17,7 @@ from sfumato.collect.two._agreement import Agreement, Partition
 from sfumato.errors import DataError
 
 STEPS = ("list", "proofs", "accepted", "opening")
+ABORT = "abort"
 _TABLES = """
 CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), server INTEGER, agreement TEXT, cells TEXT, first TEXT,
     second TEXT) STRICT;
@@ -128,9 +129,11 @@ class Book:
         ``make`` returns the bytes for the other server, which are on disk before anybody gets them.
 
         Raises:
-            DataError: the step was taken with something else, or the one before was not.
+            DataError: the step was taken with something else, the one before was not, or this server aborted.
         """
         with self.writing() as connection:
+            if name != ABORT and self.aborted(connection):
+                raise DataError(f"Expected a collection that goes on, got one that this server aborted: no {name!r}.")
             found = self.step(connection, name)
             if found is not None:
                 if found.given != given:
@@ -140,17 +143,20 @@ class Book:
                         "taken once: nothing new was drawn or told."
                     )
                 return found.made
-            before = STEPS[STEPS.index(name) - 1]
-            if name != STEPS[0] and self.step(connection, before) is None:
+            before = STEPS[STEPS.index(name) - 1] if name in STEPS[1:] else None
+            if before is not None and self.step(connection, before) is None:
                 raise DataError(f"Expected the step {before!r} before {name!r}. Take it first.")
             made = make(connection)
             connection.execute("INSERT INTO steps VALUES (?, ?, ?)", (name, given, made))
         return made
 
-    @property
-    def opening(self) -> Path:
-        """The file beside the book that keeps what was opened: a book that is restored from a copy opens nothing else."""
-        return self._path.with_name(f"{self._path.name}.opening")
+    def beside(self, step: str) -> Path:
+        """The file that keeps what the last step gave: a book that is restored from a copy opens nothing else."""
+        return self._path.with_name(f"{self._path.name}.{step}")
+
+    def aborted(self, connection: sqlite3.Connection) -> bool:
+        """Tell whether this server gave up."""
+        return self.step(connection, ABORT) is not None or self.beside(ABORT).exists()
 
     @staticmethod
     def secrets(connection: sqlite3.Connection) -> Secrets | None:

@@ -53,6 +53,8 @@ class Door:
         found: list[bool | SfumatoError] = []
         right = [self._may_enrol(*one) for one in asking]
         with self.book.writing() as connection:
+            if self.book.aborted(connection):
+                return [_aborted() for _ in asking]
             for (user, sign_key, _), may in zip(asking, right, strict=True):
                 known = _key_of(connection, user) if may else None
                 if not may:
@@ -97,6 +99,8 @@ class Door:
         """
         found: list[bool | SfumatoError | Report] = []
         with self.book.reading() as connection:
+            if self.book.aborted(connection):
+                return [_aborted() for _ in messages]
             secrets = self.book.secrets(connection)
             seal = None if secrets is None else SealKey(secrets.seal)
             for message in messages:
@@ -131,6 +135,8 @@ class Door:
 
     def _stored(self, connection: sqlite3.Connection, report: Report, now: datetime | None) -> bool | SfumatoError:
         try:
+            if self.book.aborted(connection):
+                raise _aborted()
             before = _message_of(connection, report.user)
             if before is not None:
                 if before == report.message:
@@ -160,6 +166,10 @@ def _alone(found: list[bool | SfumatoError]) -> bool:
     if isinstance(one, SfumatoError):
         raise one
     return one
+
+
+def _aborted() -> CollectionError:
+    return CollectionError("Expected a collection that goes on, got one that this server aborted. Nothing was stored.")
 
 
 def _closed() -> CollectionError:

@@ -15,6 +15,9 @@ from sfumato.collect.two._server import sha256, unhex
 from sfumato.collect.two._signed import read_signed
 from sfumato.errors import DataError
 
+LEFT_OUT = {"first_alone", "second_alone", "unlike", "failed", "few"}
+"""Why a report does not count: one server alone had it, both had others, its proof failed, or its cell had too few."""
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -48,7 +51,8 @@ def join(
     """Join the openings of both servers.
 
     It checks the signatures of both servers over agreement and openings, that both followed one exchange and accepted the same
-    reports, no more in a cell than it has users, and that the counts of a cell add up to its reports, since noise sums to zero.
+    reports, no more in a cell than it has users and, if any, at least as many as the agreement asks for, and that the counts of a
+    cell add up to its reports, since noise sums to zero; a cell that stayed shut is zero in both.
     It cannot check that a server added the shares that it got, nor that it drew its noise: each is the word of that server, under
     its signature.
 
@@ -72,6 +76,11 @@ def join(
             raise DataError(f"Expected sums of {cells} cells, got another number of bytes.")
         sums.append(np.frombuffer(data, np.uint8).reshape(cells, 16 * prio.length))
     counted = _numbers(bodies[0]["counted"], partition)
+    if ((counted > 0) & (counted < agreement.least)).any() or any(one[counted == 0].any() for one in sums):
+        raise DataError(
+            f"Expected cells with {agreement.least} reports or more, and zeros for all others, got another one: a server opened "
+            "what should stay shut. Ask both operators."
+        )
     counts = prio.unshard(sums)
     if np.abs(counts, dtype=np.float64).max(initial=0.0) >= 1 << 31:
         raise DataError(
@@ -83,7 +92,19 @@ def join(
             "was not one class. Ask both operators."
         )
     about = {**context(agreement), "openings": [sha256(one) for one in openings], "reports": int(counted.sum())}
-    return Opened(partition, counts, counted, {**about, "left_out": bodies[0]["left_out"]})
+    return Opened(partition, counts, counted, {**about, "left_out": _left_out(bodies[0]["left_out"])})
+
+
+def _left_out(values: Any) -> dict[str, int]:
+    if not isinstance(values, dict) or set(values) != LEFT_OUT or not all(_is_count(one) for one in values.values()):
+        raise DataError(
+            f"Expected how many reports do not count, by {', '.join(sorted(LEFT_OUT))}, got something else."
+        )
+    return dict(values)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _numbers(values: Any, partition: Partition) -> NDArray[np.int64]:

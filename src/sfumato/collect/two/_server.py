@@ -4,18 +4,21 @@ r"""One of two servers: it takes each user's share once, and aggregates with the
 |---|---|---|
 | ``list`` | user, nonce and hash of the public share of each report | the collection is closed; with both lists, the reports |
 | ``proofs`` | the verifier shares | each report is checked once, under the one key of the agreement |
-| ``accepted`` | the hash of users and nonces that both accept | if they differ, neither opens |
+| ``accepted`` | for each cell the hash of users and nonces that both accept | if they differ, neither opens |
 | ``opening`` | for each cell the sum of its shares, with this server's noise | what is opened, once |
 
 Each is made from the other server's file of the step before, and is kept in the book before anybody sees it: the same call gives
-the same bytes after a crash, and another file of the other server is refused. All that this server tells depends on honest
-users' classes through the proofs, which tell nothing, and through one noisy sum a cell.
+the same bytes after a crash, and another file of the other server is refused. Before its opening a server can ``abort``.
+
+All that this server tells depends on honest users' classes through the proofs, which tell nothing, and through one noisy sum a
+cell.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,13 +28,15 @@ from numpy.typing import NDArray
 
 from sfumato._files import whole_file
 from sfumato.collect._keys import KEY_BYTES, ServerKey
-from sfumato.collect.two._book import Book, Report, Secrets, Step
+from sfumato.collect.two._book import ABORT, STEPS, Book, Report, Secrets, Step
 from sfumato.collect.two._device import check_signed
 from sfumato.collect.two._door import Door, check_own
+from sfumato.collect.two._register import one_book
 from sfumato.collect.two._signed import Operator, SealKey, read_signed
 from sfumato.errors import DataError, InputError
 from sfumato.noise._geometric import zero_sum_laplace
 from sfumato.noise.coins import SecretWords
+from sfumato.record.ledger import canonical_json
 
 if TYPE_CHECKING:
     import sqlite3
@@ -77,6 +82,7 @@ class Server(Door):
         key: ServerKey,
         joint: bytes,
         seal: bytes,
+        register: Path | None = None,
     ) -> Server:
         """Make the book of a server, in a new file, once both signed the agreement.
 
@@ -93,10 +99,12 @@ class Server(Door):
             joint: the verification key, 32 bytes.
             seal: the secret key whose public key the agreement names for this server, 32 bytes, drawn for this agreement alone
                 (:class:`~sfumato.collect.two._signed.SealKey`).
+            register: a folder beside the lasting key, which remembers of which agreements this server made a book. Give it: a
+                second book, with a copy of ``seal``, would open every report again, at a second epsilon.
 
         Raises:
             SchemaError: not both signed it, or the cells are others.
-            InputError: a key is not that of this server or agreement.
+            InputError: a key is not that of this server or agreement, or the register knows a book of it.
             FileExistsError: the file is there.
         """
         check_signed(agreement, partition, signatures)
@@ -107,7 +115,8 @@ class Server(Door):
             raise InputError(
                 f"Expected the key that shares for server {server} of this agreement are sealed to, got another one."
             )
-        return cls(Book.create(path, server, agreement, partition, signatures, Secrets(seal, joint)), key)
+        with nullcontext() if register is None else one_book(register, agreement, path):
+            return cls(Book.create(path, server, agreement, partition, signatures, Secrets(seal, joint)), key)
 
     def close(self) -> bytes:
         """Close the collection, and return the file that says whose reports this server took."""
@@ -130,18 +139,21 @@ class Server(Door):
         return self.book.once("proofs", theirs, make)
 
     def accepted(self, theirs: bytes) -> bytes:
-        """Find the reports that both accept, by the other server's verifier shares; return the file with their hash."""
+        """Find the reports that both accept, by the other server's verifier shares; return the file with a hash for each cell."""
 
         def make(connection: sqlite3.Connection) -> bytes:
             own = self._taken(connection, "proofs").made
             fixed, _, accepted = self._decided(connection, theirs)
             files = self._both(own, theirs)
-            return self._file("accepted", proofs=files, accepted=_named(fixed, accepted), count=int(accepted.sum()))
+            named = _named(fixed, accepted, self.book.partition)
+            return self._file("accepted", proofs=files, accepted=named, count=int(accepted.sum()))
 
         return self.book.once("accepted", theirs, make)
 
     def opening(self, theirs: bytes) -> bytes:
         """Add the shares of what both servers accept, draw this server's noise, and return the file with their sums.
+
+        A cell with fewer than ``agreement.least`` accepted reports stays shut: its sums are zeros, and it counts none.
 
         The noise is kept nowhere. The shares of single reports, the key that they were sealed to and the verification key are
         erased in the same transaction: nobody needs them again, and no key that this server has left opens a report.
@@ -150,33 +162,74 @@ class Server(Door):
         """
 
         def make(connection: sqlite3.Connection) -> bytes:
-            if not self.book.opening.exists():
+            path = self.book.beside("opening")
+            if not path.exists():
                 made = self._opened(connection, theirs)
-                with whole_file(self.book.opening) as file:
+                with whole_file(path) as file:
                     file.write(made)
             self.book.erase(connection)
-            return self.book.opening.read_bytes()
+            return path.read_bytes()
 
         return self.book.once("opening", theirs, make)
+
+    def abort(self) -> bytes:
+        """Give up before the opening, and return the file that says so; again, the same file.
+
+        Shares, the key that they were sealed to and the verification key are erased as in an opening. From then on no step, no
+        report and no enrolment goes on, also in a copy of the book in this place. What users spent stays spent: their devices
+        keep the charge, since the other server may have the lists, and a report is never drawn again.
+
+        Raises:
+            DataError: this server opened.
+        """
+
+        def make(connection: sqlite3.Connection) -> bytes:
+            if self.book.step(connection, STEPS[-1]) is not None or self.book.beside(STEPS[-1]).exists():
+                raise DataError("Expected a collection that this server did not open, got one that it did. It stands.")
+            made = self._file(ABORT)
+            with whole_file(self.book.beside(ABORT)) as file:
+                file.write(made)
+            self.book.erase(connection)
+            return made
+
+        return self.book.once(ABORT, b"", make)
 
     def _opened(self, connection: sqlite3.Connection, theirs: bytes) -> bytes:
         mine = self._taken(connection, "accepted")
         said = read_signed(mine.made, self.operator.sign_key, {})
-        self._read("accepted", theirs, **{name: said[name] for name in ("proofs", "accepted", "count")})
+        other = self._read("accepted", theirs, proofs=said["proofs"])
+        if any(other.get(name) != said[name] for name in ("accepted", "count")):
+            raise DataError(_unlike(said["accepted"], other.get("accepted")))
         fixed, state, accepted = self._decided(connection, mine.given)
         prio, partition = self.agreement.prio, self.book.partition
         cells = partition.rows([one.user for one in fixed])
         sums = prio.aggregate(state, accepted, cells, partition.num_cells)
         scale = Fraction(2) / Fraction(self.agreement.epsilon)
         noise = zero_sum_laplace(self._words(), scale, partition.num_cells, prio.length)
+        counted = np.bincount(cells[accepted], minlength=partition.num_cells)
+        few = counted < self.agreement.least
+        made = prio.add_noise(sums, noise)
+        made[few] = 0
         return self._file(
             "opening",
             proofs=said["proofs"],
-            accepted=said["accepted"],
-            counted=np.bincount(cells[accepted], minlength=partition.num_cells).tolist(),
-            left_out=int((~accepted).sum()),
-            sums=prio.add_noise(sums, noise).tobytes().hex(),
+            accepted=sha256(canonical_json(said["accepted"]).encode()),
+            counted=np.where(few, 0, counted).tolist(),
+            left_out={
+                **self._alone(connection, len(fixed)),
+                "failed": int((~accepted).sum()),
+                "few": int(counted[few].sum()),
+            },
+            sums=made.tobytes().hex(),
         )
+
+    def _alone(self, connection: sqlite3.Connection, fixed: int) -> dict[str, int]:
+        """Say how many reports each server had alone, and how many both had, with other bytes."""
+        theirs = _listed(self._read("list", self._taken(connection, "proofs").given).get("reports")).keys()
+        own = {one.user for one in self.book.reports(connection)}
+        alone = [len(own - theirs), len(theirs - own)]
+        first, second = alone if self.me == 0 else alone[::-1]
+        return {"first_alone": first, "second_alone": second, "unlike": len(own & theirs) - fixed}
 
     def _decided(self, connection: sqlite3.Connection, theirs: bytes) -> tuple[list[Report], State, NDArray[np.bool_]]:
         """The fixed set, this server's state of it, and which of it both accept by the other's file ``proofs``."""
@@ -240,10 +293,21 @@ def accepted_by_both(prio: Prio3Histogram, me: int, checked: Checked, other: Byt
     return prio.verify_next(checked.state, message, valid) & agreed
 
 
-def _named(fixed: list[Report], accepted: NDArray[np.bool_]) -> str:
-    """The hash of users and nonces of accepted reports, in their order."""
-    rows = [f"{one.nonce.hex()} {one.user}\n" for one, kept in zip(fixed, accepted, strict=True) if kept]
-    return sha256("".join(rows).encode())
+def _named(fixed: list[Report], accepted: NDArray[np.bool_], partition: Partition) -> list[str]:
+    """For each cell the hash of users and nonces of accepted reports, in their order."""
+    found = [hashlib.sha256() for _ in range(partition.num_cells)]
+    for one, kept in zip(fixed, accepted, strict=True):
+        if kept:
+            found[partition.cells[one.user]].update(f"{one.nonce.hex()} {one.user}\n".encode())
+    return [one.hexdigest() for one in found]
+
+
+def _unlike(mine: list[str], theirs: Any) -> str:
+    odd: Any = None
+    if isinstance(theirs, list) and len(theirs) == len(mine):
+        odd = next((cell for cell, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other), None)
+    where = "other numbers of them" if odd is None else f"others in cell {odd}"
+    return f"Expected the reports that this server accepted, got {where}. Neither opens: abort, and ask both operators."
 
 
 def _listed(reports: Any) -> dict[str, tuple[str, str]]:
