@@ -27,6 +27,7 @@ from sfumato.local._collection import encode, received
 from sfumato.local._controls import GRAPH_FREE
 from sfumato.local._shared_counts import SharedCounts
 from sfumato.method.contract import Watch
+from sfumato.nn._metrics import class_scores
 from sfumato.noise.coins import SecretWords
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ COLUMNS = (
 )  # fmt: skip
 HEAD = ("graph", "epsilon_y", *COLUMNS, "no features minus the better control", "what features add")
 SERVERS = ("local", "local, twice epsilon", "two servers", "one server", "two minus local", "two minus twice")
+ERRORS = ("local, calibration error", "two servers, calibration error")
 ENDS: dict[str, Any] = {"epochs": 200, "patience": 20}  # of training, as in the default's own networks
 
 
@@ -80,7 +82,7 @@ def accuracies(graph: Graph, epsilon_x: float, epsilon_y: float, seed: int) -> l
 
 
 def of_servers(graph: Graph, epsilon: float, seed: int) -> list[float]:
-    """Test accuracies of ``SERVERS`` in percent."""
+    """Test accuracies of ``SERVERS`` in percent, and ``ERRORS``."""
     split = graph.with_split((0.5, 0.25, 0.25), seed=seed)
     scored, found, shared = split.test_mask & (split.y >= 0), [], SharedCounts(epsilon_y=epsilon)
     key = sha256(f"{graph.name} {epsilon} {seed}".encode()).digest()
@@ -93,7 +95,9 @@ def of_servers(graph: Graph, epsilon: float, seed: int) -> list[float]:
         )
     found += [shared.learned(split, shared.opened(split, graph.num_classes, key, many), many) for many in (2, 1)]
     right = [100 * float((scores.argmax(axis=1) == split.y)[scored].mean()) for scores in found]
-    return [*right, right[2] - right[0], right[2] - right[1]]
+    chances = (np.exp(found[0]), found[2])
+    errors = [100 * class_scores(split.y[scored], one[scored])["calibration_error"] for one in chances]
+    return [*right, right[2] - right[0], right[2] - right[1], *errors]
 
 
 def main() -> None:
@@ -113,7 +117,7 @@ def main() -> None:
             (*cell, *(study.told(values, 1) for values in np.array(runs).T))
             for cell, runs in study.grouped(shown, 2).items()
         )
-        study.table(("graph", "epsilon", *SERVERS), of)
+        study.table(("graph", "epsilon", *SERVERS, *ERRORS), of)
         return
     cells = (
         (name, given.epsilon_x, epsilon, seed)

@@ -21,11 +21,20 @@ from the cell. Two different users of it are then both counted with probability 
 where :math:`M_s` is the part of M on the cell, of unit diagonal. That is exact for first and second moments, and 0 if all were
 counted. A cell in which nobody was counted says nothing, and is left out.
 
+The mean q of Y is the best *linear* guess: it is drawn to :math:`\pi`, and less sure than it is right. Probabilities are
+
+.. math:: p_{vc} = (1 - \eta)\, q_{vc}^k / \sum_b q_{vb}^k + \eta / C, \qquad \eta = 0.05,
+
+with the same most probable class, and with a power k from 1 to 4 that the counts choose (:func:`_power`). Counts tell of sums
+over cells alone: where cells are mixed and the kernel tells their nodes apart, probabilities stay less sure than right.
+
 Source: Gaussian processes, Rasmussen and Williams (2006), chapters 2 and 5; heat kernels on graphs, Kondor and Lafferty (2002).
+The counts are split in two as in the coupled bootstrap of Oliveira, Lei and Tibshirani (2021).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +52,10 @@ _SHARES = (0.3, 0.6, 0.9)
 _TYPICAL_SHARE = 0.9
 _FLOOR = 0.01
 _BLOCK = 256
+_POWERS = 2.0 ** (np.arange(17) / 8)
+_TYPICAL_POWER = 1.5
+_OTHERS = 0.05  # share of nodes that are unlike their neighborhood, which no sum over cells can show
+_DRAWS, _SPLIT = 3, 0.5  # how often counts are split, and how much of a draw the first part gets
 
 
 def smoothed(
@@ -65,29 +78,109 @@ def smoothed(
         return np.full((len(cells), num_classes), 1 / num_classes)
     counts, member = counts[heard], member[heard]
     sizes, counted = np.asarray(member.sum(axis=1), np.float64).ravel(), counts.sum(axis=1)
-    part = counted / sizes
-    free = variance * num_classes / (num_classes - 1)
-    prior = _shares(counts, free)
-    plane = scipy.linalg.null_space(np.ones((1, num_classes)))
-    scales, vectors = np.linalg.eigh(plane.T @ (np.diag(prior) - np.outer(prior, prior)) @ plane)
-    scales, channels = np.maximum(scales, 1e-12), plane @ vectors
-    seen = (counts - np.outer(counted, prior)) @ channels
-    scores, found = [], []
+    channels = _Channels.of(counts, counted / sizes, variance * num_classes / (num_classes - 1))
+    scores, found, best = [], [], None
     for kernel, log_prior in kernels:
         images = _images(kernel, member)
         inner = np.asarray(member @ images, np.float64)
         inner = _of_counted((inner + inner.T) / 2, sizes, counted)
         for share in _SHARES:
             values, basis = np.linalg.eigh(share * inner + (1 - share) * np.diag(counted))
-            spread = scales * np.maximum(values, 0)[:, None] + free
-            turned = basis.T @ seen
-            weights = basis @ (turned / spread) * part[:, None] * (share * scales)
-            likelihood = -(turned**2 / spread + np.log(spread)).sum() / 2
-            scores.append(likelihood + log_prior - 2 * np.log2(share / _TYPICAL_SHARE) ** 2)
-            mean = prior + (images @ weights.astype(np.float32)).astype(np.float64) @ channels.T
-            positive = np.maximum(mean, _FLOOR)
-            found.append(positive / positive.sum(axis=1, keepdims=True))
-    return np.asarray(np.tensordot(softmax(np.array(scores)), np.stack(found), 1))
+            one = _Linear(channels, images, basis, np.maximum(values, 0), share)
+            score = one.likelihood(counts) + log_prior - 2 * np.log2(share / _TYPICAL_SHARE) ** 2
+            if best is None or score > max(scores):
+                best = one.of(users)
+            scores.append(score)
+            found.append(one.means(counts))
+    assert best is not None
+    mean = np.asarray(np.tensordot(softmax(np.array(scores)), np.stack(found), 1))
+    power = _power(best, sp.diags(counted / sizes) @ member[:, users], counts)
+    return (1 - _OTHERS) * _raised(mean, power) + _OTHERS / num_classes
+
+
+@dataclass(frozen=True, eq=False)
+class _Channels:
+    """The directions in which classes differ: shares [C], ``vectors`` [C, C - 1] with the variance ``scales`` of a label in each.
+
+    ``counted`` [m] are the users of cells who were counted, ``part`` [m] is their share, and ``noise`` is the variance of the
+    noise of a cell in each direction.
+    """
+
+    shares: Floats
+    scales: Floats
+    vectors: Floats
+    counted: Floats
+    part: Floats
+    noise: float
+
+    @classmethod
+    def of(cls, counts: Floats, part: Floats, noise: float) -> _Channels:
+        shares = _shares(counts, noise)
+        plane = scipy.linalg.null_space(np.ones((1, len(shares))))
+        scales, vectors = np.linalg.eigh(plane.T @ (np.diag(shares) - np.outer(shares, shares)) @ plane)
+        return cls(shares, np.maximum(scales, 1e-12), plane @ vectors, counts.sum(axis=1), part, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class _Linear:
+    """The Gaussian process of one kernel and share: its posterior mean is a linear map of the counts."""
+
+    channels: _Channels
+    images: Floats
+    basis: Floats
+    values: Floats
+    share: float
+
+    def of(self, nodes: NDArray[np.int64]) -> _Linear:
+        """The same, for some nodes."""
+        return replace(self, images=self.images[nodes])
+
+    def likelihood(self, counts: Floats) -> float:
+        """The log likelihood of counts, up to a constant."""
+        turned, spread = self._turned(counts)
+        return float(-(turned**2 / spread + np.log(spread)).sum() / 2)
+
+    def means(self, counts: Floats) -> Floats:
+        """Posterior means of the classes of nodes, kept above a floor, [n, C]."""
+        turned, spread = self._turned(counts)
+        weights = self.basis @ (turned / spread) * self.channels.part[:, None] * (self.share * self.channels.scales)
+        moved = (self.images @ weights.astype(np.float32)).astype(np.float64) @ self.channels.vectors.T
+        return _raised(np.maximum(self.channels.shares + moved, _FLOOR), 1)
+
+    def _turned(self, counts: Floats) -> tuple[Floats, Floats]:
+        seen = (counts - np.outer(self.channels.counted, self.channels.shares)) @ self.channels.vectors
+        return self.basis.T @ seen, self.channels.scales * self.values[:, None] + self.channels.noise
+
+
+def _raised(positive: Floats, power: float) -> Floats:
+    return np.asarray(softmax(power * np.log(positive), axis=1))
+
+
+def _power(one: _Linear, member: sp.csr_matrix, counts: Floats) -> float:
+    r"""Choose the power with which probabilities of users add up to what cells were expected to count.
+
+    Counts differ from their expectation by N: noise, and labels that are drawn by chance. With a fresh draw N' of the same
+    covariance, :math:`Z + N'/2` and :math:`Z - 2 N'` are uncorrelated. So the second is a fair judge of what is smoothed from the
+    first, by the squared distance from the sums :math:`A p` of probabilities. Labels are drawn by the smoothed shares of cells.
+    Draws come in pairs of opposite signs, from a fixed seed. A weak prior (two log units for a factor of 2) is centered at 1.5.
+    ``member`` is A for the users who were asked, and ``one`` is the process for them.
+    """
+    generator, noise, counted = np.random.default_rng(0), one.channels.noise, one.channels.counted
+    chances = member @ _raised(one.means(counts), _TYPICAL_POWER) / counted[:, None]
+    losses, spread = np.zeros(len(_POWERS)), 0.0
+    for _ in range(_DRAWS):
+        drawn = generator.normal(size=counts.shape) * np.sqrt(noise)
+        drawn -= drawn.mean(axis=1, keepdims=True)
+        drawn += generator.multinomial(np.rint(counted).astype(np.int64), chances) - counted[:, None] * chances
+        spread += float(np.square(drawn).sum())
+        for sign in (-1, 1):
+            first, second = counts + sign * _SPLIT * drawn, counts - sign * drawn / _SPLIT
+            mean = one.means(first)
+            sums = (member @ _raised(mean, power) for power in _POWERS)
+            losses += [float((expected * (expected - 2 * second)).sum()) for expected in sums]
+    free = counts.size * (1 - 1 / counts.shape[1])
+    scores = losses / (4 * spread) * free + 2 * np.log2(_POWERS / _TYPICAL_POWER) ** 2
+    return float(_POWERS[scores.argmin()])
 
 
 def _of_counted(inner: Floats, sizes: Floats, counted: Floats) -> Floats:
