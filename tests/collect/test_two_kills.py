@@ -66,6 +66,12 @@ def kept(server, step):
     return None if found is None else found.made
 
 
+def keys_in(folder):
+    """Which of the secrets of an agreement are in some file of a folder."""
+    left = b"".join(path.read_bytes() for path in folder.iterdir())
+    return [secret for secret in (JOINT, *(seal.secret for seal in SEALS)) if secret in left]
+
+
 def no_words():
     raise AssertionError("noise was drawn a second time")
 
@@ -98,8 +104,7 @@ def test_every_death_in_the_aggregation(tmp_path, after):
     opened = joined(pair, files)
     assert (opened.counts == pair.exact(LABELS) + noise).all()
     assert deaths > 20
-    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert not any(secret in left for secret in (JOINT, *(seal.secret for seal in SEALS))), "a death left a key behind"
+    assert keys_in(tmp_path) == [], "a death left a key behind"
 
 
 def test_every_death_while_a_report_is_taken(tmp_path):
@@ -154,6 +159,10 @@ def killed_at_random(folder, seed, kills):
         opened = joined(pair, files)
         assert opened.counted.tolist() == [10] * 4
         assert np.abs(opened.counts - pair.exact(labels)).max() < 100
+        assert keys_in(folder / str(number)) == []
+    print(
+        killed, "kills in", number, "collections: each has all reports and one noise of each server, and no key is left"
+    )
     return killed
 
 
