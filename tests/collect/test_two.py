@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,7 @@ from sfumato.collect._keys import DeviceKeys, ServerKey
 from sfumato.collect.two._agreement import SERVERS, Agreement, Partition
 from sfumato.collect.two._book import Book
 from sfumato.collect.two._device import drawn, split
+from sfumato.collect.two._door import signed_as
 from sfumato.collect.two._message import decode, encode, nonce_of
 from sfumato.collect.two._opening import join
 from sfumato.collect.two._server import Server
@@ -150,6 +152,10 @@ def test_cells_that_overlap_are_refused(tmp_path):
         Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[0], bytes(32), SEALS[0].secret)
     with pytest.raises(InputError, match="sealed to"):
         Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[0], JOINT, SEALS[1].secret)
+    assert signed_as(1, agreement, KEYS[1], JOINT, SEALS[1].secret) == signatures[1]
+    moved = replace(agreement, parties=(agreement.parties[0], replace(agreement.parties[1], seal="ab" * 32)))
+    with pytest.raises(InputError, match="sealed to"):  # devices would seal the second server's shares to another
+        signed_as(1, moved, KEYS[1], JOINT, SEALS[1].secret)
     assert not (tmp_path / "x").exists()
 
 

@@ -42,6 +42,22 @@ def test_cells_with_fewer_reports_stay_shut(pair):
         assert set(body(file)["sums"][96 * 1 :]) == {"0"}
 
 
+def test_which_cells_stay_shut_depends_on_no_class(tmp_path):
+    """All labels of six users alike, or none of them: the same cells are open, and the same numbers are told."""
+    told = set()
+    for number, labels in enumerate(
+        [("red",) * 6, ("red", "blue") * 3, ("blue", "green", "red") * 2, ("no class",) * 6]
+    ):
+        (tmp_path / str(number)).mkdir()
+        pair = Pair(tmp_path / str(number), least=3)
+        pair.enrol()
+        for user, label in zip(pair.users[:6], labels, strict=True):
+            pair.report(user, label)
+        opened = joined(pair, pair.exchange())
+        told.add((*opened.counted.tolist(), *opened.about["left_out"].items()))
+    assert len(told) == 1
+
+
 def test_enough_is_enough(tmp_path):
     for least, counted in ((2, [4, 2, 0]), (1, [4, 2, 0]), (4, [4, 0, 0]), (5, [0, 0, 0])):
         (tmp_path / str(least)).mkdir()

@@ -76,8 +76,10 @@ class Door:
         return found
 
     def _may_enrol(self, user: str, sign_key: bytes, code: str) -> bool:
+        if user not in self.book.partition.cells:
+            return False
         right = same(code, self.operator.key.code(self.agreement, user))
-        return user in self.book.partition.cells and right and len(sign_key) == KEY_BYTES and is_strong(sign_key)
+        return right and len(sign_key) == KEY_BYTES and is_strong(sign_key)
 
     def take(self, message: bytes, now: datetime | None = None) -> bool:
         """Store a report, and return whether it was stored before. It is on disk when this returns.
@@ -154,6 +156,30 @@ class Door:
             return error
         connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?, ?, ?)", report)
         return False
+
+
+def signed_as(server: int, agreement: Agreement, key: ServerKey, joint: bytes, seal: bytes) -> str:
+    """Return the signature of a server over an agreement, which must name its own keys; else devices would seal to others.
+
+    Args:
+        server: 0 or 1.
+        agreement: what is signed.
+        key: the lasting secret key of this server.
+        joint: the verification key, 32 bytes.
+        seal: the secret key that shares for this server are sealed to, 32 bytes.
+
+    Raises:
+        InputError: the agreement names another key for this server, or another verification key.
+    """
+    operator = Operator(key)
+    check_own(agreement, server, operator)
+    if hashlib.sha256(joint).hexdigest() != agreement.key:
+        raise InputError("Expected the verification key of this agreement, got another one.")
+    if len(seal) != KEY_BYTES or SealKey(seal).public.hex() != agreement.parties[server].seal:
+        raise InputError(
+            f"Expected the key that shares for server {server} of this agreement are sealed to, got another one."
+        )
+    return operator.signature(agreement.text.encode()).hex()
 
 
 def check_own(agreement: Agreement, server: int, operator: Operator) -> None:

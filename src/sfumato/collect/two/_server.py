@@ -27,13 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato._files import whole_file
-from sfumato.collect._keys import KEY_BYTES, ServerKey
 from sfumato.collect.two._book import ABORT, STEPS, Book, Report, Secrets, Step
 from sfumato.collect.two._device import check_signed
-from sfumato.collect.two._door import Door, check_own
+from sfumato.collect.two._door import Door, signed_as
 from sfumato.collect.two._register import one_book
-from sfumato.collect.two._signed import Operator, SealKey, read_signed
-from sfumato.errors import DataError, InputError
+from sfumato.collect.two._signed import SealKey, read_signed
+from sfumato.errors import DataError
 from sfumato.noise._geometric import zero_sum_laplace
 from sfumato.noise.coins import SecretWords
 from sfumato.record.ledger import canonical_json
@@ -41,6 +40,7 @@ from sfumato.record.ledger import canonical_json
 if TYPE_CHECKING:
     import sqlite3
 
+    from sfumato.collect._keys import ServerKey
     from sfumato.collect.two._agreement import Agreement, Partition
     from sfumato.shares._prio3 import Prio3Histogram, State
 
@@ -108,13 +108,7 @@ class Server(Door):
             FileExistsError: the file is there.
         """
         check_signed(agreement, partition, signatures)
-        check_own(agreement, server, Operator(key))
-        if sha256(joint) != agreement.key:
-            raise InputError("Expected the verification key of this agreement, got another one.")
-        if len(seal) != KEY_BYTES or SealKey(seal).public.hex() != agreement.parties[server].seal:
-            raise InputError(
-                f"Expected the key that shares for server {server} of this agreement are sealed to, got another one."
-            )
+        signed_as(server, agreement, key, joint, seal)
         with nullcontext() if register is None else one_book(register, agreement, path):
             return cls(Book.create(path, server, agreement, partition, signatures, Secrets(seal, joint)), key)
 
