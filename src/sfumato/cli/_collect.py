@@ -7,33 +7,28 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato._files import whole_file
-from sfumato._optional import check_installed
 from sfumato._validate import fail
 from sfumato.cli import _asking as asking
+from sfumato.cli import _collect_two as two
 from sfumato.cli._collect_estimate import estimate
+from sfumato.cli._collect_init import codes, init
 from sfumato.cli._collect_server import close, export, serve
 from sfumato.cli._collect_simulate import going_on, say, simulate
 from sfumato.cli._collect_users import revoke, users, withdraw
 from sfumato.errors import CollectionError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sfumato.collect._client import Device
     from sfumato.collect._schema import Schema
-    from sfumato.collect._tokens import TokenKey
 
 app = typer.Typer(help="Collect reports that users' devices randomize.", no_args_is_help=True, rich_markup_mode=None)
 
-_SCHEMA = typer.Argument(..., help="The schema of the collection, as `collect init` writes it.")
-_ASKED = typer.Argument(..., help="The schema: a file, or the address of the server to ask for it.")
+_ASKED = typer.Argument(
+    ...,
+    help="The schema: a file, or the address of the server to ask for it. Of two servers, the file of their agreement.",
+)
 _STATE = typer.Option(..., "--state", help="The folder of this device, with its keys and its lifetime budget.")
 _SERVER = typer.Option(None, "--server", help="The address of the server (default: that of the schema).")
-_KEY = typer.Option("server.key", "--server-key", help="The secret key of the server; keep it from everybody else.")
-_TOKEN_KEY = typer.Option(
-    "token.key", "--token-key", help="The secret key of one-time tokens, of a collection with anonymous uploads."
-)
 _ROSTER = typer.Option(None, "--roster", help="The roster that links are reported about: user ids, one a line.")
 _CA = typer.Option(
     None, "--ca", help="The certificate of the authority of this server, as PEM, if it is a private one."
@@ -45,105 +40,8 @@ def _root() -> None:
     """Collect reports that users' devices randomize."""
 
 
-@app.command()
-def init(
-    questions: Path = typer.Argument(..., help="What is asked, as TOML: see the documentation of collections."),
-    out: Path = typer.Option("schema.json", "--out", help="The public schema to write. Another one is never replaced."),
-    server_key: Path = _KEY,
-    token_key: Path = _TOKEN_KEY,
-    roster: Path | None = _ROSTER,
-) -> None:
-    """Write the public schema of a collection, and print the statement that its users are shown.
-
-    The key of the server is made if the file is not there. That of tokens, where uploads are anonymous, is made new for each
-    survey: who signs does not see what for, so under one key a token that one survey gives could be spent in another. A schema
-    that asks for links gets their roster from --roster.
-    """
-    from sfumato.collect._keys import ServerKey
-    from sfumato.collect._schema import Schema
-    from sfumato.collect._tables import read_roster
-
-    tokens: list[TokenKey] = []
-
-    def public() -> str:
-        tokens.append(_token_key(token_key, out))
-        return f"{tokens[0].public:x}"
-
-    key = ServerKey.read(server_key) if server_key.exists() else ServerKey.new()
-    known = read_roster(roster) if roster else None
-    schema = Schema.from_toml(questions, key.public.hex(), known, token_key=public)
-    if roster and schema.links is None:
-        raise InputError("Expected --roster with questions that ask for links, got others. Leave it out.")
-    if out.exists() and out.read_text(encoding="utf-8").strip() != schema.text:
-        raise InputError(
-            f"Expected out to be a new file, got {str(out)!r}, which is there. Devices may know it: name another."
-        )
-    if not server_key.exists():
-        key.write(server_key)
-    if tokens and not token_key.exists():
-        tokens[0].write(token_key)
-    with whole_file(out) as file:
-        file.write(f"{schema.text}\n".encode())
-    typer.echo(f"{schema.statement()}\n\nSchema {schema.sha256} is in {out}.")
-
-
-def _token_key(path: Path, out: Path) -> TokenKey:
-    """A new key of tokens, or that of a file if the schema in ``out`` names it already."""
-    from sfumato.collect._schema import Schema
-    from sfumato.collect._tokens import TokenKey
-
-    if not path.exists():
-        return TokenKey.new()
-    key, known = TokenKey.read(path), Schema.read(out).anonymous if out.exists() else None
-    if known is None or known.public != key.public:
-        raise fail(
-            "--token-key",
-            str(path),
-            "to be a new file, as a key is for one survey",
-            "It is of another one, where its tokens could be spent: name a new file.",
-        )
-    return key
-
-
-@app.command()
-def codes(
-    schema: Path = _SCHEMA,
-    server_key: Path = _KEY,
-    users: Path = typer.Option(..., "--users", help="The ids of all users, one a line."),
-    out: Path = typer.Option(
-        "codes.csv", "--out", help="The table of codes to write (user, code), for your eyes only."
-    ),
-    store: str | None = typer.Option(
-        None,
-        "--store",
-        help="The store, which knows whose code was revoked: of these the codes that count are written.",
-    ),
-) -> None:
-    """Write the enrolment code of every user. Hand each user its own code, and nobody else's."""
-    from sfumato.collect._keys import ServerKey
-    from sfumato.collect._schema import Schema
-    from sfumato.collect._tables import read_roster, write_codes
-
-    known, asked = read_roster(users), Schema.read(schema)
-    write_codes(out, asked, ServerKey.read(server_key), known, _generations(asked, store, known))
-    typer.echo(f"The codes of {len(known):,} user{'s' * (len(known) != 1)} are in {out}.")
-    if asked.anonymous:
-        typer.echo(f"Publish the SHA-256 of the schema where all users see the same one: {asked.sha256}")
-
-
-def _generations(asked: Schema, where: str | None, known: Sequence[str]) -> dict[str, int]:
-    """How often the code of each user was revoked in a store, which must be that of the schema."""
-    if where is None:
-        return {}
-    check_installed("sqlalchemy")
-    from sfumato.collect._store import Store
-
-    store = Store.open(where)
-    if store.schema.digest != asked.digest:
-        raise fail("--store", store.name, "to be the store of this schema", "Name its own.")
-    return {user: one.generation for user, one in store.standing(known).items()}
-
-
+app.command()(init)
+app.command()(codes)
 app.command()(serve)
 
 
@@ -156,6 +54,10 @@ def report(
     ),
     server: str | None = _SERVER,
     code: str | None = typer.Option(None, "--code", help="Your enrolment code, for your first report to this schema."),
+    second_server: str | None = typer.Option(
+        None, "--second-server", help="Of two servers: the address of the second."
+    ),
+    second_code: str | None = typer.Option(None, "--second-code", help="Of two servers: your code for the second."),
     user: str | None = typer.Option(None, "--user", help="Your user id, for a new device."),
     cap: float | None = typer.Option(None, "--cap", help="The most epsilon of a new device over its whole life."),
     roster: Path | None = _ROSTER,
@@ -195,6 +97,16 @@ def report(
     from sfumato.collect._tables import read_answers, read_roster
     from sfumato.collect._ticks import Ticks
 
+    if two.is_agreed(schema):
+        if server is None or second_server is None:
+            raise InputError(
+                "Expected --server and --second-server with an agreement of two servers, got fewer. Name both."
+            )
+        device, new = _device(state, user, cap), not _exists(state)
+        pair = ((server, second_server), (code, second_code))
+        two.report(Path(schema), device, *pair, values, new=new, ca=ca, yes=yes)
+        return
+    two.check_pair((second_server, second_code), ("--second-server", "--second-code"))
     if relay is not None and "://" in schema:
         raise InputError(
             "Expected the schema as a file with --relay, got an address. To ask the server for it just before the report would "
@@ -359,4 +271,6 @@ app.command()(revoke)
 app.command()(withdraw)
 app.command()(estimate)
 app.command()(close)
+app.command("open")(two.open_)
+app.command()(two.abort)
 app.command()(export)

@@ -12,6 +12,7 @@ import typer
 from sfumato._optional import check_installed
 from sfumato._validate import fail
 from sfumato.cli import _asking as asking
+from sfumato.cli import _collect_two as two
 from sfumato.cli import _listening as listening
 from sfumato.cli._table import JSON
 
@@ -26,7 +27,10 @@ _STORE = typer.Option("reports.sqlite", "--store", help="The store: an SQLite fi
 
 
 def serve(
-    schema: Path = typer.Argument(..., help="The schema of the collection, as `collect init` writes it."),
+    context: typer.Context,
+    schema: Path = typer.Argument(
+        ..., help="The schema of the collection, as `collect init` writes it; of two servers, the folder of this one."
+    ),
     server_key: Path = typer.Option("server.key", "--server-key", help="The secret key of the server."),
     token_key: Path = typer.Option(
         "token.key", "--token-key", help="The secret key of one-time tokens, of a collection with anonymous uploads."
@@ -46,8 +50,12 @@ def serve(
     """Take reports until Ctrl-C, and show a status page.
 
     The store is made if it is absent. A report that was acknowledged is on disk. Open the address in a browser for the status
-    page: the token is the password, with any user name. Without a certificate put a reverse proxy with TLS in front.
+    page: the token is the password, with any user name. Without a certificate put a reverse proxy with TLS in front. One of two
+    servers has no status page, no token and no --store: its book is in its folder.
     """
+    if schema.is_dir():
+        two.serve(schema, two.own_key(context, server_key), host, port, certificate, key, trusted_proxy)
+        return
     check_installed("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")
     from sfumato.collect._keys import ServerKey
     from sfumato.collect._schema import Schema

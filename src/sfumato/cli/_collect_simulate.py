@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sfumato.collect._drawing import Values
     from sfumato.collect._schema import Schema
+    from sfumato.collect._simulate import Summary
 
 
 def say(line: str) -> None:
@@ -40,11 +41,17 @@ def going_on(how: str) -> Iterator[None]:
 
 
 def simulate(
-    schema: Path = typer.Argument(..., help="The schema of the collection, as `collect init` writes it."),
+    schema: Path = typer.Argument(
+        ..., help="The schema of the collection, as `collect init` writes it; of two servers, their agreement."
+    ),
     server: str = typer.Option(..., "--server", help="The address of the server."),
     codes: Path = typer.Option(
         ..., "--codes", help="The enrolment codes of all users, as `collect codes` writes them."
     ),
+    second_server: str | None = typer.Option(
+        None, "--second-server", help="Of two servers: the address of the second."
+    ),
+    second_codes: Path | None = typer.Option(None, "--second-codes", help="Of two servers: the codes of the second."),
     values: Path | None = typer.Option(
         None, "--values", help="The values of all users as CSV: user, the features, the label (empty: none)."
     ),
@@ -68,6 +75,7 @@ def simulate(
     What is no number or no class is refused, as is a second row of a user. A number outside its range counts as the nearest end.
     A simulation that was stopped goes on by the same command. One that ended sends all reports again, as the same bytes.
     """
+    from sfumato.cli import _collect_two as two
     from sfumato.collect._checks import check_open
     from sfumato.collect._connection import Connection
     from sfumato.collect._schema import Schema
@@ -75,6 +83,14 @@ def simulate(
     from sfumato.collect._simulate_anonymous import AnonymousDevices
     from sfumato.collect._tables import read_codes
 
+    if two.is_agreed(schema):
+        if second_server is None or second_codes is None or values is None:
+            raise InputError(
+                "Expected --second-server, --second-codes and --values with an agreement of two servers, got fewer. Name them."
+            )
+        both = two.simulate(schema, (server, second_server), (codes, second_codes), values, state, ca)
+        _told(both, as_json, "Both servers have")
+    two.check_pair((second_server, second_codes), ("--second-server", "--second-codes"))
     asked, known = Schema.read(schema), read_codes(codes)
     check_open(asked.opens, asked.closes)
     blocks = _blocks(asked, known, values, edges, roster)
@@ -94,8 +110,13 @@ def simulate(
             devices.draw(blocks, known, progress)
             devices.enrol(connection, known, progress)
         found = devices.send(connection, batch, progress)
+    _told(found, as_json, "The server has")
+
+
+def _told(found: Summary, as_json: bool, who: str) -> NoReturn:
     reports = "report" + "s" * (found.users != 1)
-    said = f"The server has {found.accepted:,} of {found.users:,} {reports}; it refused {found.refused:,}."
+    verb = "they" if who.startswith("Both") else "it"
+    said = f"{who} {found.accepted:,} of {found.users:,} {reports}; {verb} refused {found.refused:,}."
     typer.echo(json.dumps(found.to_dict()) if as_json else said)
     raise typer.Exit(1 if found.refused else 0)
 

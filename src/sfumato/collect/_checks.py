@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ def moment(name: str, text: object) -> datetime:
     if found.strftime(_TIME) != text:
         raise SchemaError(f"Expected {name} to be written as {found.strftime(_TIME)}, got {text!r}.")
     return found
+
+
+def utc(value: object) -> object:
+    """A TOML time in UTC as a schema writes it; anything else as it is, to be refused."""
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, date) else value
 
 
 def roster_sha256(users: Sequence[str]) -> str:

@@ -51,6 +51,7 @@ from sfumato.collect._wire import check_user
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.collect._contract import Contract
     from sfumato.collect._drawing import Values
     from sfumato.collect._schema import Schema
 
@@ -144,7 +145,7 @@ class Device:
         epsilon, delta = spent(read_entries(self.folder))
         return float(epsilon), float(delta)
 
-    def statement(self, schema: Schema) -> str:
+    def statement(self, schema: Contract) -> str:
         """Return what the user has to know before a report, in plain words: the schema's statement, and this device's budget."""
         entries = read_entries(self.folder)
         if found_entry(entries, "charge", schema):
@@ -161,7 +162,7 @@ class Device:
         """Whether nothing was charged, and no server knows the keys: to remove the folder loses nothing."""
         return len(read_entries(self.folder)) == 1 and not read_codes(self.folder)
 
-    def has_report(self, schema: Schema) -> bool:
+    def has_report(self, schema: Contract) -> bool:
         """Tell whether the report for a schema was drawn."""
         return found_entry(read_entries(self.folder), "report", schema) is not None
 

@@ -7,7 +7,7 @@ import math
 import random
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -99,14 +99,14 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def get(self, path: str) -> httpx.Response:
-        """Ask for what stands under a path.
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        """Ask for what stands under a path, with further ``headers``.
 
         Raises:
             RefusedError: the server refuses for good.
             CollectionError: the server does not answer.
         """
-        return self._ask("GET", path)
+        return self._ask("GET", path, headers=headers or {})
 
     def post(self, path: str, content: bytes, kind: str = BYTES) -> httpx.Response:
         """Send ``content`` of the media type ``kind`` to ``path``.

@@ -17,8 +17,8 @@ from sfumato.collect._wire import public_id
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
+    from sfumato.collect._contract import Contract
     from sfumato.collect._observe import Metrics
-    from sfumato.collect._schema import Schema
     from sfumato.collect._store import Answer, Enrolment
     from sfumato.web._logs import Log
 
@@ -39,7 +39,7 @@ class RefusalError(Exception):
 class Refusals:
     """The answers to what goes wrong, logged with the start of a hash instead of the user."""
 
-    def __init__(self, schema: Schema, metrics: Metrics, log: Log) -> None:
+    def __init__(self, schema: Contract, metrics: Metrics, log: Log) -> None:
         self._schema, self._metrics, self._log = schema, metrics, log
 
     def handlers(self) -> dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]:

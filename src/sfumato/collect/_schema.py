@@ -29,7 +29,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,7 @@ from typing import Any
 
 from sfumato._encoding import decoded
 from sfumato.collect._anonymous import FIELDS, KEY, UPLOAD, Anonymous
-from sfumato.collect._checks import check_keys, check_text, moment, roster_sha256
+from sfumato.collect._checks import check_keys, check_text, moment, roster_sha256, utc
 from sfumato.collect._questions import Features, Label, Links, derived, part
 from sfumato.collect._statement import meaning, rounded
 from sfumato.errors import SchemaError
@@ -247,7 +247,7 @@ class Schema:
         check_keys(path.name, values, _REQUIRED, (*_OPTIONAL, *(name for name in FIELDS if name != KEY)))
         if UPLOAD in values and token_key:
             values[KEY] = token_key()
-        times = {name: _utc(values[name]) for name in ("opens", "closes")}
+        times = {name: utc(values[name]) for name in ("opens", "closes")}
         if isinstance(values.get("links"), dict):
             if roster is None and "roster" not in values["links"]:
                 raise SchemaError(
@@ -277,11 +277,6 @@ class Schema:
             f"The SHA-256 of this schema is {self.sha256}.",
         ]
         return "\n".join(lines)
-
-
-def _utc(value: object) -> object:
-    """A TOML time in UTC as a schema writes it; anything else as it is, to be refused."""
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, date) else value
 
 
 def _check_columns(schema: Schema) -> None:

@@ -136,10 +136,10 @@ class _Service:
         self._issuing = Issuing(schema, self._intake, token_key)
         self._bodies = {path: Bodies() for path in ("users", "reports", "batches")}
         self._buckets = Buckets(uploads_a_second, max(1.0, 2 * uploads_a_second))
-        self._reports: Writer[Upload] = Writer(self._commit)
-        self._users: Writer[Enrolment] = Writer(store.enrol)
-        self._withdrawals: Writer[Upload] = Writer(store.take_back)
-        self._tokens: Writer[Asked] = Writer(store.issue)
+        self._reports: Writer[Upload, Answer] = Writer(self._commit)
+        self._users: Writer[Enrolment, Answer] = Writer(store.enrol)
+        self._withdrawals: Writer[Upload, Answer] = Writer(store.take_back)
+        self._tokens: Writer[Asked, Answer] = Writer(store.issue)
         self._enrolments, self._junk = Buckets(_USERS_A_SECOND, _USERS_AT_ONCE), Buckets(1.0, _JUNK_AT_ONCE)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._batcher = ThreadPoolExecutor(1, thread_name_prefix="sfumato-batches")
@@ -323,7 +323,7 @@ class _Service:
     def _is_closing(self) -> bool:
         return self._closing is not None and not self._closing.done()
 
-    async def _write(self, writer: Writer[T], items: Sequence[T]) -> list[Answer]:
+    async def _write(self, writer: Writer[T, Answer], items: Sequence[T]) -> list[Answer]:
         if self._is_closing:  # which holds the lock of the store
             raise RefusalError(503, "The collection is being closed. Send the same bytes again later.", retry_after=10)
         try:

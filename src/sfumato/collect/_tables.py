@@ -124,6 +124,26 @@ def read_values(path: Path, schema: Schema) -> Iterator[Values]:
             raise _empty(path)
 
 
+def read_labels(path: Path, classes: Sequence[str]) -> dict[str, int]:
+    """Read users and the places of their classes from CSV with the columns ``user`` and ``label``, which may be empty."""
+    places = {name: place for place, name in enumerate(classes)}
+    found: dict[str, int] = {}
+    with _table(path) as (header, rows):
+        if sorted(header) != ["label", "user"]:
+            raise DataError(f"Expected {path.name} to have the columns user and label, got others. Rename them.")
+        user, label = header.index("user"), header.index("label")
+        for place, row in enumerate(rows, start=1):
+            if check_user(row[user]) in found:
+                raise _twice(path, row[user])
+            if row[label]:
+                found[row[user]] = places.get(row[label], -1)
+            if found.get(row[user], 0) < 0:
+                raise _odd(path, place, "label", "a class of the agreement, or nothing")
+    if not found:
+        raise _empty(path)
+    return found
+
+
 def read_links(path: Path, places: Mapping[str, int], users: Sequence[str]) -> Iterator[Values]:
     """Read undirected links from the first two columns of a CSV table, and give blocks of users with their links."""
     from sfumato.collect._drawing import Values

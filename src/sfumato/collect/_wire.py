@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.collect._contract import Contract
     from sfumato.collect._schema import Schema
     from sfumato.randomizers._randomizer import Layout
 
@@ -130,7 +131,7 @@ def check_user(user: str) -> str:
     return user
 
 
-def public_id(schema: Schema, user: str) -> int:
+def public_id(schema: Contract, user: str) -> int:
     """Return the number below 2^63 by which public hashes and directions of this collection name a user.
 
     A new schema gives new numbers, so the hashes of one collection say nothing about those of another.

@@ -6,35 +6,33 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from sfumato.collect._store import Answer
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class BusyError(Exception):
     """More is waiting to be written than the writer takes. Nothing of this was stored."""
 
 
-class Writer(Generic[T]):
+class Writer(Generic[T, R]):
     """A queue of a bounded number of items before one thread that commits them in groups, within one event loop."""
 
-    def __init__(self, commit: Callable[[Sequence[T]], list[Answer]], most: int = 20_000) -> None:
+    def __init__(self, commit: Callable[[Sequence[T]], list[R]], most: int = 20_000) -> None:
         self._commit, self._most = commit, most
-        self._queue: deque[tuple[Sequence[T], asyncio.Future[list[Answer]]]] = deque()
+        self._queue: deque[tuple[Sequence[T], asyncio.Future[list[R]]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sfumato-writer")
         self.waiting = 0
 
-    async def add(self, items: Sequence[T]) -> list[Answer]:
+    async def add(self, items: Sequence[T]) -> list[R]:
         """Return the answers once all ``items`` are on disk, those of one call in one transaction."""
         if not items:
             return []
         if self.waiting and self.waiting + len(items) > self._most:
             raise BusyError
-        future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[list[R]] = asyncio.get_running_loop().create_future()
         self.waiting += len(items)
         self._queue.append((items, future))
         if self._task is None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato._validate import check_int, check_real
 from sfumato.collect._checks import check_keys, check_text, moment
+from sfumato.collect._statement import meaning, rounded
 from sfumato.collect._wire import check_user
 from sfumato.collect.two._signed import strong_key
 from sfumato.errors import SchemaError
@@ -24,6 +25,7 @@ from sfumato.shares._proof import shortest_chunk
 FORMAT = 1
 SERVERS = (0, 1)
 MOST_CELLS = 1 << 24
+_SHOWN = 12  # classes that a statement names
 MOST_USERS = (1 << 31) - 1
 
 
@@ -121,6 +123,28 @@ class Agreement:
         """Shares and proofs of this agreement alone: its name is their context."""
         length = len(self.classes)
         return Prio3Histogram(length, shortest_chunk(length), b"sfumato two servers 1\0" + self.digest)
+
+    def statement(self) -> str:
+        """Return the budget statement that users are shown, in plain words."""
+        shown = ", ".join(self.classes[:_SHOWN])
+        more = f", and {len(self.classes) - _SHOWN} more" * (len(self.classes) > _SHOWN)
+        least = f" A group with fewer than {self.least:,} reports is not counted." * (self.least > 1)
+        return "\n".join(
+            (
+                f"Collection: {self.collection}. Purpose: {self.purpose}",
+                f"Open from {self.opens} to {self.closes}.",
+                f"You are asked for one of {len(self.classes)} classes: {shown}{more}.",
+                "Your device splits your answer into two parts, one for each of two servers. Neither part alone says anything of "
+                "your answer. The servers count groups of users, and each adds random noise of its own to every count before "
+                f"anybody sees it.{least}",
+                f"This report costs you epsilon {rounded(self.epsilon)} in total, once, also if the collection is aborted. That "
+                "holds against everybody who reads the counts, and against either server as long as the other is honest. If "
+                "both servers work together they can read your answer.",
+                meaning(self.epsilon, 0.0, links=False),
+                "Both servers know that you were asked, and whether you answered. Answers to other collections add to this.",
+                f"The SHA-256 of this agreement is {self.sha256}.",
+            )
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Agreement:

@@ -17,8 +17,10 @@ from sfumato.collect.two._agreement import SERVERS, Agreement, Partition
 from sfumato.collect.two._message import SALT, encode, nonce_of
 from sfumato.collect.two._signed import is_signed
 from sfumato.errors import InputError, SchemaError
+from sfumato.shares._prio3 import NONCE_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from sfumato.collect._keys import DeviceKeys
@@ -100,13 +102,22 @@ def split(
 def drawn(agreement: Agreement, user: str, cell: int, keys: DeviceKeys, label: str) -> tuple[bytes, bytes]:
     """Draw the messages to both servers with coins of the operating system."""
     place = agreement.classes.index(label) if label in agreement.classes else 0
-    salt = os.urandom(SALT)
-    nonces = np.frombuffer(nonce_of(agreement, user, cell, salt), np.uint8)[None]
-    made = agreement.prio.shard([place], nonces)
-    public = made.public_share[0].tobytes()
-    messages = [encode(agreement, s, user, cell, salt, public, made.input_shares[s][0].tobytes()) for s in SERVERS]
-    first, second = (message + keys.sign(message) for message in messages)
-    return first, second
+    return drawn_all(agreement, [(user, cell, keys)], [place])[0]
+
+
+def drawn_all(
+    agreement: Agreement, devices: Sequence[tuple[str, int, DeviceKeys]], answers: Sequence[int]
+) -> list[tuple[bytes, bytes]]:
+    """Draw the messages of many devices (user, cell, keys), whose ``answers`` are places of classes."""
+    salts = [os.urandom(SALT) for _ in devices]
+    nonces = [nonce_of(agreement, user, cell, salt) for (user, cell, _), salt in zip(devices, salts, strict=True)]
+    made = agreement.prio.shard(answers, np.frombuffer(b"".join(nonces), np.uint8).reshape(-1, NONCE_SIZE))
+    found = []
+    for place, ((user, cell, keys), salt) in enumerate(zip(devices, salts, strict=True)):
+        public, parts = made.public_share[place].tobytes(), [one[place].tobytes() for one in made.input_shares]
+        first, second = (encode(agreement, s, user, cell, salt, public, parts[s]) for s in SERVERS)
+        found.append((first + keys.sign(first), second + keys.sign(second)))
+    return found
 
 
 def _apart(agreement: Agreement, both: bytes) -> tuple[bytes, bytes]:

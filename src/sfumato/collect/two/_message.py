@@ -78,7 +78,7 @@ def decode(agreement: Agreement, server: int, message: bytes) -> Upload:
         raise WireError("Expected a report of version 1 for this agreement and this server, got other bytes.")
     end = _HEAD + 1 + message[_HEAD]
     stop = end + 4 + SALT + agreement.prio.public_share_size
-    whole = stop + agreement.prio.input_share_size(server) + SEALED_MORE + SIGNATURE_BYTES
+    whole = _size(agreement, server, message[_HEAD])
     if len(message) != whole:
         raise WireError(f"Expected a report of {whole} bytes, got {len(message)}.")
     try:
@@ -95,3 +95,30 @@ def decode(agreement: Agreement, server: int, message: bytes) -> Upload:
         message[:-SIGNATURE_BYTES],
         message[-SIGNATURE_BYTES:],
     )
+
+
+def split_messages(agreement: Agreement, server: int, body: bytes) -> list[bytes]:
+    """Take one or more messages apart that stand one after the other, by the length that each states of its user id.
+
+    Raises:
+        WireError: the last one is cut off, or there is none.
+    """
+    found: list[bytes] = []
+    start = 0
+    while start < len(body) or not found:
+        if len(body) <= start + _HEAD:
+            raise WireError("Expected one or more reports, got a part of one. Send the same bytes again.")
+        stop = start + _size(agreement, server, body[start + _HEAD])
+        if stop > len(body):
+            raise WireError(
+                "Expected whole reports, got one that is cut off or made longer. Send the same bytes again."
+            )
+        found.append(body[start:stop])
+        start = stop
+    return found
+
+
+def _size(agreement: Agreement, server: int, id_length: int) -> int:
+    prio = agreement.prio
+    place = _HEAD + 1 + id_length + 4 + SALT
+    return place + prio.public_share_size + prio.input_share_size(server) + SEALED_MORE + SIGNATURE_BYTES

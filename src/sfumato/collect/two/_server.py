@@ -112,6 +112,12 @@ class Server(Door):
         with nullcontext() if register is None else one_book(register, agreement, path):
             return cls(Book.create(path, server, agreement, partition, signatures, Secrets(seal, joint)), key)
 
+    def made(self, step: str) -> bytes | None:
+        """Return the file of a step, or None before it was taken."""
+        with self.book.reading() as connection:
+            found = self.book.step(connection, step)
+        return None if found is None else found.made
+
     def close(self) -> bytes:
         """Close the collection, and return the file that says whose reports this server took."""
 

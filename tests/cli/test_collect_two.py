@@ -1,0 +1,176 @@
+"""`sfumato collect` with two servers: agree by files, hand out codes, report, simulate, open, and give up."""
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from sfumato.collect._keys import ServerKey
+from sfumato.collect.two._book import Book
+from sfumato.collect.two._files import OpenedFile
+from sfumato.collect.two._server import Server
+from sfumato.collect.two._service import create_app
+from sfumato.web._door import Door
+from sfumato.web._http import WebServer
+
+QUESTIONS = """
+collection = "years"
+purpose = "Count years among friends."
+opens = 2020-01-01T00:00:00Z
+closes = 2120-01-01T00:00:00Z
+[label]
+classes = ["2004", "2005", "2006"]
+epsilon = 1.0
+"""
+USERS = [f"s{number}" for number in range(12)]
+INIT = ("collect", "init", "questions.toml", "--servers", "2", "--edges", "edges.csv", "--folder")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sfumato.collect._ticks.SECONDS", 0.0)
+    (tmp_path / "questions.toml").write_text(QUESTIONS)
+    rows = [f"s{i},s{j}\n" for i in range(12) for j in range(i) if i // 3 == j // 3]
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(rows))
+    (tmp_path / "values.toml").write_text('label = "2005"\n')
+    (tmp_path / "values.csv").write_text("user,label\n" + "".join(f"{user},2006\n" for user in USERS[1:]))
+    return tmp_path
+
+
+@pytest.fixture
+def agreed(folder, sfumato):
+    steps = [("first",), ("second", "first/offer"), ("first", "second/answer"), ("second", "first/proof")]
+    for name, *theirs in [*steps, ("first", "second/agreement")]:
+        done = sfumato(*INIT, name, *(("--theirs", *theirs) if theirs else ()))
+        assert done.code == 0, done.err
+        assert "12 users in 4 cells" in done.out
+    for name in ("first", "second"):
+        assert sfumato("collect", "codes", name, "--out", f"{name}.csv").code == 0
+    return folder
+
+
+@contextmanager
+def served(folder):
+    """Both servers on loopback; yields their addresses."""
+    hosts, threads, listeners = [], [], []
+    for name in ("first", "second"):
+        server = Server(Book(folder / name / "book.sqlite"), ServerKey.read(folder / name / "server.key"))
+        hosts.append(WebServer(lambda server=server: create_app(server), door=Door(100)))
+        hosts[-1].config.load()
+        listeners.append(socket.create_server(("127.0.0.1", 0)))
+        threads.append(threading.Thread(target=hosts[-1].run, args=([listeners[-1]],)))
+        threads[-1].start()
+    try:
+        yield [f"http://127.0.0.1:{one.getsockname()[1]}" for one in listeners]
+    finally:
+        for host, thread in zip(hosts, threads, strict=True):
+            host.should_exit = True
+            thread.join()
+
+
+def code_of(folder, name, user):
+    return dict(line.split(",") for line in (folder / f"{name}.csv").read_text().split())[user]
+
+
+def test_from_questions_to_opened_counts(agreed, sfumato):
+    codes = ("--code", code_of(agreed, "first", "s0"), "--second-code", code_of(agreed, "second", "s0"))
+    with served(agreed) as (first, second):
+        servers = ("--server", first, "--second-server", second)
+        report = (
+            "collect",
+            "report",
+            "first/agreement",
+            "--state",
+            "device",
+            "--values",
+            "values.toml",
+            *servers,
+            "--yes",
+        )
+        new = ("--user", "s0", "--cap", "1.5")
+        none = sfumato(*report, *new)
+        assert (none.code, "--second-code" in none.err) == (2, True)
+        done = sfumato(*report, *new, *codes)
+        assert (done.code, "Both servers have their part" in done.out, "spent epsilon 0" in done.out) == (0, True, True)
+        assert "Both servers had your report already" in sfumato(*report).out
+        many = sfumato(
+            "collect", "simulate", "second/agreement", *servers, "--codes", "first.csv", "--second-codes", "second.csv",
+            "--values", "values.csv",
+        )  # fmt: skip
+        assert (many.code, many.out) == (0, "Both servers have 11 of 11 reports; they refused 0.\n")
+        asks = sfumato("collect", "open", "first", "--peer", second)
+        assert (asks.code, "--yes" in asks.err) == (2, True)
+        done = []
+        other = threading.Thread(
+            target=lambda: done.append(opened(agreed, "second", first))
+        )  # the command of the other operator, without its output
+        other.start()
+        mine = sfumato("collect", "open", "first", "--peer", second, "--yes")
+        other.join()
+    assert (mine.code, "12 reports of 12 users are counted." in mine.out) == (0, True), mine.err
+    found = OpenedFile.read(agreed / "opened.sfumato")
+    assert found == done[0]
+    assert found.join().counted.tolist() == [3, 3, 3, 3]
+    assert (agreed / "first" / "agreement").read_text() == found.agreed.text
+    gone = sfumato("collect", "abort", "first", "--yes")
+    assert (gone.code, "did not open" in gone.err) == (2, True)
+
+
+def opened(folder, name, peer):
+    from sfumato.collect._connection import Connection
+    from sfumato.collect.two._exchange import open_together
+
+    server = Server(Book(folder / name / "book.sqlite"), ServerKey.read(folder / name / "server.key"))
+    with Connection(peer) as connection:
+        return open_together(server, connection, wait=lambda _: None)
+
+
+def test_aborted_collections_take_and_open_nothing(agreed, sfumato):
+    assert sfumato("collect", "abort", "first").code == 2
+    assert sfumato("collect", "abort", "first", "--yes").out == "Aborted. No report can be opened any more.\n"
+    done = sfumato("collect", "open", "first", "--peer", "http://127.0.0.1:9", "--yes")
+    assert (done.code, "aborted" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*INIT[:3], "--servers", "2"), "--folder"),
+        ((*INIT[:3], "--folder", "x"), "no --folder"),
+        ((*INIT, "first", "--theirs", "first/none"), "none"),
+        (("collect", "codes", "nothing.json"), "--users"),
+        (("collect", "serve", "."), "folder of one of two servers"),
+        (("collect", "open", "nowhere", "--peer", "http://127.0.0.1:9"), "folder of one of two servers"),
+        (
+            ("collect", "report", "first/offer", "--state", "d", "--values", "values.toml", "--second-code", "x"),
+            "--second-code",
+        ),
+        (
+            ("collect", "simulate", "s.json", "--server", "x", "--codes", "c", "--second-server", "y"),
+            "--second-server",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(folder, sfumato, words, says):
+    done = sfumato(*words)
+    assert (done.code, says in done.err) == (2, True), done.err
+
+
+def test_agreement_needs_both_servers(agreed, sfumato):
+    words = (
+        "collect",
+        "report",
+        "first/agreement",
+        "--state",
+        "d",
+        "--values",
+        "values.toml",
+        "--server",
+        "http://127.0.0.1:9",
+    )
+    done = sfumato(*words)
+    assert (done.code, "--second-server" in done.err) == (2, True)
+    done = sfumato("collect", "simulate", "first/agreement", "--server", "http://127.0.0.1:9", "--codes", "first.csv")
+    assert (done.code, "--second-codes" in done.err) == (2, True)

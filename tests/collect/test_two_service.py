@@ -1,0 +1,187 @@
+"""Two servers by HTTP: devices enrol and report, only the other server fetches files, and both open the same counts."""
+
+import json
+from threading import Thread
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+from two_made import CLASSES, KEYS, Pair
+
+from sfumato.collect._connection import Connection, RefusedError
+from sfumato.collect._keys import DeviceKeys
+from sfumato.collect.two._exchange import BLOCKS, SIGNATURE, asks_for, fetch, open_together
+from sfumato.collect.two._files import Agreed
+from sfumato.collect.two._sending import enrol, key_of, send
+from sfumato.collect.two._service import create_app
+from sfumato.collect.two._simulate import Devices
+from sfumato.errors import CollectionError, InputError
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return Pair(tmp_path, users=12, size=4)
+
+
+@pytest.fixture
+def clients(pair):
+    with TestClient(create_app(pair.servers[0])) as first, TestClient(create_app(pair.servers[1])) as second:
+        yield first, second
+
+
+@pytest.fixture
+def connections(clients):
+    def connected(client):
+        def handle(request):
+            answer = client.request(
+                request.method, str(request.url.raw_path.decode()), content=request.content, headers=request.headers
+            )
+            return httpx.Response(
+                answer.status_code,
+                content=answer.content,
+                headers={k: v for k, v in answer.headers.items() if k.startswith("sfumato") or k == "content-type"},
+            )
+
+        return Connection("https://example.org", transport=httpx.MockTransport(handle), wait=lambda _: None)
+
+    return [connected(client) for client in clients]
+
+
+def codes(pair, user):
+    return [key.code(pair.agreement, user) for key in KEYS]
+
+
+def test_devices_report_and_both_open_the_same(pair, connections):
+    assert [key_of(one, number) for number, one in enumerate(connections)] == [
+        party.sign for party in pair.agreement.parties
+    ]
+    for number, user in enumerate(pair.users):
+        enrol(connections, user, pair.devices[user], codes(pair, user))
+        assert send(connections, pair.drawn(user, CLASSES[number % 3])) is False
+    user = pair.users[0]
+    enrol(connections, user, pair.devices[user], codes(pair, user))
+    found = []
+    waits = []
+
+    def opening(number):
+        found.append(open_together(pair.servers[number], connections[1 - number], wait=waits.append))
+
+    threads = [Thread(target=opening, args=(number,)) for number in (0, 1)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(60)
+    assert found[0] == found[1]
+    assert found[0].join().counted.tolist() == [4, 4, 4]
+    assert open_together(pair.servers[0], connections[1]) == found[0]
+
+
+def test_swapped_addresses_are_noticed(connections):
+    with pytest.raises(CollectionError, match="Swap"):
+        key_of(connections[0], 1)
+
+
+def test_strangers_and_other_messages_are_refused(pair, clients, connections):
+    user, keys = pair.users[0], pair.devices[pair.users[0]]
+    with pytest.raises(RefusedError) as caught:
+        enrol(connections, user, keys, codes(pair, pair.users[1]))
+    assert "first server" in caught.value.__notes__[0]
+    with pytest.raises(RefusedError):
+        send(connections, pair.drawn(user, "red"))
+    enrol(connections, user, keys, codes(pair, user))
+    with pytest.raises(RefusedError):
+        enrol(connections, user, DeviceKeys.new(), codes(pair, user))
+    first, second = pair.drawn(user, "red")
+    for body in (b"", first[:-1], first + b"\0", second, b"SFRS" * 20, first[:200]):
+        assert clients[0].post("/reports", content=body).status_code in (400, 403)
+    for body in (b"", b"[]", b"7", b'{"user": 1}', b'{"user":"u1","sign_key":"xy","code":""}', b"[[[]]]"):
+        assert clients[0].post("/users", content=body).status_code == 422
+    assert clients[0].post("/reports", content=bytes(5 << 20)).status_code == 413
+    assert clients[0].get("/nothing").status_code == 404
+    assert send(connections, (first, second)) is False
+    assert send(connections, (first, second)) is True
+    with pytest.raises(RefusedError, match="second one"):
+        send(connections, pair.drawn(user, "blue"))
+
+
+def test_many_reports_come_at_once_each_with_its_answer(pair, clients):
+    pair.enrol()
+    messages = [pair.drawn(user, "red")[0] for user in pair.users[:3]]
+    spoiled = messages[1][:-1] + bytes([messages[1][-1] ^ 1])
+    answers = clients[0].post("/reports", content=messages[0] + spoiled + messages[2]).json()
+    assert [one["status"] for one in answers] == [201, 403, 201]
+    assert clients[0].post("/reports", content=b"".join(messages)).json()[1]["status"] == 201
+
+
+def test_only_the_other_server_fetches_files_and_nobody_makes_a_step(pair, clients):
+    pair.servers[0].close()
+    right = pair.servers[1].operator.signature(asks_for(pair.agreement.digest)).hex()
+    own = pair.servers[0].operator.signature(asks_for(pair.agreement.digest)).hex()
+    elsewhere = pair.servers[1].operator.signature(asks_for(bytes(32))).hex()
+    assert clients[0].get("/steps/list", headers={SIGNATURE: right}).content == pair.servers[0].made("list")
+    for wrong in (own, elsewhere, right[:-2], right.upper(), "", "é"):
+        assert clients[0].get("/steps/list", headers={SIGNATURE: wrong.encode()}).status_code == 401
+    assert clients[0].get("/steps/proofs", headers={SIGNATURE: right}).status_code == 409
+    assert clients[0].get("/steps/secrets", headers={SIGNATURE: right}).status_code == 404
+    for method in ("POST", "PUT", "DELETE"):
+        assert clients[0].request(method, "/steps/proofs", headers={SIGNATURE: right}).status_code == 405
+    assert pair.servers[0].made("proofs") is None
+
+
+def test_files_come_in_blocks(pair, clients, connections, monkeypatch):
+    monkeypatch.setattr("sfumato.collect.two._service.BLOCK", 100)
+    text = fetch(connections[0], "/agreement")
+    assert Agreed.from_json(text.decode()) == Agreed(pair.agreement, pair.partition, pair.signatures)
+    assert int(clients[0].get("/agreement").headers[BLOCKS]) == -(-len(text) // 100)
+    for block in ("-1", "1.5", "9999999", "99999", "x"):
+        assert clients[0].get(f"/agreement?block={block}").status_code == 404
+
+
+@pytest.mark.parametrize("said", ["0", "x", "", "9999", "99999999"])
+def test_servers_that_say_odd_numbers_of_blocks_are_refused(said):
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=b"a", headers={BLOCKS: said}))
+    with Connection("https://example.org", transport=transport) as connection, pytest.raises(CollectionError):
+        fetch(connection, "/agreement")
+
+
+def test_simulated_devices_go_on_with_the_same_bytes(tmp_path, pair, connections):
+    agreed = Agreed(pair.agreement, pair.partition, pair.signatures)
+    answers = {user: number % 3 for number, user in enumerate(pair.users)}
+    known = [{user: key.code(pair.agreement, user) for user in pair.users} for key in KEYS]
+    gone = httpx.MockTransport(lambda request: httpx.Response(503))
+    away = Connection("https://example.org", transport=gone, wait=lambda _: None)
+    with Devices(tmp_path / "devices.sqlite", agreed) as devices:
+        devices.draw(answers)
+        devices.enrol(connections, known)
+        with pytest.raises(CollectionError):
+            devices.send((connections[0], away))
+    before = messages_of(pair)
+    with Devices(tmp_path / "devices.sqlite", agreed) as devices:
+        devices.draw({**answers, pair.users[0]: 2})
+        devices.enrol(connections, known)
+        assert devices.send(connections).to_dict() == {
+            "users": 12,
+            "accepted": 12,
+            "stored": 12,
+            "repeated": 0,
+            "refused": 0,
+        }
+        with pytest.raises(InputError, match="asked"):
+            devices.draw({"stranger": 1})
+    assert messages_of(pair)[: len(before)] == before
+    files = pair.exchange()
+    assert len(set(files)) == 2
+    assert [counted["counted"] for counted in map(first_line, files)] == [[4, 4, 4]] * 2
+    (tmp_path / "other").mkdir()
+    other = Pair(tmp_path / "other", users=12, size=3)
+    with pytest.raises(InputError, match="this agreement"):
+        Devices(tmp_path / "devices.sqlite", Agreed(other.agreement, other.partition, other.signatures))
+
+
+def first_line(data):
+    return json.loads(data.splitlines()[0])
+
+
+def messages_of(pair):
+    with pair.servers[0].book.reading() as connection:
+        return connection.execute("SELECT user, message FROM reports ORDER BY user").fetchall()
