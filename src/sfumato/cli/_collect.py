@@ -11,9 +11,10 @@ from sfumato._validate import fail
 from sfumato.cli import _asking as asking
 from sfumato.cli import _collect_two as two
 from sfumato.cli._collect_estimate import estimate
+from sfumato.cli._collect_going import going_on, say
 from sfumato.cli._collect_init import codes, init
 from sfumato.cli._collect_server import close, export, serve
-from sfumato.cli._collect_simulate import going_on, say, simulate
+from sfumato.cli._collect_simulate import simulate
 from sfumato.cli._collect_users import revoke, users, withdraw
 from sfumato.errors import CollectionError, InputError
 

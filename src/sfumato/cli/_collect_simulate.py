@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from sfumato.cli import _collect_two as two
+from sfumato.cli._collect_going import going_on, say
 from sfumato.cli._output import stage_bars
 from sfumato.cli._table import JSON
-from sfumato.errors import CollectionError, InputError
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,24 +20,6 @@ if TYPE_CHECKING:
     from sfumato.collect._drawing import Values
     from sfumato.collect._schema import Schema
     from sfumato.collect._simulate import Summary
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def going_on(how: str) -> Iterator[None]:
-    """Say how to go on after a stop, or a failure that passes. What a server refuses, it refuses again."""
-    from sfumato.collect._connection import RefusedError
-
-    try:
-        yield
-    except RefusedError:
-        raise
-    except (KeyboardInterrupt, OSError, CollectionError) as error:
-        error.add_note(how)
-        raise
 
 
 def simulate(
@@ -75,7 +57,6 @@ def simulate(
     What is no number or no class is refused, as is a second row of a user. A number outside its range counts as the nearest end.
     A simulation that was stopped goes on by the same command. One that ended sends all reports again, as the same bytes.
     """
-    from sfumato.cli import _collect_two as two
     from sfumato.collect._checks import check_open
     from sfumato.collect._connection import Connection
     from sfumato.collect._schema import Schema

@@ -13,7 +13,7 @@ from sfumato._optional import check_installed
 from sfumato._validate import fail
 from sfumato.cli import _asking as asking
 from sfumato.cli import _listening as listening
-from sfumato.cli._collect_simulate import going_on, say
+from sfumato.cli._collect_going import going_on, say
 from sfumato.cli._table import JSON
 from sfumato.errors import DataError, InputError
 
