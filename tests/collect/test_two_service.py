@@ -128,6 +128,12 @@ def test_only_the_other_server_fetches_files_and_nobody_makes_a_step(pair, clien
     assert pair.servers[0].made("proofs") is None
 
 
+def test_one_that_aborted_tells_the_other(pair, connections):
+    pair.servers[0].abort()
+    with pytest.raises(RefusedError, match="aborted"):
+        open_together(pair.servers[1], connections[0], wait=lambda _: None)
+
+
 def test_files_come_in_blocks(pair, clients, connections, monkeypatch):
     monkeypatch.setattr("sfumato.collect.two._service.BLOCK", 100)
     text = fetch(connections[0], "/agreement")

@@ -29,7 +29,7 @@ from sfumato.collect._intake import read_users
 from sfumato.collect._observe import Metrics
 from sfumato.collect._refusals import RefusalError, Refusals
 from sfumato.collect._writer import BusyError, Writer
-from sfumato.collect.two._book import STEPS
+from sfumato.collect.two._book import ABORT, STEPS
 from sfumato.collect.two._exchange import BLOCK, BLOCKS, SIGNATURE, asks_for
 from sfumato.collect.two._files import Agreed
 from sfumato.collect.two._message import split_messages
@@ -121,6 +121,8 @@ class _Service:
         if name not in STEPS:
             raise RefusalError(404, f"Expected one of the files {', '.join(STEPS)}, got another one.")
         made = self._server.made(name)
+        if made is None and self._server.made(ABORT) is not None:
+            raise RefusalError(410, "This server aborted: nothing is opened. Abort as well, which erases all shares.")
         if made is None:
             raise RefusalError(
                 409, f"Expected a file {name!r} that is there, got one that was not made yet.", retry_after=5

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato._files import make_folders, read_secret, sync_folder, whole_file
 from sfumato.collect.two._agreement import Agreement, Partition, Party
 from sfumato.collect.two._book import Book
+from sfumato.collect.two._door import signed_as
 from sfumato.collect.two._files import Agreed
 from sfumato.collect.two._server import Server
 from sfumato.collect.two._signed import Operator, SealKey, commitment, joint_key, read_signed, seal
@@ -107,18 +108,18 @@ class Setup:
 
     def _prove(self, state: _State, answer: str) -> Path:
         body, mine = self._read(ANSWER, answer), _said(state.mine[0])
-        half = self._half(state, body, state.mine[0])
-        agreement = self._agreement(state, (mine, body), (bytes.fromhex(state.half), half))
+        halves = (bytes.fromhex(state.half), self._half(state, body, state.mine[0]))
+        agreement = self._agreement((mine, body), halves)
         sealed = seal(bytes.fromhex(state.half), _header(answer), _hex(body, "seal"))
-        signature = self._operator.signature(agreement.text.encode()).hex()
+        signature = self._signature(state, agreement, halves)
         return self._make(state, answer, {"half": sealed.hex(), "signature": signature})
 
     def _agree(self, state: _State, proof: str) -> Path:
         offer = _said(state.theirs[0])
         body = self._read(PROOF, proof, bytes.fromhex(offer["sign"]))
         halves = (self._half(state, body, state.mine[0]), bytes.fromhex(state.half))
-        agreement = self._agreement(state, (offer, _said(state.mine[0])), halves)
-        signature = self._operator.signature(agreement.text.encode()).hex()
+        agreement = self._agreement((offer, _said(state.mine[0])), halves)
+        signature = self._signature(state, agreement, halves)
         return self._ended(
             state, proof, Agreed(agreement, self.partition, (str(body.get("signature")), signature)), halves
         )
@@ -126,7 +127,7 @@ class Setup:
     def _end(self, state: _State, text: str) -> Path:
         agreed, answer = Agreed.from_json(text), _said(state.theirs[0])
         halves = (bytes.fromhex(state.half), self._half(state, answer, state.mine[0]))
-        if agreed.agreement != self._agreement(state, (_said(state.mine[0]), answer), halves):
+        if agreed.agreement != self._agreement((_said(state.mine[0]), answer), halves):
             raise SchemaError(
                 "Expected the agreement that this server signed, got another one. Ask the other operator."
             )
@@ -134,15 +135,13 @@ class Setup:
 
     def _ended(self, state: _State, theirs: str, agreed: Agreed, halves: tuple[bytes, bytes]) -> Path:
         """Make the book and the public file; the secrets are in the book from then on, and nowhere else."""
-        commitments = (commitment(0, halves[0]), commitment(1, halves[1]))
         if not self._has_book:
             (self.folder / BOOK).unlink(missing_ok=True)  # of a process that was killed while it made it
-            made = (agreed.agreement, agreed.partition, agreed.signatures, self.key, joint_key(halves, commitments))
+            made = (agreed.agreement, agreed.partition, agreed.signatures, self.key, _joint(halves))
             Server.create(self.folder / BOOK, state.server, *made, bytes.fromhex(state.seal), self.register)
         with whole_file(self.folder / AGREEMENT) as file:
             file.write(agreed.text.encode())
-        (self.folder / WAITING).unlink()
-        sync_folder(self.folder)
+        _erase(self.folder / WAITING)
         return self.folder / AGREEMENT
 
     @property
@@ -204,15 +203,15 @@ class Setup:
                     )
         return body
 
-    def _agreement(
-        self, state: _State, bodies: tuple[dict[str, Any], dict[str, Any]], halves: tuple[bytes, bytes]
-    ) -> Agreement:
-        commitments = (str(bodies[0].get("commitment")), commitment(1, halves[1]))
-        joint = joint_key(halves, commitments)
+    def _agreement(self, bodies: tuple[dict[str, Any], dict[str, Any]], halves: tuple[bytes, bytes]) -> Agreement:
+        joint = joint_key(halves, (str(bodies[0].get("commitment")), commitment(1, halves[1])))
         parties = tuple(Party(str(body.get("seal")), str(body.get("sign"))) for body in bodies)
         terms = {**self.terms, "classes": tuple(self.terms["classes"])}
         key = hashlib.sha256(joint).hexdigest()
         return Agreement(**terms, parties=(parties[0], parties[1]), partition=self.partition.sha256, key=key)
+
+    def _signature(self, state: _State, agreement: Agreement, halves: tuple[bytes, bytes]) -> str:
+        return signed_as(state.server, agreement, self.key, _joint(halves), bytes.fromhex(state.seal))
 
     def _half(self, state: _State, body: Mapping[str, Any], mine: str) -> bytes:
         return SealKey(bytes.fromhex(state.seal)).unsealed(_hex(body, "half"), _header(mine))
@@ -246,6 +245,21 @@ class _State:
     def write(self, folder: Path) -> None:
         with whole_file(folder / WAITING, 0o600) as file:
             file.write(canonical_json(asdict(self)).encode())
+
+
+def _joint(halves: tuple[bytes, bytes]) -> bytes:
+    """The verification key of halves that were checked against what both had committed to."""
+    return joint_key(halves, (commitment(0, halves[0]), commitment(1, halves[1])))
+
+
+def _erase(path: Path) -> None:
+    """Write zeros over a secret, and delete it: as far as the file system writes in place, nothing is left."""
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+        file.flush()
+        os.fsync(file.fileno())
+    path.unlink()
+    sync_folder(path.parent)
 
 
 def _said(text: str) -> dict[str, Any]:
