@@ -25,7 +25,7 @@ from sfumato.catalog import load
 from sfumato.cli import invoke
 from sfumato.collect._graph import Tables, graph_of
 from sfumato.collect._reading import read_closed, stream_any
-from sfumato.collect._training import _check_joined, collected, method_of, prepare
+from sfumato.collect._training import check_joined, collected, method_of, prepare
 from sfumato.collect._wire import decode, encode, public_id
 from sfumato.errors import DataError, InputError, SchemaError
 from sfumato.graph import from_scipy
@@ -511,6 +511,6 @@ def test_edges_between_users_who_did_not_report_are_named():
     with pytest.raises(
         DataError, match=r"such as 'cy', got none in the table of edges, which names nodes such as '(ann|bob)'"
     ):
-        _check_joined(graph, np.array([False, False, True]))
+        check_joined(graph, np.array([False, False, True]), "reported")
     with pytest.raises(DataError, match=r"in the table of edges, which has no edge\."):
-        _check_joined(from_scipy(csr_matrix((3, 3)), directed=False), np.array([False, False, True]))
+        check_joined(from_scipy(csr_matrix((3, 3)), directed=False), np.array([False, False, True]), "reported")

@@ -248,7 +248,8 @@ def test_sentences_and_constants_are_the_same_everywhere():
     of_a_curator = {field: FIXED[field] for field in LOCAL}
     of_records = {**of_a_curator, "assumptions": [*FIXED["assumptions"], *ASSUMPTIONS]}
     of_devices = {
-        f"{name}, from devices": one | collected.sentences(one) for name, one in (("local", LOCAL), ("link", LINK))
+        f"{name}, from devices": one | collected.sentences(one, facts)
+        for name, one, facts in (("local", LOCAL, {}), ("link", LINK, {}), ("servers", SERVERS, {"openings": []}))
     }
     simulated = {
         "curator": of_a_curator,

@@ -1,4 +1,4 @@
-"""`sfumato train --collection`: learn from reports that devices sent, and score by them alone."""
+"""`sfumato train --collection`: learn from reports, or from what two servers opened, and score by them alone."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from sfumato.cli._scores import show_guarantee
 from sfumato.cli._table import spelled
 from sfumato.errors import InputError
 from sfumato.evaluation._kept import Kept, write_words
+from sfumato.record._collected import is_opened
 from sfumato.record._deployment import Deployment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sfumato.collect._closed import Closed
     from sfumato.collect._training import Training
+    from sfumato.collect.two._files import OpenedFile
     from sfumato.graph._graph import Graph
     from sfumato.method._plan import Fitted
     from sfumato.privacy.promises import Caveat
@@ -34,7 +37,7 @@ _TAKES = {
     "method", "task", "collection", "edges", "nodes", "label", "schema", "preset", "set", "threads", "sign_key",
     "deployment", "out", "as_json", "verbose",
 }  # fmt: skip
-_FIXED = "the schema of the collection fixes it, and devices answered by it already"
+_FIXED = "the schema of the collection fixes it, or the agreement of two servers, and devices answered by it already"
 _WHY = {
     **dict.fromkeys(("unit", "epsilon", "delta", "epsilon_x", "epsilon_y", "mechanism"), _FIXED),
     **dict.fromkeys(
@@ -50,6 +53,8 @@ _WHY = {
 
 
 _READ = {
+    "opened": "from opened counts alone, of cells that were held out: how often the class of a user is the one predicted for a "
+    "random user of the cell. The interval is of the noise of both servers. No true label was read; there is no test accuracy.",
     "reported": "from reports alone: the noise is taken out on average, so the estimate may lie outside 0 to 100 %; the interval "
     "is cut there. No true label was read; there is no test accuracy.",
     "public": "on public labels that training did not read. No label is private here; there is no test accuracy.",
@@ -73,8 +78,7 @@ def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
         raise fail("label", values["label"], "to be one column of classes beside a collection", "Name one.")
     check_installed(*TRAIN)
     from sfumato.collect._graph import Tables
-    from sfumato.collect._reading import read_closed
-    from sfumato.collect._training import prepare
+    from sfumato.collect._reading import read_any
     from sfumato.evaluation._memory import peak_mb
 
     record = None if values["deployment"] is None else Deployment.read(values["deployment"])
@@ -84,8 +88,7 @@ def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
     kept = Kept(out, sign_key=values["sign_key"], deployment=record, hint=hint)
     with kept.held():
         set_threads(values["threads"])
-        closed = read_closed(values["collection"])
-        training = prepare(closed, tables, values["method"], values["preset"], values["set"])
+        training = _prepared(read_any(values["collection"]), tables, values["method"], values["preset"], values["set"])
         caveats = [*training.plan.caveats, *_missing(training)]
         tell(caveats)
         if values["verbose"]:
@@ -103,16 +106,26 @@ def train_collected(context: typer.Context, values: dict[str, Any]) -> None:
     typer.echo(json.dumps(result)) if values["as_json"] else _show(values["method"], result, fitted, out)
 
 
+def _prepared(found: Closed | OpenedFile, *how: Any) -> Training:
+    from sfumato.collect._closed import Closed
+    from sfumato.collect._training import prepare
+    from sfumato.collect.two._training import prepare as prepare_opened
+
+    return prepare(found, *how) if isinstance(found, Closed) else prepare_opened(found, *how)
+
+
 def graph_of_run(run: Path, fitted: Fitted) -> Graph:
     """Build the graph of a run on a collection again, from the file in its release and the tables that it names."""
     from sfumato.collect._closed import Closed
     from sfumato.collect._graph import Tables, graph_of
+    from sfumato.collect._reading import read_any
+    from sfumato.collect.two._training import graph_of as graph_of_opened
     from sfumato.record._collected import FILE
 
-    assert fitted.collection is not None
-    return graph_of(
-        Closed.read(run / "release" / FILE), Tables.of_run(run), labeled=fitted.plan.method.card.reads_labels
-    )
+    found, tables = read_any(str(run / "release" / FILE)), Tables.of_run(run)
+    if isinstance(found, Closed):
+        return graph_of(found, tables, labeled=fitted.plan.method.card.reads_labels)
+    return graph_of_opened(found, tables)
 
 
 def _refuse(context: typer.Context, values: dict[str, Any]) -> None:
@@ -135,8 +148,8 @@ def _missing(training: Training) -> Iterator[Caveat]:
     """Warn where most of the graph is a guess, as with ids of another kind in the tables."""
     from sfumato.privacy.promises import Caveat
 
-    silent = int((training.collected.reports["users"] < 0).sum())
-    reported = training.graph.num_nodes - silent
+    reported = training.collected.facts["reports"]
+    silent = training.graph.num_nodes - reported
     if silent > reported:
         yield Caveat(
             "few-reports",
@@ -147,7 +160,8 @@ def _missing(training: Training) -> Iterator[Caveat]:
 
 def _result(training: Training, fitted: Fitted) -> dict[str, Any]:
     """What is printed as JSON: the form of other runs, without what true values would say."""
-    plan = fitted.plan
+    plan, facts = fitted.plan, training.collected.facts
+    labels = "public" if training.graph.y is not None else "opened" if is_opened(facts) else "reported"
     unknown = ("test_accuracy", "test_macro_f1", "floor", "label_control", "ceiling", "graph_gain_recovered")
     return {
         "method": plan.method.name,
@@ -164,9 +178,9 @@ def _result(training: Training, fitted: Fitted) -> dict[str, Any]:
         },
         "evaluation_private": True,
         "dataset": training.graph.name,
-        "collection": dict(training.collected.facts),
-        "labels": "public" if training.graph.y is not None else "reported",
-        "missing": int((training.collected.reports["users"] < 0).sum()),
+        "collection": dict(facts),
+        "labels": labels,
+        "missing": training.graph.num_nodes - facts["reports"],
     }
 
 
@@ -179,7 +193,12 @@ def _validation(training: Training, fitted: Fitted) -> dict[str, Any]:
 
 def _show(typed: str, result: dict[str, Any], fitted: Fitted, out: Path) -> None:
     console, found, facts = plain_console(), result["validation_accuracy"], result["collection"]
-    nodes = f"{facts['reports']:,} users reported; {result['missing']:,} nodes have no report."
+    who = (
+        f"{facts['reports']:,} of {facts['asked']:,} users who were asked"
+        if "asked" in facts
+        else f"{facts['reports']:,} users"
+    )
+    nodes = f"{who} reported; {result['missing']:,} nodes have no report."
     method = typed if typed == result["method"] else f"{typed} ({result['method']})"
     console.print(f"{method} from collection {facts['name']}: {nodes}", soft_wrap=True)
     if found is None:
@@ -188,4 +207,5 @@ def _show(typed: str, result: dict[str, Any], fitted: Fitted, out: Path) -> None
         return
     low, mean, high = (f"{100 * found[name]:.1f}" for name in ("low", "mean", "high"))
     console.print(f"Validation accuracy {mean} % [{low}, {high}], {_READ[result['labels']]}\n", soft_wrap=True)
-    show_guarantee(fitted.certificate, out, "The validation accuracy was computed from reports alone.")
+    read = "opened counts" if result["labels"] == "opened" else "reports"
+    show_guarantee(fitted.certificate, out, f"The validation accuracy was computed from {read} alone.")

@@ -28,6 +28,7 @@ from sfumato.collect._questions import Links
 from sfumato.collect._wire import public_id
 from sfumato.errors import DataError
 from sfumato.local._collection import unpacked
+from sfumato.local._drop import Z
 from sfumato.randomizers._collision import Collision
 from sfumato.randomizers._piecewise import Piecewise
 from sfumato.randomizers._randomized_response import Labels
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from sfumato.randomizers._randomizer import Randomizer
     from sfumato.randomizers._values import Floats
 
-Z = 1.959963984540054
 _BLOCK, _USERS = 1 << 22, 1 << 14
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,34 +81,36 @@ def graph_of(closed: Closed, tables: Tables, *, labeled: bool = True) -> Graph:
     Roles follow from the SHA-256 of the collection and the ids: of the nodes whose label is reported or public, two thirds are
     in training and one third in validation; there are no test nodes.
     """
-    nodes = tables.check(closed.schema, labeled=labeled).nodes
+    tables.check(closed.schema, labeled=labeled)
     if closed.schema.links:
         listed = read_alone(str(tables.nodes), label=tables.label, schema=tables.schema)
         _check_roster(closed.schema, ids_of(listed))
         return _with_roles(replace(listed, roles=None, name=closed.schema.collection), closed, _known(listed))
-    alone = None
-    if nodes is not None:
-        alone = read_alone(nodes, label=tables.label, schema=tables.schema, features=False)
-    sources, targets = read_ends(str(tables.edges))
     reported = {report.user: report.answers for report in closed.reports}
-    ids = sorted({*sources, *targets, *reported, *(ids_of(alone) if alone else ())})
+    graph, alone = public_graph(tables, reported, closed.schema.collection)
+    ids = ids_of(graph)
     places = {one: place for place, one in enumerate(ids)}
     classes, y = _labels(closed.schema, alone, places) if labeled else ((), None)
     known = y >= 0 if y is not None else np.array(["label" in reported.get(one, ()) for one in ids])
     names = tuple(closed.schema.features.columns) if closed.schema.features else ()
-    graph = Graph.from_edges(
-        [places[one] for one in sources],
-        [places[one] for one in targets],
-        len(ids),
-        directed=False,
-        x=sp.csr_matrix((len(ids), len(names)), dtype=np.float32) if names else None,
-        y=y,
-        classes=classes,
-        node_ids=np.array(ids),
-        feature_names=names,
-        name=closed.schema.collection,
-    )
+    x = sp.csr_matrix((len(ids), len(names)), dtype=np.float32) if names else None
+    graph = replace(graph, x=x, y=y, classes=classes, feature_names=names)
     return _with_roles(graph, closed, known) if labeled else graph
+
+
+def public_graph(tables: Tables, users: Iterable[str], name: str) -> tuple[Graph, Graph | None]:
+    """Build the graph of public links: a node for each id in the tables and of ``users``, in the order of the ids.
+
+    The table of nodes comes with it, if there is one.
+    """
+    alone = None
+    if tables.nodes is not None:
+        alone = read_alone(tables.nodes, label=tables.label, schema=tables.schema, features=False)
+    sources, targets = read_ends(str(tables.edges))
+    ids = sorted({*sources, *targets, *users, *(ids_of(alone) if alone else ())})
+    places = {one: place for place, one in enumerate(ids)}
+    first, second = ([places[one] for one in side] for side in (sources, targets))
+    return Graph.from_edges(first, second, len(ids), directed=False, node_ids=np.array(ids), name=name), alone
 
 
 def ids_of(graph: Graph) -> list[str]:

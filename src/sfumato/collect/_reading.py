@@ -1,4 +1,4 @@
-"""A collection is read from its closed file, or from the store of the server."""
+"""A collection is read from its closed file, from the store of the server, or from what two servers opened."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sfumato.collect._checks import check_plain
 from sfumato.collect._closed import MAGIC, Closed, Stream
+from sfumato.collect.two._files import AGREED, OPENED, OpenedFile, kind_of
 from sfumato.errors import DataError
 
 
@@ -18,6 +19,27 @@ def read_closed(where: str) -> Closed:
         closed: Closed = Store.open(where).closed()
         return closed
     return Closed.read(Path(where))
+
+
+def read_any(where: str) -> Closed | OpenedFile:
+    """Read a closed collection, or what two servers opened."""
+    opened = read_opened(where)
+    return read_closed(where) if opened is None else opened
+
+
+def read_opened(where: str) -> OpenedFile | None:
+    """Read what two servers opened, None if this is the collection of one server.
+
+    Raises:
+        DataError: it is the agreement of two servers, which says nothing yet.
+    """
+    path = Path(where)
+    kind = kind_of(path) if "://" not in where and path.is_file() else None
+    if kind == AGREED:
+        raise DataError(
+            f"Expected what two servers opened, got {where}, on which they agreed before the first report. Open first."
+        )
+    return OpenedFile.read(path) if kind == OPENED else None
 
 
 @contextmanager

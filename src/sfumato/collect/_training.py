@@ -22,6 +22,7 @@ from sfumato.local._collection import ANSWERED, FEATURES, LABELS, USERS, packed,
 from sfumato.local._drop import Agreement
 from sfumato.local._link_prediction import LinkPrediction
 from sfumato.local._method import LocalMethod
+from sfumato.local._shared_counts import COUNTS, SharedCounts
 from sfumato.noise.coins import SecretWords
 from sfumato.record._collected import Collected
 
@@ -53,11 +54,14 @@ class Training:
     def validation(self, fitted: Fitted) -> tuple[float, float, float]:
         """Estimate the accuracy of a ``fitted`` model from validation reports alone, without bias, and its 95 % interval.
 
-        Of links it is the AUC of the public edges that decided when to stop, without an interval.
+        Of links it is the AUC of the public edges that decided when to stop, without an interval; of counts of cells it is
+        :meth:`~sfumato.local._shared_counts.SharedCounts.validation`.
         """
         method = fitted.plan.method
         if isinstance(method, LinkPrediction):
             return (method.validation_auc(fitted.weights, self.graph),) * 3
+        if isinstance(method, SharedCounts):
+            return method.validation(self.graph, fitted.released[COUNTS])
         if isinstance(method, LocalMethod):
             held = received(method, self.graph, fitted.plan.public, fitted.released)
             return method.validation(fitted.weights, held)
@@ -80,12 +84,12 @@ def prepare(
     plan: Plan = method.calibrate(None, method.unit, graph.public_facts(method.unit))
     reports = collected(closed, graph)
     if not closed.schema.links:
-        _check_joined(graph, reports.reports[USERS] >= 0)
+        check_joined(graph, reports.reports[USERS] >= 0, "reported")
     return Training(plan, graph, reports)
 
 
-def _check_joined(graph: Graph, reported: NDArray[np.bool_]) -> None:
-    """Refuse links that join no two users who reported: the table most likely names users in another way."""
+def check_joined(graph: Graph, reported: NDArray[np.bool_], did: str) -> None:
+    """Refuse links that join no two users who ``did`` so: the table most likely names users in another way."""
     sources = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     if (reported[sources] & reported[graph.indices]).any():
         return
@@ -93,7 +97,7 @@ def _check_joined(graph: Graph, reported: NDArray[np.bool_]) -> None:
     linked = next((ids[place] for place in graph.indices[~reported[graph.indices]][:1]), None)
     of_table = "which has no edge" if linked is None else f"which names nodes such as {linked!r}"
     raise DataError(
-        f"Expected an edge between two users who reported, such as {ids[int(reported.argmax())]!r}, got none in the table of "
+        f"Expected an edge between two users who {did}, such as {ids[int(reported.argmax())]!r}, got none in the table of "
         f"edges, {of_table}. Name users there as the collection does."
     )
 
@@ -112,7 +116,8 @@ def method_of(word: str, asked: Schema, preset: str | None = None, settings: Seq
         "blink": "links" in has,
     }
     if word not in fits:
-        raise InputError(f"Expected one of {', '.join(fits)} with a collection, got {word!r}. Its users trust nobody.")
+        why = "It learns from what two servers opened." if word == "shared-counts" else "Its users trust nobody."
+        raise InputError(f"Expected one of {', '.join(fits)} with a collection, got {word!r}. {why}")
     if not fits[word]:
         raise InputError(
             f"Expected a collection that asks for {_WANTED[word]} with {word}, got one that asks for "

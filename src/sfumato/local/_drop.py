@@ -53,7 +53,7 @@ LOSSES = ("cross-entropy", "forward", "drop")
 SELECTIONS = ("published", "algorithm-4", "debiased", "last")
 _LEAST = 1e-20
 _TRAIN_SLACK = 1.05
-_Z = 1.959963984540054
+Z = 1.959963984540054
 
 
 def targets(collection: Collection, steps: int, *, mean: bool = False) -> NDArray[np.int64]:
@@ -125,8 +125,8 @@ class Agreement:
 
     def accuracy(self, share: float, count: int) -> tuple[float, float, float]:
         """Compute the accuracy without bias, so that it may lie outside [0, 1], and its 95 % Wilson interval within."""
-        center = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
-        half = _Z / (1 + _Z**2 / count) * math.sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
+        center = (share + Z**2 / (2 * count)) / (1 + Z**2 / count)
+        half = Z / (1 + Z**2 / count) * math.sqrt(share * (1 - share) / count + Z**2 / (4 * count**2))
         low, value, high = (
             (s - self.chance) / (self.ceiling - self.chance) for s in (center - half, share, center + half)
         )

@@ -15,6 +15,7 @@ from sfumato._validate import check_real
 from sfumato.errors import DataError, UnsupportedUnitError
 from sfumato.local._cells import cells_of, kernels
 from sfumato.local._collection import topology
+from sfumato.local._drop import Z
 from sfumato.local._method import AskingMethod
 from sfumato.local._opened import smoothed
 from sfumato.local._smoothed import Cache, for_last
@@ -132,19 +133,28 @@ class SharedCounts(AskingMethod):
             )
         users, (_, component) = _asked(graph), sp.csgraph.connected_components(topology(graph), directed=False)
         together = np.bincount(component[users]) > 1  # who is alone shares a cell
-        count = int(users.sum()) // self.size + int(together.sum())
+        self._check_number(int(users.sum()) // self.size + int(together.sum()))
+
+    def check_counts(self, opened: NDArray[np.integer]) -> None:
+        """Refuse more cells than can be smoothed; ``opened`` is what :meth:`opened` returns."""
+        self._check_number(len(np.unique(opened[opened[:, 1:].sum(axis=1) > 0, 0])))
+
+    def _check_number(self, count: int) -> None:
         if count > _MOST_CELLS:
             raise DataError(
-                f"Expected at most about {_MOST_CELLS:,} cells, got {count:,} of at most {self.size} users each: smoothing them "
-                "would not fit into memory. Lower epsilon_y, which makes cells larger, or take lpgnn."
+                f"Expected at most about {_MOST_CELLS:,} cells, got {count:,}, for an epsilon at which a cell should have "
+                f"{self.size} users: smoothing them would not fit into memory. Choose a smaller epsilon with larger cells, or "
+                "take lpgnn."
             )
 
     def run(self, plan: Planned, graph: Graph, session: Session) -> Outcome:
-        """Split every label, open the counts of both servers, and smooth them."""
+        """Split every label, open the counts of both servers unless they were opened already, and smooth them."""
         for release in plan.releases:
             session.charge(release.name)
-        opened = self.opened(graph, plan.public.num_classes, session.key)
-        return Outcome({"probabilities": self.learned(graph, opened)}, {COUNTS: opened})
+        found: Arrays = {} if session.reports is None else dict(session.reports)
+        if COUNTS not in found:
+            found[COUNTS] = self.opened(graph, plan.public.num_classes, session.key)
+        return Outcome({"probabilities": self.learned(graph, found[COUNTS])}, found)
 
     def opened(self, graph: Graph, num_classes: int, key: bytes, servers: int = 2) -> NDArray[np.int64]:
         """Return what both servers open: the only call that reads labels. Shape [n, 1 + C].
@@ -175,12 +185,45 @@ class SharedCounts(AskingMethod):
 
         ``opened`` is what :meth:`opened` returned with so many ``servers``.
         """
-        cells = opened[:, 0]
-        counts = np.zeros((1 + int(cells.max()), opened.shape[1] - 1))
-        counts[cells[cells >= 0]] = opened[cells >= 0, 1:]
+        cells, counts = opened[:, 0], _of_cells(opened)
         variance = servers * zero_sum_variance(2 / self.epsilon_y, counts.shape[1])
         found = for_last(_CACHE, sp.csr_matrix(topology(graph)), kernels)
         return smoothed(found, cells, counts, variance).astype(np.float32)
+
+    def validation(self, graph: Graph, opened: NDArray[np.integer]) -> tuple[float, float, float]:
+        r"""Estimate how well users are predicted from the cells of others, without bias from noise, and its 95 % interval.
+
+        A third of the cells is held out at a time (every third number). In a cell of n users of whom :math:`m_c` are predicted as
+        c, let :math:`Z_c` be the counts; the estimate is :math:`\sum m_c Z_c / n` over all cells, divided by all who were
+        counted: how often the class of one who was counted is that predicted for a random user of the cell. That is the
+        accuracy at those who were counted, if predictions within a cell are alike, or agree with classes by chance there. It
+        may lie outside [0, 1].
+
+        The interval is of the noise of both servers alone. Each third is predicted from the others, so errors of thirds are
+        correlated: their standard deviations are added up, which bounds that of the sum.
+        """
+        counts, cells = _of_cells(opened), opened[:, 0]
+        num_classes, total = counts.shape[1], counts.sum()
+        free = 2 * zero_sum_variance(2 / self.epsilon_y, num_classes) * num_classes / (num_classes - 1)
+        mean = half = 0.0
+        for third in range(3):
+            held = np.flatnonzero((cells >= 0) & (cells % 3 == third) & (opened[:, 1:].sum(axis=1) > 0))
+            rest, votes = opened.copy(), np.zeros_like(counts)
+            rest[held, 1:] = 0  # as if nobody had answered there
+            np.add.at(votes, (cells[held], self.learned(graph, rest)[held].argmax(axis=1)), 1)
+            inside = np.unique(cells[held])
+            votes = votes[inside] / votes[inside].sum(axis=1, keepdims=True)
+            mean += float((votes * counts[inside]).sum() / total)
+            half += Z / total * math.sqrt(free * max(0.0, float((votes**2).sum() - len(inside) / num_classes)))
+        return mean, min(max(mean - half, 0.0), 1.0), min(max(mean + half, 0.0), 1.0)
+
+
+def _of_cells(opened: NDArray[np.integer]) -> NDArray[np.float64]:
+    """The counts of each cell, [m, C]."""
+    cells = opened[:, 0]
+    counts = np.zeros((1 + int(cells.max()), opened.shape[1] - 1))
+    counts[cells[cells >= 0]] = opened[cells >= 0, 1:]
+    return counts
 
 
 def zero_sum_variance(scale: float, columns: int) -> float:

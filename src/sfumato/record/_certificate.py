@@ -283,7 +283,7 @@ def certify(stated: Statement) -> Certificate:
             "ledger_head": ledger.head,
             **FIXED,
             **_OF_TRUST[unit.trust],
-            **({} if stated.collection is None else collected.sentences(_OF_TRUST[unit.trust])),
+            **({} if stated.collection is None else collected.sentences(_OF_TRUST[unit.trust], stated.collection)),
             **({"assumptions": [*FIXED["assumptions"], *stated.assumptions]} if stated.assumptions else {}),
         }
     )

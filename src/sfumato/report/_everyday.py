@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sfumato.privacy._person_units import OWNERS
 from sfumato.privacy._unit import HALF, INFERRED, OTHER_END
 from sfumato.record._certificate import FIXED, LINK, LOCAL, SAME_BITS, SELECTED
-from sfumato.record._collected import SENT
+from sfumato.record._collected import OPENED, OPENED_CHECKED, SENT
 
 OTHERS = (
     "What the data of other people says about you. If most people with your habits belong to one group, anyone may guess "
@@ -82,6 +82,14 @@ ASSUMED: Mapping[str, str] = {
     SENT: (
         "Each device changes what its user tells at random, by the method, and keeps its random numbers to itself. Nothing else "
         "of what people told was read."
+    ),
+    OPENED: (
+        "At least one of the two servers follows the method, and they do not work together: with both halves they would know "
+        "what people told. Nothing else of what people told was read."
+    ),
+    OPENED_CHECKED: (
+        "Checked: both servers signed what they counted, every person is counted in one small group, and the counts add up. Not "
+        "checked: that each server added its random numbers, once, and counted what it got and nothing else."
     ),
     LOCAL["assumptions"][1]: (
         "Who is linked to whom, and who told their group, is public. What you told may still be concluded from what the people "

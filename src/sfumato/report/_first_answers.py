@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.privacy._unit import INFERRED, OTHER_END
 from sfumato.privacy.units import unit_from_dict
 from sfumato.record._certificate import promise_words, round_up
+from sfumato.record._collected import is_opened
 from sfumato.record._deployment import ASKED
 from sfumato.record._population import group_price
 from sfumato.report._everyday import ASSUMED, LIMITS, OTHERS, READ, SEEN, everyday
@@ -94,7 +95,7 @@ def _whom(asked: Asked) -> Iterator[Part]:
         yield asked.person.own("Your part was not read to make the release, so nobody has to be trusted.")
     elif asked.values["trust_model"] == "trusted curator":
         yield "Not from the owner, who worked with the real data: you have to trust the owner with them."
-    elif asked.values["trust_model"].startswith("two servers"):
+    elif asked.curated and asked.values["trust_model"].startswith("two servers"):
         yield (
             "Not from the owner: the method is made for devices that split what each person tells between two servers, which "
             "must not work together. Here none took part. The owner held the real data and played their role: you have to trust "
@@ -145,6 +146,8 @@ def _secret(asked: Asked) -> Iterator[Part]:
     scores = ("scores and tests that compare the release with the real data, such as those on this page",)
     yield f"{keeper} has to keep these secret, now and later:"
     yield Items(tuple(f"{capital(one)}." for one in (*kept, *filter(None, (never,)), *key, *scores)))
+    if "collection" in asked.values and is_opened(asked.values["collection"]):
+        yield "Each of the two servers has to keep secret the halves that it got, and its random numbers."
     yield "The limit holds only if this is kept. The program, its settings and the certificate need not be secret."
 
 
@@ -243,7 +246,7 @@ def _leave(asked: Asked) -> Iterator[Part]:
     yield "Where the data are used by consent: for this release, withdrawing it does the same as being deleted."
     if unit_from_dict(dict(values["unit"])).public:
         yield "What counts as public (answer 6) is outside the limit: the release may show it as it was."
-    if "collection" in values:
+    if "collection" in values and not is_opened(values["collection"]):
         yield "A report of your device can be deleted from the store too (sfumato collect withdraw)."
 
 

@@ -42,10 +42,13 @@ _SIMULATED = (
     "The method is made for devices that change each person's part at random before they send it. Here no devices took part: "
     "a computer that held the real data played their role. Those who ran it saw that data, and you have to trust them with it.",
 )
+_OF_SERVERS = (
+    "Each half alone says nothing. Each server adds random numbers to what it counts, and only both counts together can be read. "
+    "You have to trust that the two servers do not work together: with both halves they would know what you told."
+)
+_TO_SERVERS = (f"Your own device splits what you tell between two servers. {_OF_SERVERS}",)
 _BETWEEN_SERVERS = (
-    "The method is made for devices that split what each person tells between two servers. Each half alone says nothing. Each "
-    "server adds random numbers to what it counts, and only both counts together can be read. You have to trust that the two "
-    "servers do not work together: with both halves they would know what you told.",
+    f"The method is made for devices that split what each person tells between two servers. {_OF_SERVERS}",
     "Here no devices and servers took part: a computer that held the real data played their role. Those who ran it saw that "
     "data, and you have to trust them with it.",
 )
@@ -267,15 +270,14 @@ def _local(certificate: Mapping[str, Any]) -> Person:
     return Person(what, *asked, how=how, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report")
 
 
-def _shared(_: Mapping[str, Any]) -> Person:
+def _shared(certificate: Mapping[str, Any]) -> Person:
+    how = _TO_SERVERS if "collection" in certificate else _BETWEEN_SERVERS
     told = "your group, as you told or would tell it"
     asked = (
         "which of two possible answers about your group is the true one",
         "one certain answer about your group is true",
     )
-    return Person(
-        told, *asked, how=_BETWEEN_SERVERS, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report"
-    )
+    return Person(told, *asked, how=how, limits=(_TWO_ENTRIES,), noun="report", plural="reports", yours="your report")
 
 
 def _link(certificate: Mapping[str, Any]) -> Person:

@@ -42,6 +42,11 @@ _FROM_REPORTS = (
     "more."
 )
 
+_HELD_OUT = (
+    " It is of cells that were held out: how often the class of a user is the one predicted for a random user of the cell. The "
+    "interval is of the noise of both servers."
+)
+
 
 @dataclass(frozen=True)
 class Run:
@@ -296,6 +301,7 @@ def _evaluation(run: Run) -> Section:
     elif run.validation is not None:
         found = run.validation["validation_accuracy"]
         noise = " The noise of reports is taken out on average, so it may lie outside 0 to 100 %; the interval is cut there."
+        noise += _HELD_OUT * (run.validation.get("labels") == "opened")
         parts.append(
             f"Validation accuracy: {percent(found['mean'])} % [{interval(found['low'], found['high'])}]."
             + noise * (run.validation.get("labels") != "public")

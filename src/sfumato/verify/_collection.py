@@ -1,4 +1,7 @@
-"""The closed file of a collection: its bytes are read again here, and the released reports must be exactly those in it."""
+"""The closed file of a collection: its bytes are read again here, and the released reports must be exactly those in it.
+
+What two servers opened stands in its place under unit servers (``_openings.py``).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 
 from ._asked import PARTS, Layout, Part, parts_of, question_faults, schema_faults
 from ._documents import canonical, differences, form_faults, forms, hiding, loads, plain
+from ._openings import is_opened, opened_faults
 
 if TYPE_CHECKING:
     from ._rules import Certificate
@@ -57,7 +61,7 @@ def tensors(certificate: Certificate) -> dict[str, list[int | None]]:
     if "collection" not in certificate:
         return {}
     nodes = certificate["public_facts"]["num_nodes"]
-    return {USERS: [nodes], ANSWERED: [nodes]}
+    return {USERS: [nodes]} if is_opened(certificate) else {USERS: [nodes], ANSWERED: [nodes]}
 
 
 def collection_faults(
@@ -71,6 +75,9 @@ def collection_faults(
         yield f"{FILE}: its SHA-256 is not collection.sha256 of certificate.json"
         return
     try:
+        if is_opened(certificate):
+            yield from (f"{FILE}: {text}" for text in [*opened_faults(data, certificate, spec, released)])
+            return
         closed = read(data)
         if "upload" in closed.schema:
             yield f"{FILE}: is an anonymous survey, whose reports belong to no node"

@@ -113,3 +113,20 @@ def _from_devices(simulated: dict[str, Any]) -> dict[str, Any]:
 
 
 SENTENCES |= {f"{trust}, from devices": _from_devices(SENTENCES[trust]) for trust in ("local", "link")}
+SENTENCES["servers, from devices"] = {
+    **SENTENCES["servers"],
+    "randomness": "Noise of each server comes from AES-256 under a key of its own, drawn from its operating system, and coins of "
+    "shares from the operating system of the user's own device.",
+    "assumptions": [
+        "Both servers follow the method or only one does, and they do not collude: together they hold every label. What they "
+        "opened was collected from devices, and this run read nothing else of their users' labels.",
+        "Checked: both servers signed the agreement and what they opened, every user is in one cell, and the counts of a cell "
+        "add up to its reports. Not checked, and the word of both: that each server drew its noise, opened once, and added the "
+        "shares that it got and no others.",
+        *SENTENCES["servers"]["assumptions"][1:],
+    ],
+    "side_channels": [
+        *_OF_DEVICES["side_channels"][:-1],
+        "Evaluation: accuracies are computed from opened counts and public facts alone, which costs nothing more.",
+    ],
+}

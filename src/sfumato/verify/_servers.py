@@ -27,10 +27,12 @@ _LARGEST = 1 << 31
 class Opened(Reports):
     """A row for each node: the number of its cell, or -1, and what was opened of that cell, one count a class.
 
-    ``epsilon`` is that of each server's noise.
+    ``epsilon`` is that of each server's noise. In a run on what real servers opened (``collected``) they agreed on the cells, and
+    some users may not have answered.
     """
 
     epsilon: float
+    collected: bool = False
 
     def value_faults(self, stored: Mapping[str, Stored]) -> Iterator[str]:
         found = stored[self.name]
@@ -54,14 +56,19 @@ class Opened(Reports):
             yield f"{self.name}: holds a cell without users"
         if (first[cells[inside]] != counts[inside]).any():
             yield f"{self.name}: holds different counts for users of one cell"
-        if (first.sum(axis=1) != users).any():
+        counted = first.sum(axis=1)
+        if (counted != users).any() and not (self.collected and (counted >= 0).all() and (counted <= users).all()):
             yield f"{self.name}: holds counts that do not sum to the users of their cell"
-        if len(users) and (inside.sum() < 2 or users.max() > max(1, round(SIZE / self.epsilon))):
+        if len(users) and (inside.sum() < 2 or users.max() > self._most()):
             yield f"{self.name}: expected at least 2 users, and at most 32 / epsilon in a cell"
         elif self.epsilon >= LEAST_EPSILON:
-            yield from self._small(first - np.rint(users / counts.shape[1])[:, None])
+            yield from self._small(first - np.rint(counted / counts.shape[1])[:, None])
         if counts[~inside].any():
             yield f"{self.name}: holds counts for nodes that are not asked"
+
+    def _most(self) -> float:
+        """The most users of a cell."""
+        return math.inf if self.collected else max(1, round(SIZE / self.epsilon))
 
     def _small(self, values: NDArray[np.float64]) -> Iterator[str]:
         """Yield a problem if the numbers of a class are smaller than noise of both servers alone makes them (``_noise.py``)."""
@@ -113,7 +120,8 @@ def _faults_of_counts(certificate: Certificate, where: str, release: Values) -> 
 def _releases(known: Known) -> list[Planned]:
     shape = [known.num_nodes, 1 + known.num_classes]
     check = partial(_faults_of_counts, known.certificate)
-    return [Opened(COUNTS, shape, 0, check, _integers, max(float(known.epsilon_y), 1e-9))]
+    collected = "collection" in known.certificate
+    return [Opened(COUNTS, shape, 0, check, _integers, max(float(known.epsilon_y), 1e-9), collected)]
 
 
 SEEN = {"anyone": ["opened counts", "weights", "predictions for all nodes"], "the node itself": [], "never": []}

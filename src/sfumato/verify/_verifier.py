@@ -13,6 +13,7 @@ from ._collection import collection_faults, presence_faults
 from ._documents import one_line, parse
 from ._folder import id_faults, read_chain, read_files, release_folder
 from ._methods import rules_of
+from ._openings import UNCHECKED
 from ._plan import copied_faults, method_faults, unfit
 from ._population import population_words
 from ._releases import own_faults
@@ -200,15 +201,7 @@ def describe(run: Path, result: Verification) -> str:
             for one in result.builds_on[-1:]
         )
     if result.collection is not None:
-        one = result.collection
-        lines.append(
-            f"collection: {one_line(one['name'])}, {one['reports']} reports from {one['opens']} to {one['closes']}, SHA-256 "
-            f"{one['sha256']}; other collections from the same users add up"
-        )
-        lines.append(
-            f"schema: SHA-256 {one['schema']}; compare it with the one that devices were shown. That they drew by it, and that "
-            "the model was learned from nothing else, is the word of the author"
-        )
+        lines.extend(_of_collection(result.collection))
     if result.population is not None:
         lines.append(population_words(result.population, (result.unit or {}).get("name", "edge")))
     if result.deployment is not None:
@@ -233,6 +226,24 @@ def describe(run: Path, result: Verification) -> str:
                 "origin: not checked, since anyone can sign with a key of their own; pass the publisher's as --public-key"
             )
     return "\n".join([*lines, *(f"problem: {problem}" for problem in result.problems)])
+
+
+def _of_collection(one: dict[str, Any]) -> Iterator[str]:
+    reports = f"{one['reports']} reports" + (f" of {one['asked']} users" if "asked" in one else "")
+    yield (
+        f"collection: {one_line(one['name'])}, {reports} from {one['opens']} to {one['closes']}, SHA-256 "
+        f"{one['sha256']}; other collections from the same users add up"
+    )
+    if "servers" not in one:
+        yield (
+            f"schema: SHA-256 {one['schema']}; compare it with the one that devices were shown. That they drew by it, and that "
+            "the model was learned from nothing else, is the word of the author"
+        )
+        return
+    keys = " and ".join(server["sign"] for server in one["servers"])
+    yield f"servers: both signed what they opened, with keys {keys}; compare them with those that each of them publishes"
+    yield f"agreement: SHA-256 {one['agreement']}; compare it with the one that devices were shown"
+    yield f"not checked: {UNCHECKED}"
 
 
 def _of_arrivals(result: Verification) -> str:

@@ -75,7 +75,9 @@ def join(
         if len(data) != cells * 16 * prio.length:
             raise DataError(f"Expected sums of {cells} cells, got another number of bytes.")
         sums.append(np.frombuffer(data, np.uint8).reshape(cells, 16 * prio.length))
-    counted = _numbers(bodies[0]["counted"], partition)
+    counted, left_out = _numbers(bodies[0]["counted"], partition), _left_out(bodies[0]["left_out"])
+    if counted.sum() + sum(left_out.values()) > len(partition.cells):
+        raise DataError("Expected at most one report a user, counted or not, got more. Ask both operators.")
     if ((counted > 0) & (counted < agreement.least)).any() or any(one[counted == 0].any() for one in sums):
         raise DataError(
             f"Expected cells with {agreement.least} reports or more, and zeros for all others, got another one: a server opened "
@@ -92,7 +94,7 @@ def join(
             "was not one class. Ask both operators."
         )
     about = {**context(agreement), "openings": [sha256(one) for one in openings], "reports": int(counted.sum())}
-    return Opened(partition, counts, counted, {**about, "left_out": _left_out(bodies[0]["left_out"])})
+    return Opened(partition, counts, counted, {**about, "left_out": left_out})
 
 
 def _left_out(values: Any) -> dict[str, int]:
