@@ -149,14 +149,14 @@ def _part(schema: Schema, part: str, sums: _Sums) -> tuple[Answer, ...]:
     randomizer: Randomizer = asked.randomizer
     ends = [_end(randomizer, means, sums.count, side) for side in (0.0, 1.0)]
     if schema.label is not None and part == "label":
-        return _answers(schema.label.classes, "share", means, ends[0], ends[1], 0.0, 1.0)
+        return answers_of(schema.label.classes, "share", means, ends[0], ends[1], 0.0, 1.0)
     assert schema.features is not None
     columns = schema.features.columns
     if isinstance(randomizer, Collision):
-        return _answers(tuple(columns), "share", means, ends[0], ends[1], 0.0, 1.0)
+        return answers_of(tuple(columns), "share", means, ends[0], ends[1], 0.0, 1.0)
     low, high = np.array(list(columns.values()), np.float64).T
     scaled = [low + (high - low) * one for one in (means, ends[0], ends[1])]
-    return _answers(tuple(columns), "mean", scaled[0], scaled[1], scaled[2], low, high)
+    return answers_of(tuple(columns), "mean", scaled[0], scaled[1], scaled[2], low, high)
 
 
 def _end(randomizer: Randomizer, means: Floats, count: int, side: float) -> Floats:
@@ -187,7 +187,7 @@ def mean_variance(randomizer: Randomizer, means: Floats) -> Floats:
     return shares * member + (1 - shares) * other
 
 
-def _answers(
+def answers_of(
     names: Sequence[str],
     kind: str,
     means: Floats,
@@ -196,6 +196,7 @@ def _answers(
     least: Floats | float,
     most: Floats | float,
 ) -> tuple[Answer, ...]:
+    """Return an answer for each name; ends of intervals are cut at what is possible."""
     numbers = np.broadcast_arrays(means, np.clip(low, least, most), np.clip(high, least, most), least, most)
     return tuple(Answer(name, kind, *map(float, row)) for name, *row in zip(names, *numbers, strict=True))
 
@@ -215,7 +216,7 @@ def _links(asked: Links, means: Floats, count: int) -> tuple[Answer, ...]:
     shift = decay ** (asked.users + 1) / (1 - decay**2) * of_bits / (of_bits + of_lengths)
     half = shift + Z * math.sqrt(of_bits * of_lengths / (of_bits + of_lengths) / count)
     around = mean + half * np.array([[0.0], [-1.0], [1.0]])
-    (degree,) = _answers(
+    (degree,) = answers_of(
         ["links of a user"], "mean number of links", around[0], around[1], around[2], 0.0, asked.users - 1.0
     )
     pairs = asked.users / 2

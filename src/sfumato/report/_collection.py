@@ -12,8 +12,12 @@ from sfumato.report._drawing import MARKERS, PALETTE, WIDTH, canvas, finish, sty
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.collect._estimate import Answer, Answers
+    from sfumato.collect._estimate import Answer
+    from sfumato.collect._estimate import Answers as OfReports
+    from sfumato.collect.two._estimate import OpenedAnswers
     from sfumato.report._drawing import Figure
+
+    Answers = OfReports | OpenedAnswers
 
 MOST = 40
 """Most answers of a part that are drawn; the largest estimates are."""
