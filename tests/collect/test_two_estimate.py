@@ -10,6 +10,7 @@ from opened_made import opened_file
 
 from sfumato.cli import invoke
 from sfumato.collect.two._estimate import estimate
+from sfumato.collect.two._opening import LEFT_OUT
 from sfumato.errors import DataError, InputError
 from sfumato.local._drop import Z
 from sfumato.local._shared_counts import zero_sum_variance
@@ -17,6 +18,7 @@ from sfumato.local._shared_counts import zero_sum_variance
 CLASSES = ("a", "b", "c")
 USERS = [f"u{number:03}" for number in range(120)]
 CELLS = {user: number // 12 for number, user in enumerate(USERS)}
+LOST = dict.fromkeys(LEFT_OUT, 0) | {"first_alone": 1, "failed": 3}
 LABELS = {user: CLASSES[(number % 12 > 2) + (number % 12 > 8)] for number, user in enumerate(USERS) if number % 5}
 
 
@@ -62,8 +64,8 @@ def test_shares_are_right_on_average_and_intervals_cover(epsilon):
 
 
 def test_who_did_not_answer_is_told_in_numbers():
-    found = estimate(opened_file(CELLS, LABELS, CLASSES, left_out=4), by_cell=True)
-    assert (found.asked, found.reports, found.left_out, found.silent) == (120, 96, 4, 20)
+    found = estimate(opened_file(CELLS, LABELS, CLASSES, left_out=LOST), by_cell=True)
+    assert (found.asked, found.reports, dict(found.left_out), found.silent) == (120, 96, LOST, 20)
     assert [(cell.asked, cell.reports) for cell in found.cells[:3]] == [(12, 9), (12, 10), (12, 9)]
     assert sum(one.estimate for one in found.answers["label"]) == pytest.approx(1)
     values = found.to_dict()
@@ -86,7 +88,7 @@ def test_empty_cells_add_no_noise():
 @pytest.fixture
 def said(tmp_path, capsys):
     """Run `collect estimate` on the opened file; exit code and both outputs."""
-    opened_file(CELLS, LABELS, CLASSES, left_out=4).write(tmp_path / "opened.sfumato")
+    opened_file(CELLS, LABELS, CLASSES, left_out=LOST).write(tmp_path / "opened.sfumato")
 
     def run(*options, name="opened.sfumato"):
         code = invoke(["collect", "estimate", str(tmp_path / name), *map(str, options)])
@@ -102,8 +104,7 @@ def test_the_command_line_shows_shares_and_what_they_say_nothing_of(said, tmp_pa
     for words in (
         "96 reports to two-1",
         "95 % interval",
-        "Of 120 users who were asked, 20 have no report",
-        "4 failed the check of both",
+        "Of 120 users who were asked, 20 did not answer; 1 reported to the first server alone; 3 sent what is not one class.",
         "epsilon 1 against everybody, and against either server alone",
         "is their word",
     ):
@@ -115,7 +116,7 @@ def test_the_command_line_shows_shares_and_what_they_say_nothing_of(said, tmp_pa
     code, out, _ = said("--cells", "--json", "--plot", tmp_path / "e.svg", "--out", tmp_path / "said.json")
     values = json.loads(out)
     assert values == json.loads((tmp_path / "said.json").read_text())
-    assert (len(values["cells"]), len(values["servers"]), values["left_out"]) == (10, 2, 4)
+    assert (len(values["cells"]), len(values["servers"]), values["left_out"]) == (10, 2, LOST)
     assert (tmp_path / "e.svg").read_text().startswith("<svg")
     assert "cells" not in json.loads(said("--json")[1])
 

@@ -16,6 +16,7 @@ from two_made import OPERATORS
 from sfumato.collect._graph import Tables
 from sfumato.collect._keys import ServerKey
 from sfumato.collect.two._files import OPENED
+from sfumato.collect.two._opening import LEFT_OUT
 from sfumato.collect.two._signed import Operator
 from sfumato.collect.two._training import prepare
 from sfumato.local._cells import cells_of
@@ -29,6 +30,7 @@ from sfumato.verify._openings import read
 FILE = "collection.bin"
 CELLS = dict(zip(USERS[:120], map(int, cells_of(topology(GRAPH), np.arange(150) < 120, 16)), strict=False))
 LABELS = {user: CLASSES[GRAPH.y[place]] for place, user in enumerate(USERS[:120]) if place % 6}
+LOST = dict.fromkeys(LEFT_OUT, 0)
 STRANGERS = tuple(Operator(ServerKey(bytes([77 + server]) * 32)) for server in (0, 1))
 
 
@@ -181,6 +183,20 @@ def reports_of_nobody(forged):
         said["counted"][0] += 40
 
 
+def half_a_report(forged):
+    for said in forged.said:
+        said["counted"][0] += 0.5
+
+
+def shut(forged):
+    """Nobody counts in a cell, whose counts sum to zero, and one server opens what it likes."""
+    for said in forged.said:
+        said["counted"][0] = 0
+    for server in (0, 1):
+        forged.put(server, [0, 0, 0, *forged.counts(server)[3:]])
+    forged.put(1, [5, -5, 0, *forged.counts(1)[3:]])
+
+
 def in_two_cells(forged):
     forged.rows.insert(1, f"{1 + int(forged.rows[0].split()[0])} u000")
 
@@ -253,9 +269,13 @@ FORGED = {
     "another step": (said(step="list"), "server 0 signed something else than its opening"),
     "another server": (one_said(1, server=0), "server 1 signed something else than its opening"),
     "other proofs": (one_said(1, proofs=["2" * 64] * 2), "the servers say different things"),
-    "half a report": (said(left_out=0.5), "numbers of reports are no numbers"),
-    "too many left out": (said(left_out=21), "there are more reports than users"),
-    "left out in the certificate alone": (said(left_out=3), "collection.left_out: 3 differs from 0"),
+    "half a report": (half_a_report, "numbers of reports are no numbers"),
+    "half a report that does not count": (said(left_out=LOST | {"failed": 0.5}), "do not count have other reasons"),
+    "another reason": (said(left_out={**LOST, "late": 1}), "do not count have other reasons"),
+    "too many left out": (said(left_out=LOST | {"few": 21}), "there are more reports than users"),
+    "left out in the file alone": (said(left_out=LOST | {"failed": 3}), "collection.left_out.failed: 3 differs from 0"),
+    "a cell that should be shut": (asked(least=5), "a cell is open that should have stayed shut"),
+    "a shut cell that is open": (shut, "a cell without reports is not zero"),
     "another epsilon": (asked(epsilon=1.0), "settings.epsilon_y: 2.0 differs from 1.0"),
     "other classes": (asked(classes=["a", "b", "d"]), "graph.classes[2]: 'c' differs from 'd'"),
     "a class twice": (asked(classes=["a", "b", "b"]), "fewer than two, too many, or alike"),

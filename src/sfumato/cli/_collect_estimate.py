@@ -28,6 +28,14 @@ _COVERS = (
     "An interval holds the true share or mean of the users who reported in about 95 of 100 repetitions with fresh noise. It says "
     "nothing of users who did not report. Each stands alone: of twenty, one is expected to miss."
 )
+_NOT_COUNTED = {
+    "first_alone": "reported to the first server alone",
+    "second_alone": "reported to the second server alone",
+    "unlike": "reported to both, and not the same",
+    "failed": "sent what is not one class",
+    "few": "were in cells with too few reports, which stayed shut",
+}
+"""Why reports do not count."""
 _ALIKE = "The number of all links takes users who did not report for users like the others."
 
 
@@ -137,10 +145,10 @@ def _of_opened(opened: OpenedFile, delta: float | None, dishonest: int | None, *
     for name, value in (("--delta", delta), ("--dishonest", dishonest)):
         _refuse(name, value is not None, "to an anonymous survey")
     found = estimated(opened, by_cell=cells)
-    failed = f", and {found.left_out:,} failed the check of both" if found.left_out else ""
+    lost = {_NOT_COUNTED[name]: count for name, count in found.left_out.items() if count}
+    reasons = "".join(f"; {count:,} {why}" for why, count in sorted(lost.items()))
     return found, [
-        f"Of {found.asked:,} users who were asked, {found.silent:,} have no report that both servers took{failed}. The counts do "
-        "not tell who they are.",
+        f"Of {found.asked:,} users who were asked, {found.silent:,} did not answer{reasons}. Counts do not tell who they are.",
         "An interval holds the true share of the users who were counted in about 95 of 100 repetitions with fresh noise of both "
         "servers. It says nothing of the others. Each stands alone: of twenty, one is expected to miss.",
         f"A report cost its user epsilon {rounded(found.epsilon)} against everybody, and against either server alone; if both "

@@ -42,7 +42,7 @@ class Opening:
     text: bytes
     cells: dict[str, int]
     counts: NDArray[np.int64]
-    left_out: int
+    left_out: dict[str, int]
     digests: tuple[str, str]
 
 
@@ -83,12 +83,14 @@ def read(data: bytes) -> Opening:
     said = [_opening(one, keys[server], name, server) for server, one in enumerate(openings)]
     _need([said[0][part] for part in _SAME] == [said[1][part] for part in _SAME], "the servers say different things")
     sizes = np.bincount(list(cells.values()))
-    counts = _counts([one["sums"] for one in said], len(sizes), len(agreement["classes"]))
     counted, left_out = said[0]["counted"], said[0]["left_out"]
-    _need(all(type(one) is int for one in (*counted, left_out)) and left_out >= 0, "numbers of reports are no numbers")
+    _need(not [*form_faults(left_out, forms()["left_out"], "")], "reports that do not count have other reasons")
+    _need(all(type(one) is int for one in counted), "numbers of reports are no numbers")
     _need(len(counted) == len(sizes) and min(counted) >= 0, "numbers of reports are not those of its cells")
     _need(bool((np.array(counted) <= sizes).all()), "a cell has more reports than users")
-    _need(sum(counted) + left_out <= len(cells), "there are more reports than users")
+    _need(sum(counted) + sum(left_out.values()) <= len(cells), "there are more reports than users")
+    _need(not any(0 < one < agreement["least"] for one in counted), "a cell is open that should have stayed shut")
+    counts = _counts([one["sums"] for one in said], counted, len(agreement["classes"]))
     _need(counts.sum(axis=1).tolist() == counted, "counts of a cell do not add up to its reports")
     first, second = (hashlib.sha256(one).hexdigest() for one in openings)
     return Opening(agreement, text, cells, counts, left_out, (first, second))
@@ -150,10 +152,12 @@ def _opening(data: bytes, key: bytes, agreement: str, server: int) -> dict[str, 
     return body
 
 
-def _counts(sums: list[str], cells: int, classes: int) -> NDArray[np.int64]:
-    """The sums of both servers, added in the field and read as integers of least absolute value."""
-    both = [bytes.fromhex(one) for one in sums]
-    _need(all(len(one) == cells * classes * _SIZE for one in both), "the sums are not those of its cells")
+def _counts(sums: list[str], counted: list[int], classes: int) -> NDArray[np.int64]:
+    """The sums of both servers, added in the field and read as integers of least absolute value; without reports both are 0."""
+    both, cells, width = [bytes.fromhex(one) for one in sums], len(counted), classes * _SIZE
+    _need(all(len(one) == cells * width for one in both), "the sums are not those of its cells")
+    shut = [one[i * width : (i + 1) * width] for one in both for i in range(cells) if not counted[i]]
+    _need(not any(map(any, shut)), "a cell without reports is not zero")
     values = [[int.from_bytes(one[i : i + _SIZE], "little") for i in range(0, len(one), _SIZE)] for one in both]
     _need(all(value < _MODULUS for one in values for value in one), "a sum is no element of the field")
     added = [(first + second) % _MODULUS for first, second in zip(*values, strict=True)]

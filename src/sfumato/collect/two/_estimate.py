@@ -52,7 +52,7 @@ class OpenedAnswers:
     collection: str
     sha256: str
     asked: int
-    left_out: int
+    left_out: Mapping[str, int]
     epsilon: float
     answers: Mapping[str, tuple[Answer, ...]]
     counts: Mapping[str, int]
@@ -66,13 +66,13 @@ class OpenedAnswers:
 
     @property
     def silent(self) -> int:
-        """How many users have no report that both servers took."""
-        return self.asked - self.reports - self.left_out
+        """How many users have no report at either server."""
+        return self.asked - self.reports - sum(self.left_out.values())
 
     def to_dict(self) -> dict[str, Any]:
         known = {name: self.about[name] for name in ("agreement", "servers", "openings")}
         known |= {"collection": self.collection, "sha256": self.sha256, "asked": self.asked, "reports": self.reports}
-        known |= {"left_out": self.left_out, "counts": dict(self.counts), "confidence": 0.95}
+        known |= {"left_out": dict(self.left_out), "counts": dict(self.counts), "confidence": 0.95}
         known |= {"privacy": {"unit": "servers", "epsilon": self.epsilon, "delta": 0.0}}
         known |= {"answers": {part: [asdict(one) for one in answers] for part, answers in self.answers.items()}}
         return {**known, "cells": [asdict(one) for one in self.cells]} if self.cells else known
