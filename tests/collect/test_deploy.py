@@ -24,12 +24,19 @@ def value_of(option):
     return next(word.partition("=")[2] for word in SERVICES["collect"]["command"] if word.startswith(f"{option}="))
 
 
+def command_of(words):
+    """The command that these words begin with, and its own words left in them."""
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    return command
+
+
 def test_the_command_exists():
     described = (FOLDER / "Containerfile").read_text()
     assert json.loads(re.search(r"ENTRYPOINT (\[.*\])", described)[1]) == ["sfumato"]
-    command, words = typer.main.get_command(app), list(SERVICES["collect"]["command"])
-    while hasattr(command, "commands"):
-        command = command.commands[words.pop(0)]
+    words = list(SERVICES["collect"]["command"])
+    command = command_of(words)
     known = {option for one in command.params for option in one.opts}
     assert {word.partition("=")[0] for word in words if word.startswith("-")} <= known
     extras = re.search(r"source\[(.*)\]", described)[1].split(",")
@@ -64,6 +71,22 @@ def test_files_and_names_fit_together():
     assert "proxy_set_header X-Forwarded-For $remote_addr;" in NGINX
     assert value_of("--token-key") == "/run/secrets/token_key"  # without which an anonymous survey does not start
     assert not Path(FOLDER / "secrets").exists()  # they are the operator's, and never in the repository
+
+
+def test_one_of_two_servers_fits_together():
+    compose = yaml.safe_load((FOLDER / "two-servers.yaml").read_text())
+    services = compose["services"]
+    assert services["proxy"] == SERVICES["proxy"]
+    words = services["collect"]["command"]
+    assert words[:3] == ["collect", "serve", services["collect"]["volumes"][0].partition(":")[2]]
+    known = {option for one in command_of(["collect", "serve"]).params for option in one.opts}
+    given = dict(word.split("=") for word in words[3:])
+    assert given.keys() <= known
+    (subnet,) = compose["networks"]["front"]["ipam"]["config"]
+    assert given["--trusted-proxy"] == subnet["subnet"]
+    assert given["--port"] == value_of("--port")
+    same = ("build", "healthcheck", "read_only", "tmpfs", "cap_drop", "security_opt", "ulimits", "restart")
+    assert all(services["collect"][name] == SERVICES["collect"][name] for name in same)
 
 
 def test_a_relay_passes_reports_on_and_nothing_of_devices():

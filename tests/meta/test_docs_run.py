@@ -64,7 +64,7 @@ REPLACED = {
     ),
 }
 CAMPUS_NODES = 300  # of 4,000, to be quick
-PORTS = ("8765", "8766", "8767")  # of the servers of a page; free ones take their places
+PORTS = ("8765", "8766", "8767", "8768", "8769")  # of the servers of a page; free ones take their places
 EPOCHS = 5  # of 100, where labels are public
 STUDENT = {"consistency": {"width": 16, "steps": 5}}  # of --quick
 PUBLIC_IMAGES = 200  # of 9,000
@@ -200,7 +200,11 @@ def run_cell(body, names):
 
 
 def run_shell(body, servers):
-    """Run each line; what is not in the tables above must be a command of ours that succeeds, or a server that starts."""
+    """Run each line; what is not in the tables above must be a command of ours that succeeds, or a server that starts.
+
+    A line that ends with & runs beside those after it.
+    """
+    beside = []
     for line in body.replace("\\\n", " ").splitlines():
         line = re.sub(r"\$\((.*?)\)", output, replaced(line).removeprefix("$ "))
         words = shlex.split(line, comments=True)
@@ -210,7 +214,11 @@ def run_shell(body, servers):
         if words[1] == "serve" or words[1:3] == ["collect", "serve"]:
             servers.append(started(words))
             continue
+        if words[-1] == "&":
+            beside.append(subprocess.Popen([sys.executable, "-m", *words[:-1]]))
+            continue
         assert invoke(words[1:]) == 0, line
+    assert [process.wait(60) for process in beside] == [0] * len(beside)
 
 
 def replaced(text):

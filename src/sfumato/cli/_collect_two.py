@@ -60,9 +60,7 @@ def init(
         secret.write(path)
     made = setup.begin() if given is None else setup.go_on(given)
     typer.echo(f"{len(partition.cells):,} users in {partition.num_cells:,} cells.")
-    typer.echo(
-        f"Your key is {Operator(secret).sign_key.hex()}: tell it the other operator by another way than the files."
-    )
+    typer.echo(f"Your key is {Operator(secret).sign_key.hex()}. Read it to the other operator, as on the telephone.")
     if made.name != AGREEMENT:
         typer.echo(
             f"Give {made} to the other operator, and run this command again with --theirs and the file that comes back."
