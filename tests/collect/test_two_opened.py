@@ -33,6 +33,11 @@ def test_other_numbers_of_reports_that_do_not_count_are_refused(left_out):
         opened_file(CELLS, {"ann": "a", "cy": "b"}, CLASSES, left_out=left_out).join()
 
 
+def test_an_opening_that_says_more_is_refused():
+    with pytest.raises(DataError, match="other fields"):
+        opened_file(CELLS, {"ann": "a", "cy": "b"}, CLASSES, note="ann a").join()
+
+
 def test_counts_that_do_not_add_up_are_refused():
     with pytest.raises(DataError, match="add up to its reports"):
         opened_file(CELLS, {"ann": "a", "cy": "b"}, CLASSES, counted=[2, 1, 0]).join()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,10 +23,13 @@ from sfumato.collect.two._training import prepare
 from sfumato.local._cells import cells_of
 from sfumato.local._collection import topology
 from sfumato.local._shared_counts import SharedCounts
+from sfumato.noise._geometric import zero_sum_laplace
+from sfumato.noise.coins import SecretWords
 from sfumato.record.ledger import canonical_json
 from sfumato.shares._field import MODULUS
 from sfumato.verify import describe, verify
 from sfumato.verify._openings import read
+from sfumato.verify._servers import Opened as Kind
 
 FILE = "collection.bin"
 CELLS = dict(zip(USERS[:120], map(int, cells_of(topology(GRAPH), np.arange(150) < 120, 16)), strict=False))
@@ -80,6 +84,32 @@ def test_both_readers_agree_on_the_counts(opened):
         np.testing.assert_array_equal(found.counts, joined.counts)
         assert found.cells == CELLS
         assert [*found.digests] == joined.about["openings"]
+
+
+@pytest.mark.parametrize("noise", [1.0, 0.1])
+def test_noise_is_looked_for_where_there_are_reports(noise):
+    """1,600 of 2,000 cells hold zeros, and the others the noise that they should, or a tenth of it."""
+    cells, heard = np.arange(4000) // 2, 400
+    drawn = sum(zero_sum_laplace(SecretWords(bytes([key]) * 32), Fraction(20), heard, 3) for key in (1, 2))
+    counts = np.zeros((2000, 3), np.int64)
+    counts[:heard] = np.rint(noise * drawn)
+    counts[:heard, 2] = 2 - counts[:heard, :2].sum(axis=1)
+    rows = np.concatenate((cells[:, None], counts[cells]), axis=1)
+
+    class Stored:
+        dtype, shape = "I64", list(rows.shape)
+
+        def array(self):
+            return rows
+
+    kind = Kind("cell-counts", list(rows.shape), 0, None, None, 0.1, True)
+    found = [*kind.value_faults({"cell-counts": Stored()})]
+    assert len(found) == (noise < 1)
+    assert all("holds less noise than was charged" in one for one in found)
+    assert any(
+        "do not sum to the users" in one
+        for one in replace(kind, collected=False).value_faults({"cell-counts": Stored()})
+    )
 
 
 class Forged:
@@ -269,6 +299,9 @@ FORGED = {
     "another step": (said(step="list"), "server 0 signed something else than its opening"),
     "another server": (one_said(1, server=0), "server 1 signed something else than its opening"),
     "other proofs": (one_said(1, proofs=["2" * 64] * 2), "the servers say different things"),
+    "a field more in an opening": (said(note="u000 a"), "the opening of server 0 holds other fields or words"),
+    "words in place of a hash": (said(accepted="u000 a"), "the opening of server 0 holds other fields or words"),
+    "a hash more": (said(proofs=["2" * 64] * 3), "the opening of server 0 holds other fields or words"),
     "half a report": (half_a_report, "numbers of reports are no numbers"),
     "half a report that does not count": (said(left_out=LOST | {"failed": 0.5}), "do not count have other reasons"),
     "another reason": (said(left_out={**LOST, "late": 1}), "do not count have other reasons"),

@@ -27,6 +27,8 @@ _MODULUS = 2**128 - 28 * 2**64 + 1
 """Of the field of the shares, whose numbers have 16 bytes, little-endian."""
 _SIZE, _LARGEST, _MOST_CLASSES, _MOST_ID = 16, 1 << 31, 1 << 10, 64
 _SAME = ("proofs", "accepted", "counted", "left_out")
+_FIELDS = {"step", "agreement", "server", "sums", *_SAME}
+_HASHES: dict[str, Any] = {"type": "array", "items": {"$ref": "#/$defs/hash"}, "maxItems": 3}
 _LINE = re.compile(r"(0|[1-9][0-9]*) (.+)")
 UNCHECKED = (
     "that each server drew its noise, opened once and added the shares of these reports alone, and that both do not collude, is "
@@ -149,6 +151,8 @@ def _opening(data: bytes, key: bytes, agreement: str, server: int) -> dict[str, 
     _need(canonical(body) == text, f"what server {server} opened is not canonical JSON")
     head = {"step": "opening", "agreement": agreement, "server": server}
     _need({name: body.get(name) for name in head} == head, f"server {server} signed something else than its opening")
+    hashes = [*body["proofs"], body["accepted"]] if set(body) == _FIELDS else None
+    _need(not [*form_faults(hashes, _HASHES, "")], f"the opening of server {server} holds other fields or words")
     return body
 
 

@@ -62,7 +62,8 @@ class Opened(Reports):
         if len(users) and (inside.sum() < 2 or users.max() > self._most()):
             yield f"{self.name}: expected at least 2 users, and at most 32 / epsilon in a cell"
         elif self.epsilon >= LEAST_EPSILON:
-            yield from self._small(first - np.rint(counted / counts.shape[1])[:, None])
+            heard = counted > 0  # a cell without reports holds no noise
+            yield from self._small((first - np.rint(counted / counts.shape[1])[:, None])[heard])
         if counts[~inside].any():
             yield f"{self.name}: holds counts for nodes that are not asked"
 

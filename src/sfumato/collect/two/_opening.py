@@ -15,6 +15,8 @@ from sfumato.collect.two._server import sha256, unhex
 from sfumato.collect.two._signed import read_signed
 from sfumato.errors import DataError
 
+FIELDS = {"step", "agreement", "server", "proofs", "accepted", "counted", "left_out", "sums"}
+"""What an opening says. Anything else in it could tell of reports."""
 LEFT_OUT = {"first_alone", "second_alone", "unlike", "failed", "few"}
 """Why a report does not count: one server alone had it, both had others, its proof failed, or its cell had too few."""
 
@@ -66,6 +68,8 @@ def join(
     for server, data in zip(SERVERS, openings, strict=True):
         head = {"step": "opening", "agreement": agreement.sha256, "server": server}
         bodies.append(read_signed(data, bytes.fromhex(agreement.parties[server].sign), head))
+        if set(bodies[-1]) != FIELDS:
+            raise DataError("Expected an opening and nothing else, got other fields in it. Ask its operator.")
     for name in ("proofs", "accepted", "counted", "left_out"):
         if name not in bodies[0] or bodies[0][name] != bodies[1].get(name):
             raise DataError(f"Expected both servers to say the same of {name!r}, got two answers. Ask both operators.")
