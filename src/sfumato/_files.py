@@ -59,6 +59,23 @@ def read_secret(path: Path) -> bytes:
         return file.read()
 
 
+def erase_file(path: Path) -> None:
+    """Write zeros over a secret file, and remove it: as far as the file system writes in place, nothing is left."""
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+        file.flush()
+        os.fsync(file.fileno())
+    path.unlink()
+    sync_folder(path.parent)
+
+
+def erase_behind(path: Path) -> None:
+    """Erase what processes that were killed left of a file. The caller knows that nobody writes it now."""
+    for found in path.parent.iterdir():
+        if left_behind(found.name, path.name):
+            erase_file(found)
+
+
 def left_behind(name: str, file: str) -> bool:
     """Say whether a file of this name is what a process leaves that is killed while it writes ``file``."""
     return re.fullmatch(rf"{re.escape(file)}\.\d+{re.escape(PARTIAL)}", name) is not None

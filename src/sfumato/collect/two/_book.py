@@ -5,11 +5,12 @@ One SQLite file. A transaction is on disk when it returns, and a process that di
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,10 +61,9 @@ class Book:
     def __init__(self, path: Path) -> None:
         self._path = path
         with self.reading() as connection:
-            try:
-                row = connection.execute("SELECT server, agreement, cells, first, second FROM meta").fetchone()
-            except sqlite3.DatabaseError as error:
-                raise DataError(f"Expected {path.name} to be the book of a server, got another file.") from error
+            row = connection.execute("SELECT server, agreement, cells, first, second FROM meta").fetchone()
+        if row is None:
+            raise DataError(f"Expected {path.name} to be the book of a server, got another file.")
         self.server: int = row[0]
         self.agreement, self.partition = Agreement.from_json(row[1]), Partition.from_text(row[2])
         self.signatures: tuple[str, str] = (row[3], row[4])
@@ -78,8 +78,20 @@ class Book:
         signatures: tuple[str, str],
         secrets: Secrets,
     ) -> Book:
-        """Make a new book; the file must not be there."""
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        """Make a new book. The file must not be there, unless a process that was killed while it made a book left it.
+
+        Nor may the file of an opening or an abort be there: it is of another book, and stood in the way of this one.
+        """
+        for step in (STEPS[-1], ABORT):
+            if (found := _beside(path, step)).exists():
+                raise DataError(
+                    f"Expected a new place for a book, got one beside {found.name} of another agreement. Take a new folder."
+                )
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        if not _is_empty(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        path.chmod(0o600)
         connection = sqlite3.connect(path, isolation_level=None)
         try:
             meta = (server, agreement.text, partition.text, *signatures)
@@ -101,6 +113,13 @@ class Book:
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA secure_delete = ON")
             yield connection
+        except (sqlite3.OperationalError, sqlite3.DatabaseError) as error:
+            if isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)):
+                raise
+            raise DataError(
+                f"Expected {self._path.name} to be a book that this process can use, got: {error}. Nothing was changed. If "
+                "another process works in it, try again later; else check path and disk."
+            ) from error
         finally:
             connection.close()
 
@@ -152,7 +171,7 @@ class Book:
 
     def beside(self, step: str) -> Path:
         """The file that keeps what the last step gave: a book that is restored from a copy opens nothing else."""
-        return self._path.with_name(f"{self._path.name}.{step}")
+        return _beside(self._path, step)
 
     def aborted(self, connection: sqlite3.Connection) -> bool:
         """Tell whether this server gave up."""
@@ -174,3 +193,18 @@ class Book:
     def reports(connection: sqlite3.Connection) -> list[Report]:
         """Return all reports, by user id in ascending order."""
         return [Report(*row) for row in connection.execute("SELECT * FROM reports ORDER BY user")]
+
+
+def _beside(path: Path, step: str) -> Path:
+    return path.with_name(f"{path.name}.{step}")
+
+
+def _is_empty(path: Path) -> bool:
+    """Tell whether a file is a database without tables, as one whose first transaction did not end."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        return connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    except sqlite3.DatabaseError:
+        return False
+    finally:
+        connection.close()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato._files import whole_file
+from sfumato._files import erase_behind, whole_file
 from sfumato.collect.two._book import ABORT, STEPS, Book, Report, Secrets, Step
 from sfumato.collect.two._device import check_signed
 from sfumato.collect.two._door import Door, signed_as
@@ -163,12 +163,17 @@ class Server(Door):
 
         def make(connection: sqlite3.Connection) -> bytes:
             path = self.book.beside("opening")
+            erase_behind(
+                path
+            )  # it may hold other noise; whoever writes it has the lock of the book, as this process does
             if not path.exists():
                 made = self._opened(connection, theirs)
                 with whole_file(path) as file:
                     file.write(made)
+            found = path.read_bytes()
+            self._check_mine("opening", path.name, found)
             self.book.erase(connection)
-            return path.read_bytes()
+            return found
 
         return self.book.once("opening", theirs, make)
 
@@ -250,6 +255,17 @@ class Server(Door):
 
     def _file(self, step: str, **body: Any) -> bytes:
         return self.operator.signed({"step": step, "agreement": self.agreement.sha256, "server": self.me, **body})
+
+    def _check_mine(self, step: str, name: str, data: bytes) -> None:
+        """Refuse a file beside the book that is of another agreement: shares would be erased for nothing."""
+        try:
+            head = {"step": step, "agreement": self.agreement.sha256, "server": self.me}
+            read_signed(data, self.operator.sign_key, head)
+        except DataError as error:
+            raise DataError(
+                f"Expected {name} to be what this server opened, got a file of another agreement, or a damaged one. Nothing was "
+                "erased. Move that of another agreement to its own book; restore a damaged one, and never remove it."
+            ) from error
 
     def _read(self, step: str, data: bytes, **expected: Any) -> dict[str, Any]:
         head = {"step": step, "agreement": self.agreement.sha256, "server": 1 - self.me}

@@ -136,7 +136,6 @@ class Setup:
     def _ended(self, state: _State, theirs: str, agreed: Agreed, halves: tuple[bytes, bytes]) -> Path:
         """Make the book and the public file; the secrets are in the book from then on, and nowhere else."""
         if not self._has_book:
-            (self.folder / BOOK).unlink(missing_ok=True)  # of a process that was killed while it made it
             made = (agreed.agreement, agreed.partition, agreed.signatures, self.key, _joint(halves))
             Server.create(self.folder / BOOK, state.server, *made, bytes.fromhex(state.seal), self.register)
         with whole_file(self.folder / AGREEMENT) as file:
