@@ -10,9 +10,9 @@ from sfumato.collect._keys import ServerKey
 from sfumato.collect.two import _setup
 from sfumato.collect.two._files import Agreed
 from sfumato.collect.two._questions import public_cells, read_terms
-from sfumato.collect.two._setup import WAITING
+from sfumato.collect.two._setup import BOOK, SAID, WAITING
 from sfumato.collect.two._signed import SealKey
-from sfumato.errors import InputError, SchemaError
+from sfumato.errors import DataError, InputError, SchemaError
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_both_end_with_one_agreement_and_a_book_each(folder):
         with server.book.reading() as connection:
             secrets = server.book.secrets(connection)
         assert SealKey(secrets.seal).public.hex() == agreed.agreement.parties[number].seal
-    assert not list(folder.glob(f"*/{WAITING}"))
+    assert not [*folder.glob(f"*/{WAITING}"), *folder.glob(f"*/{SAID}")]
     assert [first.begin(), second.go_on(b"anything")] == [mine, theirs]
 
 
@@ -103,6 +103,7 @@ def test_first_is_bound_to_its_half(folder, monkeypatch):
     first, second = sides(folder)
     answer = second.go_on(first.begin().read_bytes()).read_bytes()
     state = _setup._State.read(folder / "first")
+    (folder / "first" / WAITING).unlink()
     _setup.replace(state, half="07" * 32).write(folder / "first")
     monkeypatch.setattr(_setup, "joint_key", lambda halves, commitments: bytes(32))
     proof = first.go_on(answer).read_bytes()
@@ -148,12 +149,13 @@ def test_process_that_dies_at_any_write_goes_on(folder, monkeypatch):
 def test_a_second_book_of_one_agreement_is_refused(folder):
     first, second = sides(folder)
     proof = first.go_on(second.go_on(first.begin().read_bytes()).read_bytes()).read_bytes()
-    waiting = (folder / "second" / WAITING).read_bytes()
+    waiting, said = ((folder / "second" / name).read_bytes() for name in (WAITING, SAID))
     second.go_on(proof)
     copy = _setup.replace(second, folder=folder / "copy")
     (folder / "copy").mkdir()
     (folder / "copy" / WAITING).write_bytes(waiting)
     (folder / "copy" / WAITING).chmod(0o600)
+    (folder / "copy" / SAID).write_bytes(said)
     with pytest.raises(InputError, match="second book"):
         copy.go_on(proof)
 
@@ -165,10 +167,19 @@ def test_questions_of_two_servers(folder):
         text.replace("[label]", "[labels]"),
         text + 'mechanism = "subset"\n',
         text.replace("1.0", '"1"'),
+        text.replace("1.0", "true"),
+        text.replace("1.0", "nan"),
+        text.replace("1.0", "1" + "0" * 400),
+        text.replace("1.0", "1e-9"),
+        text.replace('"2004"', "2004"),
+        text.replace('"2004"', "2004-01-01"),
+        text.replace("2120", "2020"),
+        text.replace("[label]", "least = true\n[label]"),
+        text.replace('"years"', "7"),
         "[",
     ):
         (folder / "other.toml").write_text(other)
-        with pytest.raises(SchemaError):
+        with pytest.raises(InputError):
             read_terms(folder / "other.toml")
 
 
@@ -187,3 +198,83 @@ def test_keys_of_setup_are_not_the_lasting_ones(folder):
     agree(*sides(folder))
     for number, server in enumerate(servers(folder)):
         assert server.agreement.parties[number].seal != KEYS[number].public.hex()
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_folder_is_for_one_question_and_one_key(folder, steps):
+    """An operator who changes the question and goes on in the old folder would believe that the new one was agreed on."""
+    first, second = sides(folder)
+    files = [first.begin().read_bytes()] if steps else []
+    for side in (second, first, second)[: steps - 1] if steps > 1 else ():
+        files.append(side.go_on(files[-1]).read_bytes())
+    if steps == 3:
+        agree(first, second)
+    begun = steps > 0
+    for change in (
+        {"terms": {**first.terms, "epsilon": 0.5}},
+        {"partition": public_cells(folder / "edges.csv", [f"s{number}" for number in range(9)], 1.0)},
+        {"key": ServerKey(bytes(32))},
+    ):
+        changed = _setup.replace(first, **change)
+        if begun:
+            for call in (changed.check_folder, changed.begin, lambda one=changed: one.go_on(files[-1])):
+                with pytest.raises(DataError, match="new folder"):
+                    call()
+        else:
+            changed.check_folder()
+    first.check_folder()
+
+
+@pytest.mark.parametrize("name", ["book.sqlite", "book.sqlite.opening", "book.sqlite.abort"])
+def test_a_folder_of_another_book_is_refused_before_anything_is_said(folder, name):
+    first, second = sides(folder)
+    (folder / "second").mkdir()
+    (folder / "second" / name).write_bytes(b"of before")
+    with pytest.raises(DataError, match=name):
+        second.go_on(first.begin().read_bytes())
+    assert sorted(path.name for path in (folder / "second").iterdir()) == [name]
+
+
+def test_an_agreement_without_its_book_is_refused(folder):
+    first, second = sides(folder)
+    agree(first, second)
+    (folder / "first" / BOOK).unlink()
+    with pytest.raises(DataError, match=BOOK):
+        first.begin()
+
+
+def test_secrets_of_a_setup_are_written_once_and_overwritten(folder):
+    """A second version of the file would leave the first on free blocks, which nobody can erase."""
+    first, second = sides(folder)
+    offer = first.begin().read_bytes()
+    answer = second.go_on(offer).read_bytes()
+    held = [os.open(folder / name / WAITING, os.O_RDONLY) for name in ("first", "second")]
+    size = len(os.pread(held[0], 1000, 0))
+    proof = first.go_on(answer).read_bytes()
+    assert all(b"seal" in os.pread(one, 1000, 0) for one in held)
+    first.go_on(second.go_on(proof).read_bytes())
+    for one in held:
+        assert os.fstat(one).st_nlink == 0
+        assert os.pread(one, 1000, 0) == bytes(size)
+        os.close(one)
+
+
+def test_a_setup_that_dies_at_its_first_write_begins_again(folder, monkeypatch):
+    first, second = sides(folder)
+    for fail_at in (0, 1, 2):
+        calls = count()
+
+        def dying(path, target, calls=calls, fail_at=fail_at, real=os.replace):
+            if next(calls) == fail_at:
+                raise KeyboardInterrupt
+            return real(path, target)
+
+        monkeypatch.setattr("pathlib.Path.replace", dying)
+        with pytest.raises(KeyboardInterrupt):
+            first.begin()
+        monkeypatch.undo()
+        assert first.begin().read_bytes()
+        if fail_at < 2:
+            for path in (folder / "first").iterdir():
+                path.unlink()
+    assert agree(first, second)[0].exists()

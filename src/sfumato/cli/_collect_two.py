@@ -39,6 +39,7 @@ def init(
     questions: Path, folder: Path | None, edges: Path | None, users: Path | None, theirs: Path | None, key: Path | None
 ) -> None:
     """Take the next step of the agreement, and say what comes after it."""
+    from sfumato.collect._journal import locked
     from sfumato.collect._keys import ServerKey
     from sfumato.collect._tables import read_roster
     from sfumato.collect.two._questions import public_cells, read_terms
@@ -54,11 +55,13 @@ def init(
     partition = public_cells(edges, read_roster(users) if users else None, terms["epsilon"])
     given = None if theirs is None else theirs.read_bytes()
     folder.mkdir(parents=True, exist_ok=True)
-    secret = ServerKey.read(path) if path.exists() else ServerKey.new()
-    setup = Setup(folder, secret, terms, partition, path.with_name(f"{path.name}.books"))
-    if not path.exists():
-        secret.write(path)
-    made = setup.begin() if given is None else setup.go_on(given)
+    with locked(folder):
+        secret = ServerKey.read(path) if path.exists() else ServerKey.new()
+        setup = Setup(folder, secret, terms, partition, path.with_name(f"{path.name}.books"))
+        setup.check_folder()
+        if not path.exists():
+            secret.write(path)
+        made = setup.begin() if given is None else setup.go_on(given)
     typer.echo(f"{len(partition.cells):,} users in {partition.num_cells:,} cells.")
     typer.echo(f"Your key is {Operator(secret).sign_key.hex()}. Read it to the other operator, as on the telephone.")
     if made.name != AGREEMENT:

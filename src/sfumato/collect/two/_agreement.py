@@ -16,7 +16,7 @@ from sfumato._validate import check_int, check_real
 from sfumato.collect._checks import check_keys, check_text, moment
 from sfumato.collect._statement import meaning, rounded
 from sfumato.collect._wire import check_user
-from sfumato.collect.two._signed import strong_key
+from sfumato.collect.two._signed import can_seal, strong_key
 from sfumato.errors import SchemaError
 from sfumato.record.ledger import canonical_json
 from sfumato.shares._prio3 import Prio3Histogram
@@ -24,9 +24,11 @@ from sfumato.shares._proof import shortest_chunk
 
 FORMAT = 1
 SERVERS = (0, 1)
-MOST_CELLS = 1 << 24
+MOST_CELLS, _DIGITS = 1 << 24, 8
 _SHOWN = 12  # classes that a statement names
 MOST_USERS = (1 << 31) - 1
+LEAST_EPSILON = 1e-3
+"""With less a count of honest servers could be beyond what :func:`~sfumato.collect.two._opening.join` takes for one."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class Agreement:
         opens: when reports are taken from, such as "2026-12-01T00:00:00Z".
         closes: when the last one is taken.
         classes: the names of the classes, two or more.
-        epsilon: what the report costs its user, > 0.
-        parties: the keys of both servers.
+        epsilon: what the report costs its user, from 0.001 to 100.
+        parties: the keys of both servers, each under which its owner alone signs, and reads what is sealed.
         partition: SHA-256 of the cells (:attr:`Partition.sha256`).
         key: SHA-256 of the verification key (:func:`~sfumato.collect.two._signed.joint_key`), which is fixed before any report:
             privacy needs that no server chooses it after it knows nonces.
@@ -83,7 +85,7 @@ class Agreement:
         check_text("purpose", self.purpose, most=1000)
         if moment("closes", self.closes) <= moment("opens", self.opens):
             raise SchemaError(f"Expected closes to be after opens = {self.opens}, got {self.closes}.")
-        check_real(low=0, open_low=True, high=100, epsilon=self.epsilon)
+        check_real(low=LEAST_EPSILON, high=100, epsilon=self.epsilon)
         check_int(low=1, high=MOST_USERS, least=self.least)
         for name in self.classes:
             check_text("a class", name, most=100)
@@ -95,8 +97,10 @@ class Agreement:
         first, second = self.parties
         if first.seal == second.seal or first.sign == second.sign:
             raise SchemaError("Expected two servers with keys of their own, got one key for both. Ask two operators.")
-        if not all(strong_key(bytes.fromhex(party.sign)) for party in self.parties):
-            raise SchemaError("Expected keys under which their owners alone can sign, got a weak one.")
+        if not all(strong_key(bytes.fromhex(one.sign)) and can_seal(bytes.fromhex(one.seal)) for one in self.parties):
+            raise SchemaError(
+                "Expected keys under which their owners alone sign and read what is sealed, got a weak one."
+            )
 
     @cached_property
     def text(self) -> str:
@@ -228,7 +232,7 @@ class Partition:
             SchemaError: it is something else.
         """
         lines = [line.partition(" ") for line in text.splitlines()]
-        if not all(cell.isdecimal() and cell.isascii() for cell, _, _ in lines):
+        if not all(cell.isdecimal() and cell.isascii() and len(cell) <= _DIGITS for cell, _, _ in lines):
             raise SchemaError("Expected a cell, a space and a user id in each line.")
         found = cls.of_rows([(user, int(cell)) for cell, _, user in lines])
         if found.text != text:

@@ -203,7 +203,7 @@ def _is_empty(path: Path) -> bool:
     """Tell whether a file is a database without tables, as one whose first transaction did not end."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        return connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        return not connection.execute("SELECT 1 FROM sqlite_master").fetchall()
     except sqlite3.DatabaseError:
         return False
     finally:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sfumato.collect.two._agreement import SERVERS, Agreement, Partition, context
 from sfumato.collect.two._device import check_signed
 from sfumato.collect.two._server import sha256, unhex
-from sfumato.collect.two._signed import read_signed
+from sfumato.collect.two._signed import alike, read_signed
 from sfumato.errors import DataError
 
 FIELDS = {"step", "agreement", "server", "proofs", "accepted", "counted", "left_out", "sums"}
@@ -71,11 +71,11 @@ def join(
         if set(bodies[-1]) != FIELDS:
             raise DataError("Expected an opening and nothing else, got other fields in it. Ask its operator.")
     for name in ("proofs", "accepted", "counted", "left_out"):
-        if name not in bodies[0] or bodies[0][name] != bodies[1].get(name):
+        if not alike(bodies[0][name], bodies[1][name]):
             raise DataError(f"Expected both servers to say the same of {name!r}, got two answers. Ask both operators.")
     sums = []
     for body in bodies:
-        data = unhex(body.get("sums"))
+        data = unhex(body["sums"])
         if len(data) != cells * 16 * prio.length:
             raise DataError(f"Expected sums of {cells} cells, got another number of bytes.")
         sums.append(np.frombuffer(data, np.uint8).reshape(cells, 16 * prio.length))

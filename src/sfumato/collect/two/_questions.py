@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from sfumato._encoding import decoded
+from sfumato._validate import check_real
 from sfumato.collect._checks import check_keys, utc
-from sfumato.collect.two._agreement import Partition
+from sfumato.collect.two._agreement import Agreement, Partition, Party
 from sfumato.errors import DataError, SchemaError
 from sfumato.graph._graph import Graph
 from sfumato.local._cells import cells_of
@@ -19,6 +20,7 @@ from sfumato.local._collection import topology
 from sfumato.local._shared_counts import SharedCounts
 from sfumato.tables._io import read_ends
 
+_SOME = (Party("22" * 32, "33" * 32), Party("44" * 32, "55" * 32))
 _NEEDED = ("collection", "purpose", "opens", "closes", "label")
 
 
@@ -29,6 +31,7 @@ def read_terms(path: Path) -> dict[str, Any]:
 
     Raises:
         SchemaError: the file is no TOML, or asks for something else.
+        InputError: a number is out of range.
     """
     try:
         values = tomllib.loads(decoded(path.read_bytes()))
@@ -45,9 +48,12 @@ def read_terms(path: Path) -> dict[str, Any]:
     classes, epsilon = label["classes"], label["epsilon"]
     if not isinstance(classes, list) or not isinstance(epsilon, (int, float)):
         raise SchemaError("Expected label.classes as a list and label.epsilon as a number.")
+    epsilon = check_real(epsilon=epsilon)
     texts = {name: values[name] for name in ("collection", "purpose")}
     times = {name: utc(values[name]) for name in ("opens", "closes")}
-    return {**texts, **times, "classes": classes, "epsilon": float(epsilon), "least": values.get("least", 1)}
+    terms = {**texts, **times, "classes": classes, "epsilon": epsilon, "least": values.get("least", 1)}
+    Agreement(**{**terms, "classes": tuple(classes)}, parties=_SOME, partition="0" * 64, key="0" * 64)  # it checks them
+    return terms
 
 
 def public_cells(edges: Path, users: Sequence[str] | None, epsilon: float) -> Partition:

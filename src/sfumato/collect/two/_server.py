@@ -349,6 +349,9 @@ def sha256(data: bytes) -> str:
 def unhex(text: Any) -> bytes:
     """Read hexadecimal digits of the other server."""
     try:
-        return bytes.fromhex(text)
+        found = bytes.fromhex(text)
+        if found.hex() != text:
+            raise ValueError
+        return found
     except (TypeError, ValueError):
         raise DataError("Expected hexadecimal digits in the file of the other server, got something else.") from None

@@ -12,7 +12,8 @@ chooses the key. Each operator gives question and public tables itself, and sign
 and cells.
 
 The sealing key is drawn here, for this agreement alone. With the half it waits in a file that its owner alone can read, until the
-book of the server has both.
+book of the server has both. That file is written once: a second version would leave the first on free blocks of the disk, where
+nothing erases it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato._files import make_folders, read_secret, sync_folder, whole_file
+from sfumato._files import erase_file, make_folders, read_secret, whole_file
 from sfumato.collect.two._agreement import Agreement, Partition, Party
 from sfumato.collect.two._book import Book
 from sfumato.collect.two._door import signed_as
@@ -39,7 +40,7 @@ from sfumato.record.ledger import canonical_json
 if TYPE_CHECKING:
     from sfumato.collect._keys import ServerKey
 
-WAITING, BOOK = "waiting.json", "book.sqlite"
+WAITING, SAID, BOOK = "waiting.json", "said.json", "book.sqlite"
 OFFER, ANSWER, PROOF, AGREEMENT = "offer", "answer", "proof", "agreement"
 _ORDER = ((OFFER, PROOF), (ANSWER, AGREEMENT))
 """The files that each server makes."""
@@ -47,7 +48,7 @@ _ORDER = ((OFFER, PROOF), (ANSWER, AGREEMENT))
 
 @dataclass(frozen=True)
 class Setup:
-    """The side of one operator, in a folder of its own.
+    """The side of one operator, in a folder of its own. One process at a time works in it.
 
     Args:
         folder: gets the files for the other operator, and in the end the agreement and the book.
@@ -67,18 +68,18 @@ class Setup:
         """Return the file for the other operator with which the first begins; again, the same file.
 
         Raises:
-            DataError: the folder is that of another setup, or of one that ended.
+            DataError: the folder is that of another setup.
         """
+        self.check_folder()
         if self._is_over:
             return self.folder / AGREEMENT
-        state = _State.read(self.folder)
-        if state is None:
-            state = _State.new(0)
-            offered = commitment(0, bytes.fromhex(state.half))
-            return self._make(state, None, {**self._common(state), "commitment": offered})
+        state = _State.read(self.folder) or _State.new(0)
         if state.server != 0:
             raise DataError("Expected the file of the other operator, who began, got none. Give it with --theirs.")
-        return self._path(state, 0)
+        if state.mine:
+            return self._path(state, 0)
+        offered = commitment(0, bytes.fromhex(state.half))
+        return self._make(state, None, {**self._common(state), "commitment": offered})
 
     def go_on(self, theirs: bytes) -> Path:
         """Take a file of the other operator, and return what this one has for it; again, the same file.
@@ -89,6 +90,7 @@ class Setup:
             DataError: it is not the file that comes next.
             SchemaError: the other operator means another question or other cells, or does not sign what this one signs.
         """
+        self.check_folder()
         if self._is_over:
             return self.folder / AGREEMENT
         state = _State.read(self.folder) or _State.new(1)
@@ -140,8 +142,43 @@ class Setup:
             Server.create(self.folder / BOOK, state.server, *made, bytes.fromhex(state.seal), self.register)
         with whole_file(self.folder / AGREEMENT) as file:
             file.write(agreed.text.encode())
-        _erase(self.folder / WAITING)
+        erase_file(self.folder / WAITING)
+        (self.folder / SAID).unlink(missing_ok=True)
         return self.folder / AGREEMENT
+
+    def check_folder(self) -> None:
+        """Refuse a folder of another question, of other cells or of another key: what comes next would not be what it says.
+
+        Raises:
+            DataError: it is so.
+        """
+        other, signers = None, [self._operator.sign_key.hex()]
+        if self._is_over:
+            agreed = Agreed.from_json((self.folder / AGREEMENT).read_bytes().decode(errors="replace")).agreement
+            other = self._unlike({**asdict(agreed), "classes": list(agreed.classes)}, agreed.partition)
+            other, signers = other or self._missing, [party.sign for party in agreed.parties]
+        elif (state := _State.read(self.folder)) is None:
+            other = next((path.name for path in self.folder.glob(f"{BOOK}*")), None)
+        elif state.mine:
+            said = _said(state.mine[0])
+            other, signers = self._unlike(said["terms"], said["cells"]), [said["sign"]]
+        if other is None and self._operator.sign_key.hex() not in signers:
+            other = "key"
+        if other is not None:
+            raise DataError(
+                f"Expected {str(self.folder)!r} to be a new folder or that of this question, cells and key, got one with another "
+                f"{other!r}. Give what it was begun with, or take a new folder."
+            )
+
+    @property
+    def _missing(self) -> str | None:
+        return None if (self.folder / BOOK).exists() else BOOK
+
+    def _unlike(self, terms: Any, cells: Any) -> str | None:
+        """Name what is not as this operator gives it."""
+        found = {**terms, "cells": cells} if isinstance(terms, dict) else {}
+        mine = {**self.terms, "cells": self.partition.sha256}
+        return next((name for name, value in mine.items() if found.get(name) != value), None)
 
     @property
     def _has_book(self) -> bool:
@@ -192,14 +229,12 @@ class Setup:
         key = _hex(_said(text), "sign") if sign_key is None else sign_key
         body = read_signed(text.encode(), key, {"step": step})
         if step != PROOF:
-            said = body.get("terms")
-            for name, value in {**self.terms, "cells": self.partition.sha256}.items():
-                theirs = body.get(name) if name == "cells" else said.get(name) if isinstance(said, dict) else None
-                if theirs != value:
-                    raise SchemaError(
-                        f"Expected both operators to ask one question about the same cells, got another {name!r}. Compare "
-                        "questions and tables, and begin again in new folders."
-                    )
+            other = self._unlike(body.get("terms"), body.get("cells"))
+            if other is not None:
+                raise SchemaError(
+                    f"Expected both operators to ask one question about the same cells, got another {other!r}. Compare questions "
+                    "and tables, and begin again in new folders."
+                )
         return body
 
     def _agreement(self, bodies: tuple[dict[str, Any], dict[str, Any]], halves: tuple[bytes, bytes]) -> Agreement:
@@ -236,29 +271,24 @@ class _State:
         if not path.exists():
             return None
         try:
-            found = cls(**json.loads(read_secret(path)))
+            said = json.loads((folder / SAID).read_bytes()) if (folder / SAID).exists() else {}
+            found = cls(**json.loads(read_secret(path)), **said)
             return replace(found, mine=tuple(found.mine), theirs=tuple(found.theirs))
         except (ValueError, TypeError) as error:
             raise DataError(f"Expected {path.name} to be what `collect init` left, got something else.") from error
 
     def write(self, folder: Path) -> None:
-        with whole_file(folder / WAITING, 0o600) as file:
-            file.write(canonical_json(asdict(self)).encode())
+        """Write the secrets, unless they are there, and then what was said."""
+        if not (folder / WAITING).exists():
+            with whole_file(folder / WAITING, 0o600) as file:
+                file.write(canonical_json({"server": self.server, "seal": self.seal, "half": self.half}).encode())
+        with whole_file(folder / SAID) as file:
+            file.write(canonical_json({"mine": self.mine, "theirs": self.theirs}).encode())
 
 
 def _joint(halves: tuple[bytes, bytes]) -> bytes:
     """The verification key of halves that were checked against what both had committed to."""
     return joint_key(halves, (commitment(0, halves[0]), commitment(1, halves[1])))
-
-
-def _erase(path: Path) -> None:
-    """Write zeros over a secret, and delete it: as far as the file system writes in place, nothing is left."""
-    with path.open("r+b") as file:
-        file.write(bytes(path.stat().st_size))
-        file.flush()
-        os.fsync(file.fileno())
-    path.unlink()
-    sync_folder(path.parent)
 
 
 def _said(text: str) -> dict[str, Any]:

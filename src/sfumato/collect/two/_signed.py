@@ -133,11 +133,16 @@ def read_signed(data: bytes, sign_key: bytes, expected: dict[str, Any]) -> dict[
     if not right:
         raise DataError("Expected canonical JSON with the signature, got something else.")
     for name, value in expected.items():
-        if body.get(name) != value:
+        if not alike(body.get(name), value):
             raise DataError(
                 f"Expected a file with {name} = {str(value)[:40]}, got {str(body.get(name))[:40]}. It belongs elsewhere."
             )
     return dict(body)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Tell whether two values are one in JSON. In Python 1, 1.0 and True are equal, and would be three forms of one file."""
+    return canonical_json(one) == canonical_json(other)
 
 
 def commitment(server: int, half: bytes) -> str:
@@ -170,6 +175,15 @@ def is_signed(text: bytes, signature: bytes, sign_key: bytes) -> bool:
 def strong_key(sign_key: bytes) -> bool:
     """Tell whether its owner alone can sign under this key."""
     return len(sign_key) == 32 and is_strong(sign_key)
+
+
+def can_seal(public: bytes) -> bool:
+    """Tell whether what is sealed to this key is for its owner alone: a point of small order leads everybody to one secret."""
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        return False
+    return True
 
 
 def _agreed(secret: bytes, public: bytes, both: bytes) -> bytes:
