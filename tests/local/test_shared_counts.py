@@ -277,10 +277,10 @@ class TestVerifier:
         assert any("different counts" in one for one in self.faults(other, 4.0))
 
     def test_moments_are_those_of_the_method(self):
-        from sfumato.verify._servers import _moments
+        from sfumato.verify._servers import moments
 
         for scale, classes in ((0.5, 2), (4.0, 7), (40.0, 3)):
-            mean, square = _moments(scale, classes)
+            mean, square = moments(scale, classes)
             assert square == pytest.approx(2 * module.zero_sum_variance(scale, classes), rel=1e-9)
             assert 0.2 < mean / square**0.5 < 0.9
 

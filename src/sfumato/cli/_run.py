@@ -100,7 +100,7 @@ def verify(
     collection: Path | None = typer.Option(
         None,
         "--collection",
-        help="Of the file that `collect estimate --out` wrote: the closed collection that it is about.",
+        help="Of the file that `collect estimate --out` wrote: the closed or opened collection that it is about.",
     ),
     as_json: bool = JSON,
 ) -> None:
@@ -171,6 +171,7 @@ def _verify_survey(file: Path, collection: Path, as_json: bool) -> None:
     except verifier.VerifyInputError as error:
         raise InputError(str(error)) from error
     found = {"valid": result.valid, "problems": list(result.problems), "local": result.local, "central": result.central}
+    found |= {} if result.servers is None else {"privacy": result.servers.get("privacy")}
     typer.echo(json.dumps(found) if as_json else verifier.describe_survey(file, result))
     raise typer.Exit(0 if result.valid else 1)
 

@@ -47,6 +47,19 @@ class Opening:
     left_out: dict[str, int]
     digests: tuple[str, str]
 
+    def facts(self, data: bytes) -> dict[str, Any]:
+        """Return what certificates and estimates state of it; ``data`` is the whole file."""
+        agreement = self.agreement
+        facts: dict[str, Any] = {"name": agreement["collection"], "sha256": hashlib.sha256(data).hexdigest()}
+        facts |= {"agreement": hashlib.sha256(self.text).hexdigest(), "openings": list(self.digests)}
+        facts |= {"servers": agreement["parties"], "asked": len(self.cells), "reports": int(self.counts.sum())}
+        return facts | {"left_out": self.left_out, "opens": agreement["opens"], "closes": agreement["closes"]}
+
+
+def begins(data: bytes) -> bool:
+    """Tell whether a file says that it is what two servers opened."""
+    return data.startswith(_HEAD)
+
 
 def is_opened(certificate: Certificate) -> bool:
     """Tell whether a run is on what two servers opened: the unit says so."""
@@ -62,13 +75,15 @@ def opened_faults(
         ValueError: it is malformed, or not all of it is signed by both.
     """
     opening = read(data)
-    found = [*_fact_faults(opening, data, certificate["collection"]), *_claim_faults(opening, certificate, spec)]
+    stated = differences(opening.facts(data), certificate["collection"], "collection")
+    found = [*(f"{text} (compared with the certificate)" for text in stated)]
+    found += _claim_faults(opening, certificate, spec)
     yield from found or _row_faults(opening, released)
 
 
 def read(data: bytes) -> Opening:
     """Read the file; nothing but its only form is accepted, nor what one of both did not sign."""
-    _need(data.startswith(_HEAD), "it does not begin as what two servers opened")
+    _need(begins(data), "it does not begin as what two servers opened")
     body = loads(data.removeprefix(_HEAD))
     _need(_HEAD + canonical(body) + b"\n" == data, "it is not canonical JSON after its first line")
     _need(set(body) == {"agreement", "cells", "signatures", "openings"}, "it holds other parts")
@@ -168,15 +183,6 @@ def _counts(sums: list[str], counted: list[int], classes: int) -> NDArray[np.int
     counts = [value - _MODULUS * (2 * value > _MODULUS) for value in added]
     _need(all(abs(value) < _LARGEST for value in counts), "a count is beyond 2^31")
     return np.array(counts, np.int64).reshape(cells, classes)
-
-
-def _fact_faults(opening: Opening, data: bytes, stated: dict[str, Any]) -> Iterator[str]:
-    agreement = opening.agreement
-    facts: dict[str, Any] = {"name": agreement["collection"], "sha256": hashlib.sha256(data).hexdigest()}
-    facts |= {"agreement": hashlib.sha256(opening.text).hexdigest(), "openings": list(opening.digests)}
-    facts |= {"servers": agreement["parties"], "asked": len(opening.cells), "reports": int(opening.counts.sum())}
-    facts |= {"left_out": opening.left_out, "opens": agreement["opens"], "closes": agreement["closes"]}
-    yield from (f"{text} (compared with the certificate)" for text in differences(facts, stated, "collection"))
 
 
 def _claim_faults(opening: Opening, certificate: Certificate, spec: dict[str, Any] | None) -> Iterator[str]:

@@ -73,17 +73,17 @@ class Opened(Reports):
 
     def _small(self, values: NDArray[np.float64]) -> Iterator[str]:
         """Yield a problem if the numbers of a class are smaller than noise of both servers alone makes them (``_noise.py``)."""
-        mean, square = _moments(2 / self.epsilon, values.shape[1])
+        mean, square = moments(2 / self.epsilon, values.shape[1])
         cells = len(values)
         least = cells * mean - math.sqrt(2 * cells * _UNLIKELY * square) - cells / 2
         if (np.abs(values).sum(axis=0) < least).any():
             yield f"{self.name}: holds less noise than was charged: that of both servers would be about {mean:.3g} in size"
 
 
-def _moments(scale: float, columns: int) -> tuple[float, float]:
+def moments(scale: float, columns: int) -> tuple[float, float]:
     """Return the means of |Z| and Z^2, for one entry of the noise of two servers that sums to zero, from exact laws.
 
-    >>> mean, square = _moments(4.0, 2)
+    >>> mean, square = moments(4.0, 2)
     >>> round(square, 2)
     15.67
     """

@@ -1,5 +1,7 @@
 """What `sfumato collect estimate` says a report cost, against the closed file: the local epsilon, and that of a shuffled survey.
 
+Of what two servers opened the estimates are computed again too (``_shares.py``).
+
 A central epsilon is for anonymous surveys whose reports are private without a delta, answer everything, and are enough.
 """
 
@@ -16,6 +18,9 @@ from ._asked import schema_faults
 from ._collection import Closed, read
 from ._documents import canonical, loads, one_line, plain, round_up
 from ._folder import VerifyInputError
+from ._openings import UNCHECKED as WORD_OF_SERVERS
+from ._openings import begins
+from ._shares import share_faults
 from ._shuffled import shuffled_delta
 
 ASSUMPTION = (
@@ -41,12 +46,16 @@ _PRIVACY, _CENTRAL = {"local", "central", "why"}, {"epsilon", "delta", "honest",
 
 @dataclass(frozen=True)
 class SurveyVerification:
-    """The result of :func:`verify_survey`; ``local`` and ``central`` are as stated, None where nothing can be read."""
+    """The result of :func:`verify_survey`; ``local`` and ``central`` are as stated, None where nothing can be read.
+
+    Of what two servers opened, ``servers`` is what was stated of it, with the keys of both.
+    """
 
     valid: bool
     problems: tuple[str, ...]
     local: dict[str, Any] | None = None
     central: dict[str, Any] | None = None
+    servers: dict[str, Any] | None = None
 
 
 def verify_survey(file: Path, collection: Path) -> SurveyVerification:
@@ -54,7 +63,8 @@ def verify_survey(file: Path, collection: Path) -> SurveyVerification:
 
     **Formal guarantee.** Of a valid file, each report is private by the local epsilon and delta if its device drew it by the
     schema; and the reports together are (epsilon, delta)-private for the value of one user by the central ones, if what these
-    take on trust is so.
+    take on trust is so. Of what two servers opened, each report is private by epsilon against everybody and against either
+    server, if the other drew its noise and does not collude; and every share and interval is what follows from the counts.
 
     >>> verify_survey(Path("none.json"), Path("none.sfumato"))
     Traceback (most recent call last):
@@ -64,10 +74,12 @@ def verify_survey(file: Path, collection: Path) -> SurveyVerification:
         if not one.is_file():
             raise VerifyInputError(f"Expected estimates and a closed collection, got no file {one_line(str(one))!r}.")
     try:
-        stated = loads(file.read_bytes())
+        stated, data = loads(file.read_bytes()), collection.read_bytes()
+        if begins(data):
+            problems = [*share_faults(stated, data)]
+            return SurveyVerification(not problems, tuple(problems), servers=stated)
         privacy = stated["privacy"]
         local, central = privacy["local"], privacy["central"]
-        data = collection.read_bytes()
         closed, sha256 = read(data), hashlib.sha256(data).hexdigest()
         problems = [*schema_faults(closed.schema, closed.parts)]
         problems = problems or [*_faults(stated, closed, sha256)]
@@ -182,6 +194,8 @@ def describe_survey(file: Path, result: SurveyVerification) -> str:
     """Describe a verdict in plain words, one line for each finding."""
     lines = [f"{'VALID' if result.valid else 'NOT VALID'}: {one_line(str(file))}"]
     lines += [f"problem: {one_line(text)}" for text in result.problems]
+    if result.valid and result.servers is not None:
+        lines += _of_servers(result.servers)
     if result.valid and result.local is not None:
         lines.append(f"local: epsilon {round_up(result.local['epsilon'])}, delta {result.local['delta']:.3g}")
         if result.central is not None:
@@ -192,3 +206,13 @@ def describe_survey(file: Path, result: SurveyVerification) -> str:
             )
         lines.append(UNCHECKED)
     return "\n".join(lines)
+
+
+def _of_servers(stated: dict[str, Any]) -> Iterator[str]:
+    keys = " and ".join(server["sign"] for server in stated["servers"])
+    yield (
+        f"epsilon {round_up(stated['privacy']['epsilon'])} against everybody, and against either of two servers that do not "
+        "collude; shares and intervals follow from the counts"
+    )
+    yield f"servers: both signed what they opened, with keys {keys}; compare them with those that each of them publishes"
+    yield f"not checked: {WORD_OF_SERVERS.partition(';')[0]}"
