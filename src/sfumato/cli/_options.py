@@ -168,7 +168,8 @@ class Options(BudgetOptions, AnswerOptions, StatisticsOptions, EdgeOptions):
     )
     collection: str | None = option(
         "Learn from reports that devices sent, instead of simulating devices here: an exported file of a closed collection, "
-        "or its store (path or URL). With lpgnn, label-only, pgc or blink; the collection fixes budgets and randomizers. "
+        "or its store (path or URL), with lpgnn, label-only, pgc or blink; or what two servers opened, with shared-counts. The "
+        "collection fixes budgets and randomizers. "
         "Beside it name --edges, and --nodes and --label where labels are public.",
         DATA,
         "train",
