@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from sfumato.collect._journal import locked
 from sfumato.collect._keys import ServerKey
 from sfumato.collect.two._book import Book
 from sfumato.collect.two._files import OpenedFile
@@ -116,6 +117,76 @@ def test_from_questions_to_opened_counts(agreed, sfumato):
     assert (agreed / "first" / "agreement").read_text() == found.agreed.text
     gone = sfumato("collect", "abort", "first", "--yes")
     assert (gone.code, "did not open" in gone.err) == (2, True)
+
+
+def test_swapped_addresses_get_no_codes(agreed, sfumato):
+    """The first server could enrol at the second in the name of a user whose code for it came by mistake."""
+    with served(agreed) as (first, second):
+        swapped = ("--server", second, "--second-server", first)
+        report = ("collect", "report", "first/agreement", "--state", "device", "--values", "values.toml", "--yes")
+        codes = ("--code", code_of(agreed, "first", "s0"), "--second-code", code_of(agreed, "second", "s0"))
+        done = sfumato(*report, *swapped, "--user", "s0", "--cap", "1.5", *codes)
+        assert (done.code, "Swap the addresses" in done.err) == (1, True)
+        many = ("--codes", "first.csv", "--second-codes", "second.csv", "--values", "values.csv")
+        done = sfumato("collect", "simulate", "second/agreement", *swapped, *many)
+        assert (done.code, "Swap the addresses" in done.err) == (1, True)
+        done = sfumato("collect", "open", "first", "--peer", first, "--yes")
+        assert (done.code, "Swap the addresses" in done.err) == (1, True)
+        done = sfumato(*report, "--server", first, "--second-server", second, *codes)
+        assert (done.code, "Both servers have their part" in done.out) == (0, True), done.err
+    for name in ("first", "second"):
+        with Book(agreed / name / "book.sqlite").reading() as connection:
+            assert connection.execute("SELECT user FROM users").fetchall() == [("s0",)]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "stored"),
+    [
+        ("2005", "", 1),
+        ('"2005"', "", 1),
+        ("2005.0", "counts as 2004", 0),
+        ('["2005"]', "counts as 2004", 0),
+        (None, "counts as 2004", 0),
+    ],
+)
+def test_what_a_device_says_of_a_label_is_what_it_reports(agreed, sfumato, monkeypatch, value, shown, stored):
+    drawn = []
+    monkeypatch.setattr("sfumato.collect.two._device.drawn_all", lambda *given: drawn.append(given[2]) or [(b"", b"")])
+    (agreed / "values.toml").write_text("" if value is None else f"label = {value}\n")
+    with served(agreed) as (first, second):
+        codes = ("--code", code_of(agreed, "first", "s0"), "--second-code", code_of(agreed, "second", "s0"))
+        done = sfumato(
+            "collect", "report", "first/agreement", "--state", "device", "--values", "values.toml", "--user", "s0",
+            "--cap", "1.5", "--server", first, "--second-server", second, *codes, "--yes",
+        )  # fmt: skip
+    assert drawn == [[stored]], done.err
+    assert ("counts as" in done.out) == bool(shown)
+
+
+def test_an_output_that_is_there_stops_nothing_for_good(agreed, sfumato):
+    (agreed / "opened.sfumato").write_text("of another collection")
+    done = sfumato("collect", "open", "first", "--peer", "http://127.0.0.1:9", "--yes")
+    assert (done.code, "--out" in done.err) == (2, True)
+    with Book(agreed / "first" / "book.sqlite").reading() as connection:
+        assert connection.execute("SELECT count(*) FROM steps").fetchone() == (0,)
+
+
+def test_two_commands_in_one_folder_wait_for_each_other(folder, sfumato, monkeypatch):
+    """Both would draw keys, and the file of one would name those of the other."""
+    monkeypatch.setattr("sfumato.collect._journal._WAIT_SECONDS", 0.1)
+    (folder / "first").mkdir()
+    with locked(folder / "first"):
+        done = sfumato(*INIT, "first")
+    assert (done.code, "to be free" in done.err) == (2, True)
+    assert not (folder / "first" / "server.key").exists()
+
+
+def test_a_used_folder_is_refused_before_a_key_is_made(agreed, sfumato):
+    (agreed / "questions.toml").write_text(QUESTIONS.replace("1.0", "0.5"))
+    (agreed / "first" / "server.key").rename(agreed / "first" / "kept.key")
+    done = sfumato(*INIT, "first")
+    assert (done.code, "new folder" in done.err) == (2, True)
+    assert not (agreed / "first" / "server.key").exists()
 
 
 def opened(folder, name, peer):

@@ -1,9 +1,11 @@
 """Two servers by HTTP: devices enrol and report, only the other server fetches files, and both open the same counts."""
 
 import json
+import shutil
 from threading import Thread
 
 import httpx
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from two_made import CLASSES, KEYS, Pair
@@ -12,10 +14,10 @@ from sfumato.collect._connection import Connection, RefusedError
 from sfumato.collect._keys import DeviceKeys
 from sfumato.collect.two._exchange import BLOCKS, SIGNATURE, asks_for, fetch, open_together
 from sfumato.collect.two._files import Agreed
-from sfumato.collect.two._sending import enrol, key_of, send
+from sfumato.collect.two._sending import check_servers, enrol, key_of, send
 from sfumato.collect.two._service import create_app
 from sfumato.collect.two._simulate import Devices
-from sfumato.errors import CollectionError, InputError
+from sfumato.errors import CollectionError, DataError, InputError
 
 
 @pytest.fixture
@@ -134,8 +136,82 @@ def test_one_that_aborted_tells_the_other(pair, connections):
         open_together(pair.servers[1], connections[0], wait=lambda _: None)
 
 
+@pytest.mark.parametrize("steps", range(4))
+def test_one_that_aborted_tells_the_other_from_a_copy_too(pair, tmp_path, connections, steps):
+    """Else the other would wait for ever for a file that nobody makes."""
+    pair.exchange(("list", "proofs", "accepted", "opening")[steps - 1]) if 0 < steps < 4 else None
+    path = pair.servers[0].book._path
+    shutil.copy(path, tmp_path / "copy")
+    pair.servers[0].abort()
+    shutil.copy(tmp_path / "copy", path)
+    with pytest.raises(RefusedError, match="aborted"):
+        open_together(pair.servers[1], connections[0], wait=never)
+    with pytest.raises(DataError, match="aborted"):
+        open_together(pair.servers[0], connections[1], wait=never)
+
+
+def never(_):
+    raise AssertionError("it waits for what does not come")
+
+
+def test_a_book_is_not_closed_before_the_other_server_answers(pair, tmp_path, connections):
+    """At a wrong address the collection would be closed for good, and nothing opened."""
+    (tmp_path / "others").mkdir()
+    elsewhere = Connection("https://example.org", transport=httpx.MockTransport(lambda _: httpx.Response(404)))
+    keys = {"server": 1, "sign": pair.agreement.parties[0].sign, "seal": ""}
+    stranger = Connection(
+        "https://example.org", transport=httpx.MockTransport(lambda _: httpx.Response(200, json=keys))
+    )
+    for peer in (elsewhere, connections[0], stranger):
+        with pytest.raises(CollectionError):
+            open_together(pair.servers[0], peer, wait=never)
+    assert pair.servers[0].made("list") is None
+
+
+def test_servers_are_known_before_they_get_codes(pair, connections):
+    assert check_servers(connections, pair.agreement) == tuple(party.sign for party in pair.agreement.parties)
+    keys = {"server": 1, "sign": DeviceKeys.new().sign_key.hex()}
+    other = Connection("https://example.org", transport=httpx.MockTransport(lambda _: httpx.Response(200, json=keys)))
+    for pair_of in ((connections[0], other), connections[::-1]):
+        with pytest.raises(CollectionError):
+            check_servers(pair_of, pair.agreement)
+
+
+def test_the_other_server_cannot_fill_the_memory(pair, connections):
+    """A file has as many blocks as its users and cells need, and no more."""
+    asked = []
+
+    def handle(request):
+        asked.append(request.url.path)
+        if request.url.path == "/keys":
+            return httpx.Response(200, json={"server": 1, "sign": pair.agreement.parties[1].sign})
+        return httpx.Response(200, content=bytes(1 << 20), headers={BLOCKS: "3"})
+
+    with (
+        Connection("https://example.org", transport=httpx.MockTransport(handle)) as peer,
+        pytest.raises(CollectionError),
+    ):
+        open_together(pair.servers[0], peer, wait=never)
+    assert asked == ["/keys", "/steps/list"]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 1000])
+def test_files_of_honest_servers_fit_into_their_blocks(tmp_path, classes, monkeypatch):
+    """The longest ids, and all reports accepted."""
+    from sfumato.collect.two import _exchange
+
+    names = tuple(f"c{number}" for number in range(classes))
+    made = Pair(tmp_path, users=30, size=1, classes=names)
+    made.stored(np.arange(30) % classes)
+    monkeypatch.setattr(_exchange, "BLOCK", 64)
+    most = 64 * (_exchange._most_blocks(made.servers[0]) - 2)
+    for step in ("list", "proofs", "accepted", "opening"):
+        longest = max(len(one) for one in made.exchange(step)) + 30 * 2 * 64
+        assert longest <= most
+
+
 def test_files_come_in_blocks(pair, clients, connections, monkeypatch):
-    monkeypatch.setattr("sfumato.collect.two._service.BLOCK", 100)
+    monkeypatch.setattr("sfumato.collect.two._service._OF_STRANGERS", 100)
     text = fetch(connections[0], "/agreement")
     assert Agreed.from_json(text.decode()) == Agreed(pair.agreement, pair.partition, pair.signatures)
     assert int(clients[0].get("/agreement").headers[BLOCKS]) == -(-len(text) // 100)

@@ -147,7 +147,8 @@ def report(
 
     agreed = read_agreed(agreement)
     asked, ticks = agreed.agreement, Ticks()
-    label = read_answers(values).get("label")
+    own = read_answers(values).get("label")
+    label = str(own) if isinstance(own, (str, int)) else ""
     shown, drawn = device.statement(asked), device.has_report(asked)
     typer.echo(shown)
     if not drawn:
@@ -165,10 +166,10 @@ def report(
     first, second = (Connection(one, ca=ca, tell=say) for one in addresses)
     with first, second, going_on("The same command goes on, without another charge."):
         both = (first, second)
+        trusted = sending.check_servers(both, asked)
         if None not in codes:
             sending.enrol(both, device.user, device.keys, [code or "" for code in codes])
-        trusted = (sending.key_of(first, 0), sending.key_of(second, 1))
-        made = split(device.folder, asked, agreed.partition, agreed.signatures, trusted, str(label))
+        made = split(device.folder, asked, agreed.partition, agreed.signatures, trusted, label)
         again = sending.send(both, made)
     typer.echo("Both servers had your report already." if again else "Both servers have their part of your report.")
 
@@ -181,6 +182,7 @@ def simulate(
     from sfumato.collect._checks import check_open
     from sfumato.collect._connection import Connection
     from sfumato.collect._tables import read_codes, read_labels
+    from sfumato.collect.two._sending import check_servers
     from sfumato.collect.two._simulate import Devices
 
     agreed = read_agreed(agreement)
@@ -194,6 +196,7 @@ def simulate(
         stage_bars(quiet=False) as progress,
         going_on(f"The devices are in {state}: the same command goes on, with the same bytes."),
     ):
+        check_servers((first, second), agreed.agreement)
         devices.draw(answers, progress)
         devices.enrol((first, second), known, progress)
         return devices.send((first, second), progress)
@@ -219,6 +222,8 @@ def open_(
     from sfumato.collect.two._files import OpenedFile
 
     server = _server(folder, server_key)
+    if out.exists() and not _is_of(out, server):
+        raise fail("--out", str(out), "to be a new file", "Name another.")
     if server.made("list") is None:
         asking.ask_first(f"{server.agreement.collection} takes no report after this, and is opened once.", yes=yes)
     with (
@@ -239,6 +244,16 @@ def open_(
         f"{found.about['reports']:,} reports of {len(found.partition.cells):,} users are counted{left and f'; not: {left}'}."
     )
     typer.echo(f"Wrote {len(found.counts):,} cells to {out}, SHA-256 {opened.sha256}.")
+
+
+def _is_of(out: Path, server: Server) -> bool:
+    """Tell whether a file is what this server opened with the other: there is one such file."""
+    from sfumato.collect.two._files import OpenedFile
+
+    try:
+        return OpenedFile.read(out).agreed.agreement == server.agreement
+    except InputError:
+        return False
 
 
 def abort(folder: Path = _FOLDER, server_key: Path | None = _SERVER_KEY, yes: bool = asking.YES) -> None:

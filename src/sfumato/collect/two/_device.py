@@ -45,7 +45,7 @@ def split(
     agreement: Agreement,
     partition: Partition,
     signatures: tuple[str, str],
-    trusted: tuple[str, str],
+    trusted: Sequence[str],
     label: str,
     now: datetime | None = None,
 ) -> tuple[bytes, bytes]:

@@ -36,6 +36,12 @@ class Door:
         self.operator = Operator(key)
         check_own(self.agreement, self.me, self.operator)
 
+    @property
+    def is_aborted(self) -> bool:
+        """Whether this server gave up; so it is for a copy of its book that is restored in its place."""
+        with self.book.reading() as connection:
+            return self.book.aborted(connection)
+
     def enrol(self, user: str, sign_key: bytes, code: str) -> bool:
         """Learn the public key of a user's device, and return whether it was known. ``code`` is the user's for this server.
 

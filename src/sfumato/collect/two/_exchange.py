@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from sfumato.collect._connection import RefusedError
 from sfumato.collect.two._book import STEPS
 from sfumato.collect.two._files import Agreed, OpenedFile
+from sfumato.collect.two._sending import check_servers
 from sfumato.errors import CollectionError
+from sfumato.shares._field import SIZE
 
 if TYPE_CHECKING:
     from sfumato.collect._connection import Connection
@@ -25,6 +27,7 @@ BLOCKS = "sfumato-blocks"
 SIGNATURE = "sfumato-signature"
 """The header with the signature of the server that asks for a file."""
 _MOST_BLOCKS = 1 << 12
+_WORDS = 1 << 9  # bytes of a line about a user or a cell, beside the shares in it
 _PAUSE = 3.0
 _NOT_YET = 409
 
@@ -42,6 +45,8 @@ def open_together(
 ) -> OpenedFile:
     """Close this server's book, take all steps with the other, and return what both opened; again, the same.
 
+    The book is closed once the other server has answered under its key: at a wrong address it stays open.
+
     Args:
         server: this server.
         peer: the address of the other one.
@@ -53,12 +58,13 @@ def open_together(
         CollectionError: the other server does not answer, or refuses.
     """
     signature = server.operator.signature(asks_for(server.agreement.digest)).hex()
+    most = _most_blocks(server)
 
     def theirs(step: str) -> bytes:
         told = False
         while True:
             try:
-                return fetch(peer, f"/steps/{step}", {SIGNATURE: signature})
+                return fetch(peer, f"/steps/{step}", {SIGNATURE: signature}, most)
             except RefusedError as error:
                 if error.status != _NOT_YET:
                     raise
@@ -67,6 +73,8 @@ def open_together(
                 told = True
             wait(_PAUSE)
 
+    if not server.is_aborted and server.made(STEPS[0]) is None:
+        check_servers([peer], server.agreement, [1 - server.me])
     server.close()
     for before, step in pairwise(STEPS):
         if server.made(step) is None:
@@ -80,19 +88,26 @@ def open_together(
     return found
 
 
-def fetch(server: Connection, path: str, headers: Mapping[str, str] | None = None) -> bytes:
-    """Fetch a file that is given in blocks.
+def _most_blocks(server: Server) -> int:
+    """How many blocks a file of the other server may have: what it says of users and cells, in full length."""
+    prio = server.agreement.prio
+    user = 2 * prio.verifier_share_size + _WORDS
+    cell = 2 * SIZE * prio.length + _WORDS
+    return 1 + (len(server.book.partition.cells) * user + server.book.partition.num_cells * cell) // BLOCK + 1
+
+
+def fetch(server: Connection, path: str, headers: Mapping[str, str] | None = None, most: int = _MOST_BLOCKS) -> bytes:
+    """Fetch a file that is given in blocks, ``most`` of them.
 
     Raises:
-        RefusedError: the server refuses, or says another number of blocks meanwhile.
-        CollectionError: it does not answer.
+        CollectionError: the server refuses, does not answer, or gives other or more blocks than it may.
     """
     parts: list[bytes] = []
     count = 1
     while len(parts) < count:
         answer = server.get(f"{path}?block={len(parts)}", headers)
         said = answer.headers.get(BLOCKS, "")
-        known = said.isascii() and said.isdecimal() and len(said) < 6 and 1 <= int(said) <= _MOST_BLOCKS
+        known = said.isascii() and said.isdecimal() and len(said) < 6 and 1 <= int(said) <= most
         known = known and len(answer.content) <= BLOCK
         if not known or (parts and int(said) != count):
             raise CollectionError(

@@ -12,6 +12,7 @@ from sfumato.errors import CollectionError
 
 if TYPE_CHECKING:
     from sfumato.collect._keys import DeviceKeys
+    from sfumato.collect.two._agreement import Agreement
 
 
 def key_of(server: Connection, number: int) -> str:
@@ -30,6 +31,24 @@ def key_of(server: Connection, number: int) -> str:
             f"Expected the {('first', 'second')[number]} server at its address, got the other one. Swap the addresses."
         )
     return key
+
+
+def check_servers(
+    servers: Sequence[Connection], agreement: Agreement, numbers: Sequence[int] = SERVERS
+) -> tuple[str, ...]:
+    """Return the keys of servers, or refuse others than those of the agreement before they get a code or anything else.
+
+    Raises:
+        CollectionError: it is so, or one of them does not answer.
+    """
+    found = tuple(key_of(server, number) for number, server in zip(numbers, servers, strict=True))
+    for number, key in zip(numbers, found, strict=True):
+        if key != agreement.parties[number].sign:
+            raise CollectionError(
+                f"Expected the {('first', 'second')[number]} server of this agreement at its address, got one with another key. "
+                "Nothing was sent. Check the address, and ask both operators for their keys."
+            )
+    return found
 
 
 def enrol(servers: Sequence[Connection], user: str, keys: DeviceKeys, codes: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ from sfumato.collect._intake import read_users
 from sfumato.collect._observe import Metrics
 from sfumato.collect._refusals import RefusalError, Refusals
 from sfumato.collect._writer import BusyError, Writer
-from sfumato.collect.two._book import ABORT, STEPS
+from sfumato.collect.two._book import STEPS
 from sfumato.collect.two._exchange import BLOCK, BLOCKS, SIGNATURE, asks_for
 from sfumato.collect.two._files import Agreed
 from sfumato.collect.two._message import split_messages
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 500
 _MOST_BYTES = 1 << 22
+_OF_STRANGERS = 1 << 16  # of the block of a file that anybody may fetch: slow readers hold a thousand of them
 _A_SECOND, _BURST = 500.0, 20_000.0
 _LOGGER = logging.getLogger("sfumato.collect")
 
@@ -90,7 +91,7 @@ class _Service:
         return JSONResponse({"alive": True})
 
     async def agreement(self, request: Request) -> Response:
-        return _block(request, self._agreed)
+        return _block(request, self._agreed, _OF_STRANGERS)
 
     async def keys(self, _request: Request) -> Response:
         party = self._server.agreement.parties[self._server.me]
@@ -121,8 +122,10 @@ class _Service:
         if name not in STEPS:
             raise RefusalError(404, f"Expected one of the files {', '.join(STEPS)}, got another one.")
         made = self._server.made(name)
-        if made is None and self._server.made(ABORT) is not None:
-            raise RefusalError(410, "This server aborted: nothing is opened. Abort as well, which erases all shares.")
+        if made is None and self._server.is_aborted:
+            raise RefusalError(
+                410, "This server aborted, and opens nothing. Abort as well, unless you opened: it erases all shares."
+            )
         if made is None:
             raise RefusalError(
                 409, f"Expected a file {name!r} that is there, got one that was not made yet.", retry_after=5
@@ -176,11 +179,11 @@ def _enrolment(values: Any) -> tuple[str, bytes, str]:
     return user, sign_key, code
 
 
-def _block(request: Request, content: bytes) -> Response:
+def _block(request: Request, content: bytes, size: int = BLOCK) -> Response:
     """Answer with one block of a file, by the number in the query."""
-    count = max(1, -(-len(content) // BLOCK))
+    count = max(1, -(-len(content) // size))
     said = request.query_params.get("block", "0")
     if not said.isascii() or not said.isdecimal() or len(said) > 6 or int(said) >= count:
         raise RefusalError(404, f"Expected a block from 0 to {count - 1}, got another one.")
-    part = content[int(said) * BLOCK : (int(said) + 1) * BLOCK]
+    part = content[int(said) * size : (int(said) + 1) * size]
     return Response(part, headers={BLOCKS: str(count)}, media_type="application/octet-stream")
