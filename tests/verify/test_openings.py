@@ -227,6 +227,11 @@ def shut(forged):
     forged.put(1, [5, -5, 0, *forged.counts(1)[3:]])
 
 
+def far_away(forged):
+    """A cell whose number is larger than any list of cells that fits into memory."""
+    forged.rows[0] = f"{10**17} u000"
+
+
 def in_two_cells(forged):
     forged.rows.insert(1, f"{1 + int(forged.rows[0].split()[0])} u000")
 
@@ -288,6 +293,7 @@ FORGED = {
     "reports of nobody": (reports_of_nobody, "a cell has more reports than users"),
     "a report that one alone counts": (only_one_says, "the servers say different things"),
     "a user in two cells": (in_two_cells, "a user is in two cells, or a line is malformed"),
+    "a cell far away": (far_away, "a cell has no users"),
     "a cell with a zero before it": (no_zero, "a user is in two cells, or a line is malformed"),
     "a user less": (missing, "asked: 119 differs from 120"),
     "users in another order": (out_of_order, "its users are not in ascending order"),
@@ -430,3 +436,15 @@ def test_facts_of_one_server_do_not_fit(run):
     facts["sha256"] = hashlib.sha256(data).hexdigest()
     rewrite(run, lambda certificate, _: certificate.update(collection=facts))
     assert "collection.servers: is not expected" in problems(run)
+
+
+def test_broken_files_are_refused_and_break_nothing(opened):
+    """2,000 files with changed, missing or repeated parts: each is refused by an error that a verdict tells."""
+    rng, data = np.random.default_rng(3), opened.content
+    for _ in range(2000):
+        start, kind = int(rng.integers(len(data))), rng.integers(3)
+        stop = start + int(rng.integers(1, 40))
+        part = {0: rng.bytes(stop - start), 1: b"", 2: data[start:stop] * 2}[int(kind)]
+        broken = data[:start] + part + data[stop:]
+        with pytest.raises((ValueError, TypeError, LookupError, AttributeError)):
+            read(broken if broken != data else data[:-1])

@@ -150,7 +150,8 @@ def _cells(text: str, sha256: str) -> dict[str, int]:
     _need(len(cells) == len(rows), "a user is in two cells, or a line is malformed")
     _need(list(cells) == sorted(cells), "its users are not in ascending order")
     _need(all(map(_is_user, cells)), "a user id is not in its only form")
-    _need(set(cells.values()) == set(range(1 + max(cells.values()))), "a cell has no users")
+    numbers = set(cells.values())
+    _need(numbers == set(range(len(numbers))), "a cell has no users")
     return cells
 
 
