@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx
 import pytest
 from devices import BEARER, SERVER_KEY, FakeDevice
-from test_anonymous import SCHEMA, client
+from test_anonymous import SCHEMA, client, enrolled, fetched, upload
 
 from sfumato.cli import invoke
 from sfumato.collect._connection import Connection
 from sfumato.collect._store import Asked, Store, Upload
 from sfumato.collect._tokens import Token
-from sfumato.collect._wire import encode
+from sfumato.collect._wire import encode, public_id
 
 
 @pytest.fixture
@@ -72,6 +72,22 @@ def test_a_report_that_is_drawn_is_sent_by_one_request_without_a_name(asked):
     assert asked == [(host, path, sent)] * 2
 
 
+def test_a_report_has_the_same_headers_from_every_version_of_the_client():
+    seen = []
+
+    def handle(request):
+        seen.append(request.headers)
+        return httpx.Response(201)
+
+    with Connection("https://server.test", transport=httpx.MockTransport(handle)) as server:
+        server.post("/reports", b"1")
+    (headers,) = seen
+    own = {"host": "server.test", "content-length": "1", "content-type": "application/octet-stream"}
+    assert dict(headers) == {
+        "accept": "*/*", "accept-encoding": "identity", "connection": "keep-alive", "user-agent": "sfumato", **own
+    }  # fmt: skip
+
+
 def test_a_token_that_is_lost_is_not_asked_for_again(asked, tmp_path, capsys):
     assert report(*first(), "--later") == 0
     (tmp_path / "ada" / "tokens.json").unlink()
@@ -87,6 +103,25 @@ def test_alerts_about_anonymous_reports_have_no_time(anonymous):
         alerts = http.get("/counts", headers=BEARER).json()["alerts"]
         assert {(one["first"], one["last"]) for one in alerts if one["user"] in names} == {("", "")}
         assert "1970" not in http.get("/", headers=BEARER).text
+
+
+def test_logs_hold_no_name_of_a_token(anonymous, caplog):
+    """A line of the log has a time, and the closed file has the answer of the name: a refused report must leave no line."""
+    caplog.set_level("INFO", "sfumato.collect")
+    key = SCHEMA.anonymous.public
+    with client(anonymous) as http:
+        ada = enrolled(http)
+        token = fetched(http, ada)
+        for label in (0, 1, 2):
+            http.post("/reports", content=upload(token, label=label))
+        assert caplog.records == []
+        for _ in range(2):
+            text, _ = Token.draw().blind(key, SCHEMA.digest)
+            signature = ada.keys.sign_asked(SCHEMA.digest, text).hex()
+            http.post("/tokens", json={"user": "ada", "blinded": text.hex(), "signature": signature})
+    (record, *_) = caplog.records  # a name that asks for a second token is logged, by a hash
+    assert record.facts["user"]
+    assert not any(f"{public_id(SCHEMA, token.name):016x}"[:12] in str(one.facts) for one in caplog.records)
 
 
 def test_a_survey_is_not_served_without_its_token_key(tmp_path, monkeypatch, capsys):

@@ -1,12 +1,19 @@
 """The container files name what exists: options, probes, files, networks. Where a container engine is there, they start."""
 
+import contextlib
+import http.server
 import ipaddress
 import json
 import re
 import shutil
+import socket
+import ssl
 import subprocess
+import threading
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 import typer
 import yaml
@@ -18,6 +25,7 @@ FOLDER = Path(__file__).parents[2] / "deploy"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
 NGINX = (FOLDER / "nginx.conf").read_text()
+_TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def value_of(option):
@@ -99,6 +107,83 @@ def test_a_relay_passes_reports_on_and_nothing_of_devices():
     assert 'proxy_set_header X-Forwarded-For "";' in relay
     assert "remote_addr" not in relay.replace("limit_conn_zone $binary_remote_addr", "")
     assert "access_log off;" in relay
+    assert "error_log stderr emerg;" in relay  # at lower levels nginx writes down the address of a device
+    assert "limit_except POST { deny all; }" in relay
+    assert 'set $args "";' in relay
+    assert re.search(
+        r"proxy_pass https://[\w.]+/reports;", relay
+    )  # with a path of its own, which replaces the device's
+    assert value_in(relay, "client_body_buffer_size") == value_in(relay, "client_max_body_size")  # nothing on disk
+
+
+def value_in(text, name):
+    return re.search(rf"\b{name} (\w+);", text)[1]
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx runs here")
+def test_a_relay_that_runs_makes_all_reports_alike(tmp_path):
+    """The server sees the same head whatever a device writes into its own, and the body as it was sent."""
+    chain, key = certify(tmp_path)
+    heads, context = [], ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain, key)
+
+    class Upstream(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            heads.append((self.requestline, sorted(self.headers.items()), body))
+            self.send_response(201)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    upstream.socket = context.wrap_socket(upstream.socket, server_side=True)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    relay = (FOLDER / "relay.conf").read_text().replace("collect.example.org", f"127.0.0.1:{upstream.server_port}")
+    for old, new in (
+        ("listen 443", f"listen 127.0.0.1:{port}"),
+        ("/etc/nginx/tls/fullchain.pem", chain),
+        ("/etc/nginx/tls/privkey.pem", key),
+        ("/etc/ssl/certs/ca-certificates.crt", chain),
+        ("proxy_ssl_server_name on;", "proxy_ssl_server_name on; proxy_ssl_name x;"),  # that of the certificate
+        ("http {", "http { " + " ".join(f"{one}_temp_path {tmp_path / one};" for one in _TEMPORARY)),
+    ):
+        assert old in relay
+        relay = relay.replace(old, str(new))
+    (tmp_path / "relay.conf").write_text(f"daemon off; pid {tmp_path / 'pid'};\n{relay}")
+    log = tmp_path / "log"
+    with log.open("w") as said:
+        process = subprocess.Popen(["nginx", "-c", tmp_path / "relay.conf", "-e", log], stderr=said)
+    small, large = bytes(300), bytes(60_000)
+    try:
+        with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=False) as device:
+            for _ in range(300):
+                with contextlib.suppress(httpx.ConnectError):
+                    assert device.get("/schema").status_code == 404
+                    break
+                time.sleep(0.1)
+            odd = {"User-Agent": "ada", "Cookie": "ada=1", "X-Forwarded-For": "1.2.3.4", "X-Ada": "1"}
+            assert device.post("/reports", content=small).status_code == 201
+            assert device.post("/reports?ada=1", content=small, headers=odd).status_code == 201
+            assert device.post("/%72eports", content=iter([small])).status_code == 201
+            assert device.post("/reports", content=large).status_code == 201
+            assert device.post("/reports", content=bytes(70_000)).status_code == 413
+            assert [device.request(one, "/reports", content=small).status_code for one in ("PUT", "ADA")] == [403, 403]
+            upstream.shutdown()
+            upstream.server_close()
+            assert device.post("/reports", content=small).status_code == 502
+    finally:
+        upstream.server_close()
+        process.terminate()
+        process.wait()
+    assert [body for *_, body in heads] == [small] * 3 + [large]
+    assert heads[0] == heads[1] == heads[2]
+    assert heads[0][0] == "POST /reports HTTP/1.0"
+    assert {name for name, _ in heads[0][1]} == {"Host", "Content-Type", "Connection", "Content-Length"}
+    assert "127.0.0.1" not in log.read_text()  # which a device that fails to reach the server would leave
 
 
 def engine():

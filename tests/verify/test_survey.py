@@ -116,6 +116,23 @@ def test_reports_with_a_delta_have_none(tmp_path):
     assert any("up to a delta" in text for text in verify_survey(*files).problems)
 
 
+def test_weak_reports_have_none(tmp_path):
+    closed = survey({"label": {"classes": ["a", "b", "c"], "epsilon": 21.0, "mechanism": "randomized-response"}})
+    assert estimate(closed).privacy.why == LARGE
+    assert verify_survey(*written(tmp_path, closed)).valid
+    true = {**estimate(survey()).privacy.to_dict()["central"], "epsilon": 21.0}
+    files = written(tmp_path, closed, lambda stated: stated["privacy"].update(central=true))
+    assert any("there is none" in text for text in verify_survey(*files).problems)
+
+
+def test_the_verdict_rounds_upward_and_names_the_schema(tmp_path):
+    closed = survey()
+    files = written(tmp_path, closed, delta=1.0001e-6)
+    told = describe_survey(files[0], verify_survey(*files))
+    assert "delta 1.01e-06, if 200 of 400" in told
+    assert f"schema: SHA-256 {closed.schema.sha256};" in told
+
+
 def test_too_few_reports_are_not_estimated():
     with pytest.raises(DataError, match="100 anonymous reports"):
         estimate(survey(users=99))
@@ -137,6 +154,10 @@ FORGED = {
     "fewer dishonest ones": central(honest=400),
     "less than none": central(honest=500, dishonest=-100),
     "a part of a user": central(honest=200.0),
+    "reports that are no whole number": lambda stated: stated.update(reports=400.0),
+    "answers that are no whole number": lambda stated: stated["counts"].update(label=400.0),
+    "a local epsilon that is another number": lambda stated: stated["privacy"]["local"].update(delta=0),
+    "a name that hides something": lambda stated: stated["answers"]["label"][0].update(name="a\u202e"),
     "true": central(honest=True, dishonest=399),
     "other words": central(assumption="It holds."),
     "another field": central(certain=True),

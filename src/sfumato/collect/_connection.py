@@ -90,7 +90,7 @@ class Connection:
             timeout=_SECONDS,
             trust_env=not local,
             verify=True if ca is None else _trusted(ca),
-            headers={"Accept-Encoding": "identity"},
+            headers={"Accept-Encoding": "identity", "User-Agent": "sfumato"},  # no version: it could tell devices apart
         )
 
     def __enter__(self) -> Connection:

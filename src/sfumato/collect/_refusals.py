@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from sfumato.collect._sentences import CLOSED, UNPROVED
 from sfumato.collect._stored import FewReportsError
-from sfumato.collect._wire import public_id
+from sfumato.collect._wire import is_token_name, public_id
 from sfumato.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,10 +37,14 @@ class RefusalError(Exception):
 
 
 class Refusals:
-    """The answers to what goes wrong, logged with the start of a hash instead of the user."""
+    """The answers to what goes wrong, logged with the start of a hash instead of the user.
 
-    def __init__(self, schema: Contract, metrics: Metrics, log: Log) -> None:
-        self._schema, self._metrics, self._log = schema, metrics, log
+    Of an ``anonymous`` survey nothing is logged that was refused under the name of a token: a line has a time, and in the closed
+    file the name has an answer.
+    """
+
+    def __init__(self, schema: Contract, metrics: Metrics, log: Log, anonymous: bool = False) -> None:
+        self._schema, self._metrics, self._log, self._anonymous = schema, metrics, log, anonymous
 
     def handlers(self) -> dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]:
         return {
@@ -54,6 +58,8 @@ class Refusals:
 
     def note(self, refusal: RefusalError) -> None:
         self._metrics.refusals.labels(str(refusal.status)).inc()
+        if self._anonymous and refusal.user is not None and is_token_name(refusal.user):
+            return
         facts: dict[str, object] = {"detail": refusal.detail}
         if refusal.user is not None:
             facts["user"] = f"{public_id(self._schema, refusal.user):016x}"[:12]

@@ -147,7 +147,7 @@ class _Service:
         self._ready = Readiness(lambda: self._store.sha256, store.cut)
         self._metrics, self._log = Metrics(lambda: self._reports.waiting), Log(_LOGGER)
         self.metrics_of_process = self._metrics
-        self.refusals = Refusals(schema, self._metrics, self._log)
+        self.refusals = Refusals(schema, self._metrics, self._log, anonymous=schema.anonymous is not None)
 
     async def schema(self, _request: Request) -> Response:
         """Return the schema of the collection, in its canonical form. Devices check it before they answer."""

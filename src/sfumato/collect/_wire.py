@@ -100,7 +100,7 @@ def split(schema: Schema, message: bytes) -> tuple[str, list[str], int]:
     names = [name for bit, name in enumerate(PARTS) if flags >> bit & 1]
     if not flags or flags >> len(PARTS) or any(name not in schema.parts for name in names):
         raise WireError(f"Expected answers to some of {', '.join(schema.parts)}, got flags {flags}.")
-    if schema.anonymous and (len(names) < len(schema.parts) or not _TOKEN.fullmatch(user)):
+    if schema.anonymous and (len(names) < len(schema.parts) or not is_token_name(user)):
         raise WireError(
             "Expected the name of a token, and answers to all questions, of which one alone would stand out."
         )
@@ -108,6 +108,11 @@ def split(schema: Schema, message: bytes) -> tuple[str, list[str], int]:
     if len(message) != expected:
         raise WireError(f"Expected a report of {expected} bytes, got {len(message)}.")
     return user, names, end + 1
+
+
+def is_token_name(user: str) -> bool:
+    """Tell whether this is the form of the name of a token, which stands in place of a user id in an anonymous report."""
+    return _TOKEN.fullmatch(user) is not None
 
 
 def size(layouts: tuple[Layout, ...]) -> int:

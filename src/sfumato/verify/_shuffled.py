@@ -7,6 +7,9 @@ heads on, the least number above :math:`(c + 1) (t E - 1) / ((E - 1) (1 + t))` w
 :math:`S \sim \mathrm{Bin}(c, 1/2)` the divergence is
 
 .. math:: \frac{E - t}{E + 1} P[S = k - 1] - (t - 1) P[S \ge k] .
+
+Numbers of clones farther than nine deviations from their mean have a bound of Chernoff: fewer count as if each told everything.
+Sums have six digits, and the last one is rounded upward.
 """
 
 from __future__ import annotations
@@ -17,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-_MOST_USERS, _RANGES, _CELLS = 10**7, 1024, 1 << 20
+_MOST_USERS, _RANGES, _CELLS, _ROUNDING, _LEAST = 10**7, 1024, 1 << 20, 1 + 1e-6, 1e-290
 
 
 def shuffled_delta(local: float, epsilon: float, users: int) -> float:
-    """Return the delta of ``users`` shuffled reports at ``epsilon``, to 6 digits; more than ten million count as so many."""
+    """Return the delta of ``users`` shuffled reports at ``epsilon``, from above; more than ten million count as so many."""
     others = min(users, _MOST_USERS) - 1
     if epsilon >= local:
         return 0.0
@@ -32,7 +35,18 @@ def shuffled_delta(local: float, epsilon: float, users: int) -> float:
     weights = np.exp(_log_choose(others, clones) - local * clones + (others - clones) * _log_rest(share))
     width = -(-len(clones) // _RANGES)
     masses = np.add.reduceat(weights, np.arange(0, len(clones), width))
-    return float(masses @ _divergences(clones[::width], local, epsilon))
+    masses[-1] += _beyond(others, high + 1, share)
+    fewer = _beyond(others, low - 1, share)
+    return float(masses @ _divergences(clones[::width], local, epsilon)) * _ROUNDING + fewer + _LEAST
+
+
+def _beyond(others: int, clones: int, share: float) -> float:
+    """Bound the probability of so many ``clones`` or a number farther from the mean; 0 where there is no such number."""
+    if not 0 <= clones <= others or share == 1:
+        return 0.0
+    found = clones / others
+    pairs = ((found, share), (1 - found, 1 - share))
+    return math.exp(-others * sum(one * math.log(one / other) for one, other in pairs if one) * (1 - 1e-6))
 
 
 def _divergences(clones: Floats, local: float, epsilon: float) -> Floats:

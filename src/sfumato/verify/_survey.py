@@ -11,12 +11,13 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any
 
 from ._asked import schema_faults
 from ._collection import Closed, read
-from ._documents import canonical, loads, one_line, plain, round_up
+from ._documents import canonical, differences, hiding, loads, one_line, plain, round_up
 from ._folder import VerifyInputError
 from ._openings import UNCHECKED as WORD_OF_SERVERS
 from ._openings import begins
@@ -36,8 +37,8 @@ UNCHECKED = (
     "saw this one; and all that the central epsilon takes on trust. A server that knows more about single reports, or made some, "
     "breaks it without a trace."
 )
-_SLACK = 1 + 1e-6
 _MOST_LOCAL, _CONFIDENCE = 20.0, 0.95
+_THREE = Context(prec=3, rounding=ROUND_CEILING)
 _KINDS = {"share", "mean", "mean number of links", "number of links"}
 _NUMBERS = ("estimate", "low", "high", "least", "most")
 _FIELDS = {"collection", "sha256", "schema", "reports", "counts", "privacy", "confidence", "answers"}
@@ -46,7 +47,7 @@ _PRIVACY, _CENTRAL = {"local", "central", "why"}, {"epsilon", "delta", "honest",
 
 @dataclass(frozen=True)
 class SurveyVerification:
-    """The result of :func:`verify_survey`; ``local`` and ``central`` are as stated, None where nothing can be read.
+    """The result of :func:`verify_survey`; the costs and the SHA-256 of the ``schema`` are as stated, None if unreadable.
 
     Of what two servers opened, ``servers`` is what was stated of it, with the keys of both.
     """
@@ -56,6 +57,7 @@ class SurveyVerification:
     local: dict[str, Any] | None = None
     central: dict[str, Any] | None = None
     servers: dict[str, Any] | None = None
+    schema: str | None = None
 
 
 def verify_survey(file: Path, collection: Path) -> SurveyVerification:
@@ -85,7 +87,7 @@ def verify_survey(file: Path, collection: Path) -> SurveyVerification:
         problems = problems or [*_faults(stated, closed, sha256)]
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         return SurveyVerification(False, (f"it is malformed: {type(error).__name__}: {plain(str(error))}",))
-    return SurveyVerification(not problems, tuple(problems), local, central)
+    return SurveyVerification(not problems, tuple(problems), local, central, schema=stated.get("schema"))
 
 
 def _faults(stated: dict[str, Any], closed: Closed, sha256: str) -> Iterator[str]:
@@ -98,11 +100,12 @@ def _faults(stated: dict[str, Any], closed: Closed, sha256: str) -> Iterator[str
         "reports": len(closed.reports),
         "counts": counts,
     }
+    yield from hiding(stated, "")
     for name, wanted in facts.items():
-        if stated.get(name) != wanted:
+        if any(differences(stated.get(name), wanted, name)):
             yield f"{name}: is not that of the closed collection"
     totals = schema["totals"]
-    if privacy["local"] != {"epsilon": totals["epsilon"], "delta": totals["delta"]}:
+    if any(differences(privacy["local"], {"epsilon": totals["epsilon"], "delta": totals["delta"]}, "local")):
         yield "privacy.local: is not the total of the schema"
     if set(stated) != _FIELDS:
         yield "it has other fields than estimates have"
@@ -157,11 +160,9 @@ def _is_answer(one: Any) -> bool:
 def _central_faults(central: dict[str, Any], closed: Closed) -> Iterator[str]:
     schema, reports = closed.schema, len(closed.reports)
     local = schema["totals"]["epsilon"]
-    if "upload" not in schema:
-        yield "privacy.central: the schema asks for no anonymous uploads, so each report is tied to its user"
+    if why := _why(schema):
+        yield f"privacy.central: there is none. {why}"
         return
-    if schema["totals"]["delta"]:
-        yield "privacy.central: reports are private up to a delta, for which nothing is proved"
     if reports < schema["least_reports"]:
         yield f"privacy.central: {reports} reports are fewer than the schema wants"
     if set(central) != _CENTRAL or central["assumption"] != ASSUMPTION:
@@ -183,7 +184,7 @@ def _central_faults(central: dict[str, Any], closed: Closed) -> Iterator[str]:
         yield f"privacy.central.delta: {delta!r} is above a tenth of one in {reports} reports, where a claim says nothing"
         return
     least = shuffled_delta(local, epsilon, counted[0])
-    if least > delta * _SLACK:
+    if least > delta:
         yield (
             f"privacy.central.epsilon: {epsilon!r} needs a delta of {least:.3g} among {counted[0]} honest reports, more than "
             f"{delta!r}"
@@ -197,13 +198,14 @@ def describe_survey(file: Path, result: SurveyVerification) -> str:
     if result.valid and result.servers is not None:
         lines += _of_servers(result.servers)
     if result.valid and result.local is not None:
-        lines.append(f"local: epsilon {round_up(result.local['epsilon'])}, delta {result.local['delta']:.3g}")
+        lines.append(f"local: epsilon {round_up(result.local['epsilon'])}, delta {_up(result.local['delta'])}")
         if result.central is not None:
             found, reports = result.central, result.central["honest"] + result.central["dishonest"]
             lines.append(
-                f"central: epsilon {round_up(found['epsilon'])}, delta {found['delta']:.3g}, if {found['honest']:,} of "
+                f"central: epsilon {round_up(found['epsilon'])}, delta {_up(found['delta'])}, if {found['honest']:,} of "
                 f"{reports:,} reports are honest. {ASSUMPTION}"
             )
+        lines.append(f"schema: SHA-256 {result.schema}; compare it with the one that is published for all users.")
         lines.append(UNCHECKED)
     return "\n".join(lines)
 
@@ -216,3 +218,8 @@ def _of_servers(stated: dict[str, Any]) -> Iterator[str]:
     )
     yield f"servers: both signed what they opened, with keys {keys}; compare them with those that each of them publishes"
     yield f"not checked: {WORD_OF_SERVERS.partition(';')[0]}"
+
+
+def _up(delta: float) -> str:
+    """Print a delta with three digits, never below its value."""
+    return f"{float(_THREE.create_decimal(repr(delta))):.3g}"
