@@ -246,14 +246,15 @@ def _retry_after(answer: httpx.Response) -> float:
 def _detail(answer: httpx.Response) -> str:
     """What a refusal says, as one short line, whoever wrote it."""
     try:
-        return _plain(str(answer.json()["detail"]))
+        return plain(str(answer.json()["detail"]))
     except (ValueError, KeyError, TypeError, RecursionError):
-        return _plain(answer.reason_phrase)
+        return plain(answer.reason_phrase)
 
 
-def _plain(said: str) -> str:
+def plain(said: str) -> str:
+    """What another machine says, as one short line that no terminal obeys."""
     return "".join(letter if letter.isprintable() else " " for letter in said[:300])
 
 
 def _sentence(said: str) -> str:
-    return _plain(said).rstrip(". ") + "."
+    return plain(said).rstrip(". ") + "."

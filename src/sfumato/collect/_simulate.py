@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.collect._batch import encode_batch, most_reports
 from sfumato.collect._client import enrolment
-from sfumato.collect._connection import JSON, Connection, RefusedError
+from sfumato.collect._connection import JSON, Connection, RefusedError, plain
 from sfumato.collect._keys import DeviceKeys, mac
 from sfumato.errors import CollectionError, DataError, InputError
 
@@ -120,8 +120,8 @@ class Devices:
             asked = [enrolment(user, keys, codes[user]) for _, user, keys, _ in rows]
             with self._answered():
                 answer = server.post("/users", json.dumps(asked).encode(), JSON)
-            with _understood():
-                found = [(int(one["status"]), str(one["detail"])) for one in answer.json()]
+            with understood():
+                found = [(int(one["status"]), plain(str(one["detail"]))) for one in answer.json()]
                 enrolled = [row[0] for row, (status, _) in zip(rows, found, strict=True) if status in (200, 201)]
             self._mark("enrolled", enrolled)
             if len(enrolled) < len(rows):
@@ -156,7 +156,7 @@ class Devices:
     def _together(self, server: Connection, rows: Sequence[Row]) -> tuple[int, int, set[int]]:
         """Send all reports in one request; return the same."""
         answer = server.post("/batches", self._batch(rows))
-        with _understood():
+        with understood():
             said = answer.json()
             new, old, places = (
                 int(said["stored"]),
@@ -222,7 +222,7 @@ class Devices:
 
 
 @contextmanager
-def _understood() -> Iterator[None]:
+def understood() -> Iterator[None]:
     """Turn an answer of another form into an error that says so."""
     try:
         yield

@@ -11,12 +11,13 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sfumato.collect._connection import JSON, Connection, RefusedError
+from sfumato.collect._connection import JSON, Connection, RefusedError, plain
 from sfumato.collect._keys import DeviceKeys
-from sfumato.collect._simulate import ENROLLED_AT_ONCE, Summary
+from sfumato.collect._simulate import ENROLLED_AT_ONCE, Summary, understood
 from sfumato.collect.two._agreement import SERVERS
 from sfumato.collect.two._device import drawn_all
 from sfumato.errors import CollectionError, DataError, InputError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.collect.two._files import Agreed
 
 SENT_AT_ONCE = 500
+_GOOD = (200, 201)
 Report = Callable[[str, int, int], None]
 _TABLES = """
 CREATE TABLE IF NOT EXISTS collection (agreement TEXT NOT NULL);
@@ -32,6 +34,13 @@ CREATE TABLE IF NOT EXISTS devices (place INTEGER PRIMARY KEY, user TEXT NOT NUL
     message0 BLOB NOT NULL, message1 BLOB NOT NULL, enrolled0 INTEGER NOT NULL DEFAULT 0, enrolled1 INTEGER NOT NULL DEFAULT 0,
     sent0 INTEGER NOT NULL DEFAULT 0, sent1 INTEGER NOT NULL DEFAULT 0);
 """
+
+
+_AGAIN = """
+UPDATE devices SET enrolled0 = 0, enrolled1 = 0, sent0 = 0, sent1 = 0
+    WHERE NOT EXISTS (SELECT 1 FROM devices WHERE NOT (sent0 AND sent1))
+"""
+"""A run after one that ended asks both servers about every device: what is known of them may be of another time."""
 
 
 class Row(NamedTuple):
@@ -55,15 +64,21 @@ class Devices:
         self._agreement, self._partition = agreed.agreement, agreed.partition
         self._file = sqlite3.connect(path, isolation_level=None)
         try:
-            with self._file:
-                self._file.executescript(_TABLES)
-                known = self._file.execute("SELECT agreement FROM collection").fetchone()
-                if known is None:
-                    self._file.execute("INSERT INTO collection VALUES (?)", (self._agreement.sha256,))
-        except sqlite3.Error as error:
+            with self._transaction():
+                for statement in _TABLES.split(";"):
+                    self._file.execute(statement)
+                self._file.execute(
+                    "INSERT INTO collection SELECT ? WHERE NOT EXISTS (SELECT 1 FROM collection)",
+                    (self._agreement.sha256,),
+                )
+                self._file.execute(_AGAIN)
+            known = self._file.execute("SELECT agreement FROM collection").fetchone()
+        except (sqlite3.Error, DataError) as error:
             self._file.close()
-            raise DataError(f"Expected {path.name} to be the state of a simulation. Name another file.") from error
-        if known is not None and known[0] != self._agreement.sha256:
+            raise DataError(
+                f"Expected {path.name} to be the state of a simulation with two servers. Name another file."
+            ) from error
+        if known[0] != self._agreement.sha256:
             self._file.close()
             raise DataError(f"Expected {path.name} to hold devices of this agreement, got others. Name a new file.")
 
@@ -89,9 +104,10 @@ class Devices:
             devices = [(user, self._partition.cells[user], DeviceKeys(os.urandom(32), bytes(32))) for user in users]
             made = drawn_all(self._agreement, devices, [answers[user] for user in users])
             rows = [(user, keys.signing, *both) for (user, _, keys), both in zip(devices, made, strict=True)]
-            self._file.execute("BEGIN IMMEDIATE")
-            self._file.executemany("INSERT INTO devices (user, key, message0, message1) VALUES (?, ?, ?, ?)", rows)
-            self._file.execute("COMMIT")
+            with self._transaction():
+                self._file.executemany(
+                    "INSERT OR IGNORE INTO devices (user, key, message0, message1) VALUES (?, ?, ?, ?)", rows
+                )
             if report:
                 report("Split answers", start + len(users), len(new))
 
@@ -113,7 +129,7 @@ class Devices:
                 ]
                 answers = _answers(servers[number], "/users", json.dumps(asked).encode(), JSON, len(rows))
                 self._mark(f"enrolled{number}", rows, answers)
-                refused = [detail for status, detail in answers if status >= 400]
+                refused = [detail for status, detail in answers if status not in _GOOD]
                 if refused:
                     raise RefusedError(f"The server refuses to enrol {len(refused):,} devices; the first: {refused[0]}")
 
@@ -127,7 +143,7 @@ class Devices:
                 self._mark(f"sent{number}", rows, answers)
                 stored += sum(status == 201 for status, _ in answers)
                 repeated += sum(status == 200 for status, _ in answers)
-                refused += sum(status >= 400 for status, _ in answers)
+                refused += sum(status not in _GOOD for status, _ in answers)
         ((users, accepted),) = self._file.execute("SELECT count(*), total(sent0 AND sent1) FROM devices")
         return Summary(users, int(accepted), stored, repeated, refused)
 
@@ -143,10 +159,23 @@ class Devices:
                 report(step, int(done), total)
 
     def _mark(self, column: str, rows: Sequence[Row], answers: Sequence[tuple[int, str]]) -> None:
-        good = [(row.place,) for row, (status, _) in zip(rows, answers, strict=True) if status < 300]
-        self._file.execute("BEGIN IMMEDIATE")
-        self._file.executemany(f"UPDATE devices SET {column} = 1 WHERE place = ?", good)
-        self._file.execute("COMMIT")
+        good = [(row.place,) for row, (status, _) in zip(rows, answers, strict=True) if status in _GOOD]
+        with self._transaction():
+            self._file.executemany(f"UPDATE devices SET {column} = 1 WHERE place = ?", good)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._file.execute("BEGIN IMMEDIATE")
+            yield
+            self._file.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise DataError(
+                f"The state file of the simulation fails: {error}. Make room, or name another one."
+            ) from error
+        finally:
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
 
 
 def _answers(server: Connection, path: str, body: bytes, kind: str, count: int) -> list[tuple[int, str]]:
@@ -159,10 +188,8 @@ def _answers(server: Connection, path: str, body: bytes, kind: str, count: int) 
         raise
     if count == 1 and path != "/users":
         return [(answer.status_code, "")]
-    try:
-        found = [(int(one["status"]), str(one["detail"])) for one in answer.json()]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise CollectionError("The server answers in an unknown form. Is it of this version of Sfumato?") from None
+    with understood():
+        found = [(int(one["status"]), plain(str(one["detail"]))) for one in answer.json()]
     if len(found) != count:
         raise CollectionError("The server answers about another number of devices. Is it of this version of Sfumato?")
     return found
