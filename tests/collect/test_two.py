@@ -384,7 +384,15 @@ class TestMaliciousServer:
 
     @pytest.mark.parametrize(
         "reports",
-        [None, 3, [["u0"]], [["u1", "a", "b"], ["u0", "c", "d"]], [["u0", "a", "b"], ["u1", "a", "b"]], [[1, 2, 3]]],
+        [
+            None,
+            3,
+            [["u0"]],
+            [["stranger", "a", "b"]],
+            [["u1", "a", "b"], ["u0", "c", "d"]],
+            [["u0", "a", "b"], ["u1", "a", "b"]],
+            [[1, 2, 3]],
+        ],
     )
     def test_malformed_lists(self, pair, reports):
         good = pair.servers[1]

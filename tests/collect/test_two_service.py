@@ -130,6 +130,22 @@ def test_only_the_other_server_fetches_files_and_nobody_makes_a_step(pair, clien
     assert pair.servers[0].made("proofs") is None
 
 
+def test_a_file_of_many_blocks_is_read_once(pair, clients, connections, monkeypatch):
+    """Else a file of n blocks would be read n times, while nobody else is answered."""
+    monkeypatch.setattr("sfumato.collect.two._service.BLOCK", 100)
+    signature = pair.servers[1].operator.signature(asks_for(pair.agreement.digest)).hex()
+    read, real = [], pair.servers[0].made
+    monkeypatch.setattr(type(pair.servers[0]), "made", lambda _, step: read.append(step) or real(step))
+    assert clients[0].get("/steps/list", headers={SIGNATURE: signature}).status_code == 409
+    made = pair.servers[0].close()
+    pair.stored(np.arange(12) % 3)
+    assert fetch(connections[0], "/steps/list", {SIGNATURE: signature}) == made
+    assert read == ["list"] * 2
+    with pytest.raises(RefusedError):
+        fetch(connections[0], "/steps/proofs", {SIGNATURE: signature})
+    assert fetch(connections[0], "/steps/list", {SIGNATURE: signature}) == made
+
+
 def test_one_that_aborted_tells_the_other(pair, connections):
     pair.servers[0].abort()
     with pytest.raises(RefusedError, match="aborted"):

@@ -277,6 +277,8 @@ class Server(Door):
     def _fixed(self, connection: sqlite3.Connection, theirs: bytes) -> list[Report]:
         """The reports that both servers took, alike, by the other's ``list``: ascending by user id."""
         listed = _listed(self._read("list", theirs).get("reports"))
+        if not listed.keys() <= self.book.partition.cells.keys():
+            raise DataError("Expected reports of users who are asked, got others: nobody could read what is opened.")
         own = self.book.reports(connection)
         return [one for one in own if listed.get(one.user) == (one.nonce.hex(), sha256(one.public))]
 

@@ -14,6 +14,7 @@ No call makes a step: the operator does, by `sfumato collect open` on the book. 
 from __future__ import annotations
 
 import logging
+from asyncio import to_thread
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,7 @@ class _Service:
         self._users: Writer[tuple[str, bytes, str], bool | SfumatoError] = Writer(server.enrol_all)
         self._reports: Writer[bytes, bool | SfumatoError] = Writer(server.take_all)
         self._bodies = {name: Bodies() for name in ("users", "reports")}
+        self._last: tuple[str, bytes | None] = ("", None)
         self._buckets = Buckets(_A_SECOND, _BURST)
         self.metrics, log = Metrics(lambda: self._reports.waiting), Log(_LOGGER)
         self.refusals = Refusals(agreement, self.metrics, log)
@@ -121,8 +123,8 @@ class _Service:
             raise RefusalError(401, "Expected the signature of the other server, got another one or none.")
         if name not in STEPS:
             raise RefusalError(404, f"Expected one of the files {', '.join(STEPS)}, got another one.")
-        made = self._server.made(name)
-        if made is None and self._server.is_aborted:
+        made = await to_thread(self._made, name)
+        if made is None and await to_thread(lambda: self._server.is_aborted):
             raise RefusalError(
                 410, "This server aborted, and opens nothing. Abort as well, unless you opened: it erases all shares."
             )
@@ -131,6 +133,14 @@ class _Service:
                 409, f"Expected a file {name!r} that is there, got one that was not made yet.", retry_after=5
             )
         return _block(request, made)
+
+    def _made(self, name: str) -> bytes | None:
+        """A file of the aggregation, which stays as it is; the last one is kept, as it is asked for block after block."""
+        step, kept = self._last
+        if step != name:
+            kept = self._server.made(name)
+            self._last = (name, kept) if kept is not None else ("", None)
+        return kept
 
     @asynccontextmanager
     async def lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
