@@ -63,6 +63,38 @@ def test_an_opening_that_is_none_of_this_book_erases_nothing(tmp_path, pair, spo
     assert (opened.counts == expected(pair, opened, LABELS, noise)).all()
 
 
+def test_an_abort_of_another_agreement_erases_nothing(tmp_path, pair):
+    (tmp_path / "other").mkdir()
+    said = Pair(tmp_path / "other", name="again").servers[0].abort()
+    server, before = pair.servers[0], shares(pair.servers[0])
+    server.book.beside("abort").write_bytes(said)
+    for call in (server.abort, lambda: Server(Book(server.book._path), KEYS[0])):
+        with pytest.raises(DataError, match="Nothing was erased"):
+            call()
+    assert shares(server) == before
+    server.book.beside("abort").unlink()
+    pair.exchange()
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_an_abort_that_was_killed_is_ended_by_whatever_comes_next(tmp_path, pair, after):
+    """Nobody may notice that it was killed, since every command says that the collection was aborted."""
+    ended = 0
+    for place in range(20):
+        (tmp_path / str(place)).mkdir()
+        made = Pair(tmp_path / str(place), users=4)
+        made.stored(np.arange(4) % 3)
+        _, dead = died(made.servers[0].abort, place, after)
+        begun = made.servers[0].is_aborted
+        again = Server(Book(made.servers[0].book._path), KEYS[0], no_words)
+        kept, secrets = shares(again)
+        assert (secrets is None, set(kept) == {None}) == (begun, begun)
+        ended += begun
+        if not dead:
+            break
+    assert ended >= 2
+
+
 def test_a_draw_of_noise_that_a_killed_process_left_is_erased(tmp_path, pair):
     """Two draws of one server around one sum would cost two epsilon: whoever finds the first has both."""
     files, server = pair.exchange("accepted"), pair.servers[0]

@@ -70,6 +70,8 @@ class Server(Door):
     def __init__(self, book: Book, key: ServerKey, words: Callable[[], SecretWords] = SecretWords) -> None:
         super().__init__(book, key)
         self._words = words
+        if self.made(ABORT) is None and book.beside(ABORT).exists():
+            self.abort()  # a process died while it aborted, or a copy was restored: what it holds is erased at last
 
     @classmethod
     def create(
@@ -191,8 +193,10 @@ class Server(Door):
         def make(connection: sqlite3.Connection) -> bytes:
             if self.book.step(connection, STEPS[-1]) is not None or self.book.beside(STEPS[-1]).exists():
                 raise DataError("Expected a collection that this server did not open, got one that it did. It stands.")
-            made = self._file(ABORT)
-            with whole_file(self.book.beside(ABORT)) as file:
+            made, path = self._file(ABORT), self.book.beside(ABORT)
+            if path.exists():
+                self._check_mine(ABORT, path.name, path.read_bytes())
+            with whole_file(path) as file:
                 file.write(made)
             self.book.erase(connection)
             return made
@@ -263,7 +267,7 @@ class Server(Door):
             read_signed(data, self.operator.sign_key, head)
         except DataError as error:
             raise DataError(
-                f"Expected {name} to be what this server opened, got a file of another agreement, or a damaged one. Nothing was "
+                f"Expected {name} to be of the book beside it, got a file of another agreement, or a damaged one. Nothing was "
                 "erased. Move that of another agreement to its own book; restore a damaged one, and never remove it."
             ) from error
 
