@@ -46,7 +46,7 @@ def agreed(folder, sfumato):
     for name, *theirs in [*steps, ("first", "second/agreement")]:
         done = sfumato(*INIT, name, *(("--theirs", *theirs) if theirs else ()))
         assert done.code == 0, done.err
-        assert "12 users in 4 cells" in done.out
+        assert "12 users in 4 groups" in done.out
     for name in ("first", "second"):
         assert sfumato("collect", "codes", name, "--out", f"{name}.csv").code == 0
     return folder
@@ -211,7 +211,7 @@ def test_aborted_collections_take_and_open_nothing(agreed, sfumato):
         ((*INIT[:3], "--servers", "2"), "--folder"),
         ((*INIT[:3], "--folder", "x"), "no --folder"),
         ((*INIT, "first", "--theirs", "first/none"), "none"),
-        (("collect", "codes", "nothing.json"), "--users"),
+        (("collect", "codes", "nothing.json"), "which is not there"),
         (("collect", "serve", "."), "folder of one of two servers"),
         (("collect", "open", "nowhere", "--peer", "http://127.0.0.1:9"), "folder of one of two servers"),
         (
@@ -245,3 +245,48 @@ def test_agreement_needs_both_servers(agreed, sfumato):
     assert (done.code, "--second-server" in done.err) == (2, True)
     done = sfumato("collect", "simulate", "first/agreement", "--server", "http://127.0.0.1:9", "--codes", "first.csv")
     assert (done.code, "--second-codes" in done.err) == (2, True)
+
+
+REPORT = ("collect", "report", "first/agreement", "--state", "device", "--values", "values.toml", "--server", "http://x",
+    "--second-server", "http://y", "--user", "s0", "--cap", "2", "--code", "a", "--second-code", "b", "--yes")  # fmt: skip
+SIMULATE = ("collect", "simulate", "first/agreement", "--server", "http://x", "--second-server", "http://y",
+    "--codes", "first.csv", "--second-codes", "second.csv", "--values", "values.csv")  # fmt: skip
+SERVE = ("collect", "serve", "first", "--port", "0")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ((*REPORT, "--schema-sha256", "00" * 32), "to be that of the schema"),
+        ((*REPORT, "--relay", "http://z"), "Expected no --relay with two servers"),
+        ((*REPORT, "--later"), "Expected no --later with two servers"),
+        ((*REPORT, "--roster", "values.csv"), "Expected no --roster with two servers"),
+        ((*REPORT[:2], "first", *REPORT[3:]), "the file 'agreement' in it"),
+        ((*SIMULATE, "--edges", "edges.csv"), "Expected no --edges with two servers"),
+        ((*SIMULATE, "--batch", "1"), "Expected no --batch with two servers"),
+        (("collect", "codes", "first", "--users", "values.csv"), "Expected no --users with two servers"),
+        (("collect", "codes", "first", "--store", "a.sqlite"), "Expected no --store with two servers"),
+        (("collect", "codes", "first/agreement"), "Name the folder of your server"),
+        (("collect", "codes", "nowhere"), "which is not there"),
+        ((*SERVE, "--store", "a.sqlite"), "Expected no --store with two servers"),
+        ((*SERVE, "--token-key", "a.key"), "Expected no --token-key with two servers"),
+        (("collect", "serve", "first/agreement"), "Name the folder of your server"),
+        (("collect", "serve", "nowhere"), "which is not there"),
+        ((*INIT, "third", "--out", "a.json"), "Expected no --out with two servers"),
+        (INIT[:-1], "got no --folder."),
+        ((*INIT, "third", "--theirs", "edges.csv"), "Name it with --theirs"),
+    ],
+)
+def test_options_and_paths_of_the_other_kind(agreed, sfumato, command, said):
+    done = sfumato(*command)
+    assert (done.code, said in done.err.replace("\n", " ")) == (2, True), done.err
+    assert not (agreed / "device").exists()
+
+
+def test_a_step_out_of_order_names_both_files(folder, sfumato):
+    assert sfumato(*INIT, "first").code == 0
+    done = sfumato(*INIT, "first", "--theirs", "first/offer")
+    assert (done.code, "Expected the file 'answer' of the other operator, got the file 'offer'" in done.err) == (
+        2,
+        True,
+    )

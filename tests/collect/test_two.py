@@ -146,7 +146,7 @@ def test_cells_that_overlap_are_refused(tmp_path):
         Server.create(
             tmp_path / "x", 0, agreement, Partition({"a": 0, "b": 0}), signatures, KEYS[0], JOINT, SEALS[0].secret
         )
-    with pytest.raises(InputError, match="key of server 0"):
+    with pytest.raises(InputError, match="key of the first server"):
         Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[1], JOINT, SEALS[0].secret)
     with pytest.raises(InputError, match="verification key"):
         Server.create(tmp_path / "x", 0, agreement, part, signatures, KEYS[0], bytes(32), SEALS[0].secret)
@@ -412,7 +412,7 @@ class TestMaliciousServer:
         with pytest.raises(DataError, match="step = list"):
             good.proofs(self.says(pair, "accepted"))
         stranger = ServerKey.new()
-        with pytest.raises(InputError, match="key of server 1"):
+        with pytest.raises(InputError, match="key of the second server"):
             Server(good.book, stranger)
 
     def test_no_report_after_the_list(self, pair, tmp_path):

@@ -48,6 +48,7 @@ app.command()(serve)
 
 @app.command()
 def report(
+    context: typer.Context,
     schema: str = _ASKED,
     state: Path = _STATE,
     values: Path = typer.Option(
@@ -99,10 +100,12 @@ def report(
     from sfumato.collect._ticks import Ticks
 
     if two.is_agreed(schema):
+        two.check_own(context, "roster", "relay", "later")
         if server is None or second_server is None:
             raise InputError(
-                "Expected --server and --second-server with an agreement of two servers, got fewer. Name both."
+                "Expected --server and --second-server with an agreement of two servers, got not both. Name both."
             )
+        _check_sha256(two.read_agreed(Path(schema)).agreement.sha256, schema_sha256)
         device, new = _device(state, user, cap), not _exists(state)
         pair = ((server, second_server), (code, second_code))
         two.report(Path(schema), device, *pair, values, new=new, ca=ca, yes=yes)
@@ -215,17 +218,22 @@ def _asked(schema: str, server: str | None, ca: Path | None) -> tuple[Schema, st
 
 def _check_schema(asked: Schema, sha256: str | None, *, given: bool) -> None:
     """Refuse another schema than the one of this SHA-256, and an anonymous one that a server has ``given`` if there is none."""
-    if sha256 is not None and sha256.strip().lower() != asked.sha256:
-        raise fail(
-            "--schema-sha256",
-            sha256,
-            "to be that of the schema",
-            "Nothing was drawn or sent. If it is the published one, do not answer, and tell others who are asked.",
-        )
+    _check_sha256(asked.sha256, sha256)
     if sha256 is None and given and asked.anonymous:
         raise InputError(
             "Expected --schema-sha256 with an anonymous survey whose schema comes from a server, got none: a server that gives "
             "each device a schema of its own knows whose report is whose. Take it from where it is published for everybody."
+        )
+
+
+def _check_sha256(known: str, given: str | None) -> None:
+    """Refuse a schema or an agreement that is not the one of the SHA-256 that a user has."""
+    if given is not None and given.strip().lower() != known:
+        raise fail(
+            "--schema-sha256",
+            given,
+            "to be that of the schema",
+            "Nothing was drawn or sent. If it is the published one, do not answer, and tell others who are asked.",
         )
 
 
@@ -252,7 +260,7 @@ def _device(state: Path, user: str | None, cap: float | None) -> Device:
     if not _exists(state):
         if user is None or cap is None:
             raise InputError(
-                "Expected --user and --cap with a new device, got none. Say who you are, and how much to spend."
+                "Expected --user and --cap with a new device, got not both. Say who you are, and how much to spend."
             )
         return Device(state, user, DeviceKeys.new(), cap)
     device = Device.open(state)

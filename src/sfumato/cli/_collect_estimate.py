@@ -33,7 +33,7 @@ _NOT_COUNTED = {
     "second_alone": "reported to the second server alone",
     "unlike": "reported to both, and not the same",
     "failed": "sent what is not one class",
-    "few": "were in cells with too few reports, which stayed shut",
+    "few": "were in groups with too few reports, which stayed shut",
 }
 """Why reports do not count."""
 _ALIKE = "The number of all links takes users who did not report for users like the others."
@@ -74,7 +74,9 @@ def estimate(
     out: Path | None = typer.Option(
         None, "--out", help="Also write all of it as JSON into this file, for `sfumato verify`."
     ),
-    cells: bool = typer.Option(False, "--cells", help="Of what two servers opened: also the shares of each cell."),
+    cells: bool = typer.Option(
+        False, "--cells", help="Of what two servers opened: also the shares of each group (cell)."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Estimate class shares, feature means and degrees from the reports alone, with 95 % intervals.
@@ -114,7 +116,7 @@ def estimate(
         count = found.counts[part]
         console.print(f"{count:,} report{'s' * (count != 1)} to {found.collection}")
         console.print(table)
-    table = Table("cell", "reports", "label", "estimate", "95 % interval", box=box.SIMPLE_HEAD)
+    table = Table("group", "reports", "label", "estimate", "95 % interval", box=box.SIMPLE_HEAD)
     for cell in getattr(found, "cells", ()):
         for name, *numbers in [(one.name, *_numbers(one)) for one in cell.shares] or [("", "", "")]:
             table.add_row(f"{cell.cell}", f"{cell.reports:,} of {cell.asked:,}", name, *numbers)

@@ -61,6 +61,7 @@ def init(
     server lasts, so --server-key may name one from before (default: server.key in the folder).
     """
     if servers == 2:
+        two.check_own(context, "out", "token_key", "roster")
         two.init(questions, folder, edges, users, theirs, two.own_key(context, server_key))
         return
     two.check_pair((folder, edges, users, theirs), ("--folder", "--edges", "--users", "--theirs"))
@@ -126,8 +127,10 @@ def codes(
 ) -> None:
     """Write the enrolment code of every user. Hand each user its own code, and nobody else's."""
     if schema.is_dir():
+        two.check_own(context, "users", "store")
         two.codes(schema, two.own_key(context, server_key), out)
         return
+    two.check_one(schema)
     if users is None:
         raise InputError("Expected --users with a schema, got none. Name the file of all user ids, one a line.")
     from sfumato.collect._keys import ServerKey

@@ -54,8 +54,10 @@ def serve(
     servers has no status page, no token and no --store: its book is in its folder.
     """
     if schema.is_dir():
+        two.check_own(context, "token_key", "store", "admin_token_file")
         two.serve(schema, two.own_key(context, server_key), host, port, certificate, key, trusted_proxy)
         return
+    two.check_one(schema)
     check_installed("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")
     from sfumato.collect._keys import ServerKey
     from sfumato.collect._schema import Schema

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def simulate(
+    context: typer.Context,
     schema: Path = typer.Argument(
         ..., help="The schema of the collection, as `collect init` writes it; of two servers, their agreement."
     ),
@@ -65,6 +66,7 @@ def simulate(
     from sfumato.collect._tables import read_codes
 
     if two.is_agreed(schema):
+        two.check_own(context, "edges", "roster", "batch")
         if second_server is None or second_codes is None or values is None:
             raise InputError(
                 "Expected --second-server, --second-codes and --values with an agreement of two servers, got fewer. Name them."

@@ -47,8 +47,10 @@ def init(
     from sfumato.collect.two._signed import Operator
 
     if folder is None or edges is None:
+        gone = [name for name, one in (("--folder", folder), ("--edges", edges)) if one is None]
         raise InputError(
-            "Expected --folder and --edges with --servers 2, got none. Name a new folder and the public links."
+            f"Expected --folder and --edges with --servers 2, got no {' and no '.join(gone)}. "
+            "Name a new folder and the public links."
         )
     path = key or folder / KEY
     terms = read_terms(questions)
@@ -62,7 +64,7 @@ def init(
         if not path.exists():
             secret.write(path)
         made = setup.begin() if given is None else setup.go_on(given)
-    typer.echo(f"{len(partition.cells):,} users in {partition.num_cells:,} cells.")
+    typer.echo(f"{len(partition.cells):,} users in {partition.num_cells:,} groups.")
     typer.echo(f"Your key is {Operator(secret).sign_key.hex()}. Read it to the other operator, as on the telephone.")
     if made.name != AGREEMENT:
         typer.echo(
@@ -73,8 +75,11 @@ def init(
     first, second = (party.sign for party in agreed.agreement.parties)
     typer.echo(f"The first server has the key {first}.\nThe second server has the key {second}.")
     typer.echo(
-        f"Both signed {agreed.agreement.sha256}, which is in {made} for everybody. The other operator needs it, too."
+        f"Both signed {made}, which is for everybody. Its SHA-256, which users see, is {agreed.agreement.sha256}."
     )
+    if Operator(secret).sign_key.hex() == second:
+        typer.echo(f"Give {made} to the other operator, who runs this command with --theirs and that file.")
+    typer.echo(f"When both have it, hand out codes: sfumato collect codes {folder}")
 
 
 def read_agreed(path: Path) -> Agreed:
@@ -85,9 +90,17 @@ def read_agreed(path: Path) -> Agreed:
 
 
 def is_agreed(path: str | Path) -> bool:
-    """Tell whether this is the file of an agreement of two servers."""
+    """Tell whether this is the file of an agreement of two servers.
+
+    Raises:
+        DataError: it is a folder, in which the file may be.
+    """
     from sfumato.collect.two._files import AGREED, kind_of
 
+    if "://" not in str(path) and Path(path).is_dir():
+        raise DataError(
+            f"Expected a file, got the folder {str(path)!r}. Name the schema, or of two servers the file 'agreement' in it."
+        )
     return "://" not in str(path) and Path(path).is_file() and kind_of(Path(path)) == AGREED
 
 
@@ -214,7 +227,7 @@ def open_(
     """Open the counts of two servers together. Both operators run it, while both servers are running.
 
     It closes the collection for good: no report is taken after it. The two servers then check all reports, agree on which of them
-    count, and each adds its noise, once. The file holds noisy counts of cells with the signatures of both: train and estimate
+    count, and each adds its noise, once. The file holds noisy counts of groups with the signatures of both: train and estimate
     from it, and publish it if you like. The command may be stopped and started again at any time.
     """
     from sfumato.collect._connection import Connection
@@ -243,7 +256,7 @@ def open_(
     typer.echo(
         f"{found.about['reports']:,} reports of {len(found.partition.cells):,} users are counted{left and f'; not: {left}'}."
     )
-    typer.echo(f"Wrote {len(found.counts):,} cells to {out}, SHA-256 {opened.sha256}.")
+    typer.echo(f"Wrote {len(found.counts):,} groups to {out}, SHA-256 {opened.sha256}.")
 
 
 def _is_of(out: Path, server: Server) -> bool:
@@ -262,7 +275,7 @@ def abort(folder: Path = _FOLDER, server_key: Path | None = _SERVER_KEY, yes: bo
     What users spent stays spent. The other server cannot open without this one; ask its operator to abort as well.
     """
     server = _server(folder, server_key)
-    asking.ask_first(f"All reports to {server.agreement.collection} are erased here, for good.", yes=yes)
+    asking.ask_first(f"Aborting erases all reports to {server.agreement.collection} here, for good.", yes=yes)
     server.abort()
     typer.echo("Aborted. No report can be opened any more.")
 
@@ -283,8 +296,33 @@ def _server(folder: Path, key: Path | None) -> Server:
 
 def own_key(context: typer.Context, path: Path) -> Path | None:
     """Return --server-key if it was given: for one of two servers the default is in its folder."""
-    source = context.get_parameter_source("server_key")
-    return path if source is not None and source.name == "COMMANDLINE" else None
+    return path if _is_given(context, "server_key") else None
+
+
+def check_own(context: typer.Context, *names: str) -> None:
+    """Refuse options of a collection with one server, which would do nothing here."""
+    for name in names:
+        if _is_given(context, name):
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"Expected no {option} with two servers, got one. Leave it out.")
+
+
+def check_one(path: Path) -> None:
+    """Refuse the agreement of two servers, or no file at all, where one server needs its schema and one of two its folder."""
+    if is_agreed(path):
+        raise DataError(
+            f"Expected the folder of one of two servers, got {str(path)!r}, their agreement. Name the folder of your server."
+        )
+    if not path.exists():
+        raise DataError(
+            f"Expected a schema, or the folder of one of two servers, got {str(path)!r}, which is not there. "
+            "Run `sfumato collect init` first, or check the path."
+        )
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def check_pair(given: Sequence[object], names: Sequence[str]) -> None:

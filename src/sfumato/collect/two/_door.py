@@ -190,7 +190,9 @@ def signed_as(server: int, agreement: Agreement, key: ServerKey, joint: bytes, s
 
 def check_own(agreement: Agreement, server: int, operator: Operator) -> None:
     if operator.sign_key.hex() != agreement.parties[server].sign:
-        raise InputError(f"Expected the key of server {server} of this agreement, got another one. Name its own.")
+        raise InputError(
+            f"Expected the key of the {('first', 'second')[server]} server of this agreement, got another one. Name its own."
+        )
 
 
 def _alone(found: list[bool | SfumatoError]) -> bool:

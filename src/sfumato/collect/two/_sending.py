@@ -28,7 +28,8 @@ def key_of(server: Connection, number: int) -> str:
         raise CollectionError("The server answers in an unknown form. Is it one of two servers?") from None
     if not right:
         raise CollectionError(
-            f"Expected the {('first', 'second')[number]} server at its address, got the other one. Swap the addresses."
+            f"Expected the {('first', 'second')[number]} server at its address, got the other one. Swap the addresses, "
+            "or give the address of each."
         )
     return key
 

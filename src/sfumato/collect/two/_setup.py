@@ -226,7 +226,12 @@ class Setup:
 
     def _read(self, step: str, text: str, sign_key: bytes | None = None) -> dict[str, Any]:
         """Read a file of the other server, signed under its key; the first one says which key that is."""
-        key = _hex(_said(text), "sign") if sign_key is None else sign_key
+        said = _said(text)
+        if said.get("step") in [one for one in (OFFER, ANSWER, PROOF) if one != step]:
+            raise DataError(
+                f"Expected the file {step!r} of the other operator, got the file {said['step']!r}. Give that one with --theirs."
+            )
+        key = _hex(said, "sign") if sign_key is None else sign_key
         body = read_signed(text.encode(), key, {"step": step})
         if step != PROOF:
             other = self._unlike(body.get("terms"), body.get("cells"))
@@ -298,7 +303,9 @@ def _said(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise DataError("Expected a file that `collect init` wrote for the other operator, got another one.")
+        raise DataError(
+            "Expected a file that `collect init` wrote for the other operator, got another one. Name it with --theirs."
+        )
     return body
 
 
