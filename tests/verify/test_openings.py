@@ -260,6 +260,19 @@ def one_said(place, **values):
     return lambda forged: forged.said[place].update(values)
 
 
+def in_capitals(forged):
+    """The case of digits could tell of reports what no count shows."""
+    forged.said[0]["sums"] = forged.said[0]["sums"].upper()
+
+
+def apart(forged):
+    forged.said[0]["sums"] = forged.said[0]["sums"][:32] + " " + forged.said[0]["sums"][32:]
+
+
+def as_floats(forged):
+    forged.said[1]["counted"] = [float(one) for one in forged.said[1]["counted"]]
+
+
 def asked(**values):
     return lambda forged: forged.agreement.update(values)
 
@@ -304,6 +317,11 @@ FORGED = {
     "cells that nobody signed": (held(partition=False, rows=["0 u000"]), "its cells are not those of the agreement"),
     "another step": (said(step="list"), "server 0 signed something else than its opening"),
     "another server": (one_said(1, server=0), "server 1 signed something else than its opening"),
+    "a server that is no number": (one_said(0, server=False), "server 0 signed something else than its opening"),
+    "a server that is 1.0": (one_said(1, server=1.0), "server 1 signed something else than its opening"),
+    "the same numbers in another form": (as_floats, "the servers say different things"),
+    "sums in capitals": (in_capitals, "the sums are not digits in small letters"),
+    "sums with a space": (apart, "the sums are not digits in small letters"),
     "other proofs": (one_said(1, proofs=["2" * 64] * 2), "the servers say different things"),
     "a field more in an opening": (said(note="u000 a"), "the opening of server 0 holds other fields or words"),
     "words in place of a hash": (said(accepted="u000 a"), "the opening of server 0 holds other fields or words"),

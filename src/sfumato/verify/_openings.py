@@ -98,7 +98,8 @@ def read(data: bytes) -> Opening:
     openings = [one.encode() for one in body["openings"]]
     name = hashlib.sha256(text).hexdigest()
     said = [_opening(one, keys[server], name, server) for server, one in enumerate(openings)]
-    _need([said[0][part] for part in _SAME] == [said[1][part] for part in _SAME], "the servers say different things")
+    first, second = (canonical([one[part] for part in _SAME]) for one in said)  # 1 and 1.0 are two things to say
+    _need(first == second, "the servers say different things")
     sizes = np.bincount(list(cells.values()))
     counted, left_out = said[0]["counted"], said[0]["left_out"]
     _need(not [*form_faults(left_out, forms()["left_out"], "")], "reports that do not count have other reasons")
@@ -109,8 +110,8 @@ def read(data: bytes) -> Opening:
     _need(not any(0 < one < agreement["least"] for one in counted), "a cell is open that should have stayed shut")
     counts = _counts([one["sums"] for one in said], counted, len(agreement["classes"]))
     _need(counts.sum(axis=1).tolist() == counted, "counts of a cell do not add up to its reports")
-    first, second = (hashlib.sha256(one).hexdigest() for one in openings)
-    return Opening(agreement, text, cells, counts, left_out, (first, second))
+    digests = (hashlib.sha256(openings[0]).hexdigest(), hashlib.sha256(openings[1]).hexdigest())
+    return Opening(agreement, text, cells, counts, left_out, digests)
 
 
 def _need(right: bool, fault: str) -> None:
@@ -166,7 +167,10 @@ def _opening(data: bytes, key: bytes, agreement: str, server: int) -> dict[str, 
     body: dict[str, Any] = loads(text)
     _need(canonical(body) == text, f"what server {server} opened is not canonical JSON")
     head = {"step": "opening", "agreement": agreement, "server": server}
-    _need({name: body.get(name) for name in head} == head, f"server {server} signed something else than its opening")
+    _need(
+        canonical({name: body.get(name) for name in head}) == canonical(head),
+        f"server {server} signed something else than its opening",
+    )
     hashes = [*body["proofs"], body["accepted"]] if set(body) == _FIELDS else None
     _need(not [*form_faults(hashes, _HASHES, "")], f"the opening of server {server} holds other fields or words")
     return body
@@ -174,6 +178,10 @@ def _opening(data: bytes, key: bytes, agreement: str, server: int) -> dict[str, 
 
 def _counts(sums: list[str], counted: list[int], classes: int) -> NDArray[np.int64]:
     """The sums of both servers, added in the field and read as integers of least absolute value; without reports both are 0."""
+    _need(
+        all(isinstance(one, str) and re.fullmatch(r"[0-9a-f]*", one) for one in sums),
+        "the sums are not digits in small letters",
+    )
     both, cells, width = [bytes.fromhex(one) for one in sums], len(counted), classes * _SIZE
     _need(all(len(one) == cells * width for one in both), "the sums are not those of its cells")
     shut = [one[i * width : (i + 1) * width] for one in both for i in range(cells) if not counted[i]]
