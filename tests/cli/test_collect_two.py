@@ -46,7 +46,7 @@ def agreed(folder, sfumato):
     for name, *theirs in [*steps, ("first", "second/agreement")]:
         done = sfumato(*INIT, name, *(("--theirs", *theirs) if theirs else ()))
         assert done.code == 0, done.err
-        assert "12 users in 4 groups" in done.out
+        assert "12 users in 4 groups of 3 to 3." in done.out
     for name in ("first", "second"):
         assert sfumato("collect", "codes", name, "--out", f"{name}.csv").code == 0
     return folder
@@ -290,3 +290,15 @@ def test_a_step_out_of_order_names_both_files(folder, sfumato):
         2,
         True,
     )
+
+
+def test_a_least_that_no_group_reaches_is_refused_before_anybody_spends(folder, sfumato):
+    (folder / "questions.toml").write_text(QUESTIONS.replace("[label]", "least = 4\n[label]"))
+    done = sfumato(*INIT, "first")
+    said = "Expected least to be at most 3, the users of the largest group, got 4"
+    assert (done.code, said in done.err, (folder / "first").exists()) == (2, True, False), done.err
+
+
+def test_the_fewest_reports_may_be_those_of_the_largest_group(folder, sfumato):
+    (folder / "questions.toml").write_text(QUESTIONS.replace("[label]", "least = 3\n[label]"))
+    assert sfumato(*INIT, "first").code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,12 @@ def init(
     path = key or folder / KEY
     terms = read_terms(questions)
     partition = public_cells(edges, read_roster(users) if users else None, terms["epsilon"])
+    sizes = Counter(partition.cells.values()).values()
+    if terms["least"] > max(sizes):
+        raise InputError(
+            f"Expected least to be at most {max(sizes):,}, the users of the largest group, got {terms['least']:,}. "
+            "Every group would stay shut, and epsilon be spent for nothing: lower it."
+        )
     given = None if theirs is None else theirs.read_bytes()
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
@@ -64,7 +71,7 @@ def init(
         if not path.exists():
             secret.write(path)
         made = setup.begin() if given is None else setup.go_on(given)
-    typer.echo(f"{len(partition.cells):,} users in {partition.num_cells:,} groups.")
+    typer.echo(f"{len(partition.cells):,} users in {partition.num_cells:,} groups of {min(sizes):,} to {max(sizes):,}.")
     typer.echo(f"Your key is {Operator(secret).sign_key.hex()}. Read it to the other operator, as on the telephone.")
     if made.name != AGREEMENT:
         typer.echo(
