@@ -179,12 +179,12 @@ def test_agreement_has_one_form_and_two_servers(pair):
 def test_only_the_code_of_a_user_enrols_it(pair, tmp_path):
     keys, server = DeviceKeys.new(), pair.servers[1]
     with pytest.raises(CollectionError, match="code"):
-        server.enrol("u1", keys.sign_key, KEYS[0].code(pair.agreement, "u1"))
+        server.enrol("u1", keys.sign_key, pair.servers[0].code("u1"))
     with pytest.raises(CollectionError, match="code"):
-        server.enrol("stranger", keys.sign_key, KEYS[1].code(pair.agreement, "stranger"))
+        server.enrol("stranger", keys.sign_key, pair.servers[1].code("stranger"))
     with pytest.raises(CollectionError, match="another one"):
-        server.enrol("u1", keys.sign_key, KEYS[1].code(pair.agreement, "u1"))
-    assert server.enrol("u1", pair.devices["u1"].sign_key, KEYS[1].code(pair.agreement, "u1")) is True
+        server.enrol("u1", keys.sign_key, pair.servers[1].code("u1"))
+    assert server.enrol("u1", pair.devices["u1"].sign_key, pair.servers[1].code("u1")) is True
 
 
 def test_reports_replayed_under_another_name_are_refused(pair):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from test_two import LABELS, spoilt
-from two_made import CLASSES, KEYS, Pair
+from two_made import CLASSES, Pair
 
 from sfumato.collect._keys import DeviceKeys
 from sfumato.collect.two._message import encode, nonce_of
@@ -97,7 +97,7 @@ def test_nothing_to_write_takes_no_lock(twins):
 def test_many_users_enrol_at_once(twins):
     pair = twins[0]
     server, strangers = pair.servers[0], DeviceKeys.new().sign_key
-    codes = {user: KEYS[0].code(pair.agreement, user) for user in (*pair.users, "nobody")}
+    codes = {user: pair.servers[0].code(user) for user in (*pair.users, "nobody")}
     late = pair.devices["u11"].sign_key
     asking = [
         ("u0", pair.devices["u0"].sign_key, codes["u0"]),

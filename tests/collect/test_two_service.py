@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from two_made import CLASSES, KEYS, Pair
+from two_made import CLASSES, Pair
 
 from sfumato.collect._connection import Connection, RefusedError
 from sfumato.collect._keys import DeviceKeys
@@ -50,7 +50,7 @@ def connections(clients):
 
 
 def codes(pair, user):
-    return [key.code(pair.agreement, user) for key in KEYS]
+    return [server.code(user) for server in pair.servers]
 
 
 def test_devices_report_and_both_open_the_same(pair, connections):
@@ -81,6 +81,24 @@ def test_devices_report_and_both_open_the_same(pair, connections):
 def test_swapped_addresses_are_noticed(connections):
     with pytest.raises(CollectionError, match="Swap"):
         key_of(connections[0], 1)
+
+
+def test_a_code_never_goes_to_the_other_server(pair, connections, tmp_path):
+    user, seen = pair.users[0], []
+    listening = [Connection("https://example.org", transport=httpx.MockTransport(lambda one: seen.append(one)))] * 2
+    for given in (
+        codes(pair, user)[::-1],
+        [codes(pair, user)[0]] * 2,
+        ["", ""],
+        [one[2:] for one in codes(pair, user)],
+    ):
+        with pytest.raises(InputError, match="in its place"):
+            enrol(listening, user, pair.devices[user], given)
+    with Devices(tmp_path / "devices.sqlite", Agreed(pair.agreement, pair.partition, pair.signatures)) as devices:
+        devices.draw({user: 0})
+        with pytest.raises(InputError, match="in its place"):
+            devices.enrol(listening, [{user: one} for one in codes(pair, user)[::-1]])
+    assert seen == []
 
 
 def test_strangers_and_other_messages_are_refused(pair, clients, connections):
@@ -245,7 +263,7 @@ def test_servers_that_say_odd_numbers_of_blocks_are_refused(said):
 def test_simulated_devices_go_on_with_the_same_bytes(tmp_path, pair, connections):
     agreed = Agreed(pair.agreement, pair.partition, pair.signatures)
     answers = {user: number % 3 for number, user in enumerate(pair.users)}
-    known = [{user: key.code(pair.agreement, user) for user in pair.users} for key in KEYS]
+    known = [{user: server.code(user) for user in pair.users} for server in pair.servers]
     gone = httpx.MockTransport(lambda request: httpx.Response(503))
     away = Connection("https://example.org", transport=gone, wait=lambda _: None)
     with Devices(tmp_path / "devices.sqlite", agreed) as devices:

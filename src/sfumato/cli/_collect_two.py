@@ -121,7 +121,7 @@ def codes(folder: Path, key: Path | None, out: Path) -> None:
     with whole_file(out, 0o600) as file:
         file.write(b"user,code\n")
         for user in users:
-            file.write(f"{quoted(user)},{server.operator.key.code(server.agreement, user)}\n".encode())
+            file.write(f"{quoted(user)},{server.code(user)}\n".encode())
     typer.echo(f"The codes of {len(users):,} users for this server are in {out}. A user needs one of each server.")
 
 

@@ -81,10 +81,14 @@ class Door:
                     found.append(known is not None)
         return found
 
+    def code(self, user: str) -> str:
+        """Return a user's enrolment code for this server."""
+        return code_of(self.me, self.operator.key, self.agreement, user)
+
     def _may_enrol(self, user: str, sign_key: bytes, code: str) -> bool:
         if user not in self.book.partition.cells:
             return False
-        right = same(code, self.operator.key.code(self.agreement, user))
+        right = same(code, self.code(user))
         return right and len(sign_key) == KEY_BYTES and is_strong(sign_key)
 
     def take(self, message: bytes, now: datetime | None = None) -> bool:
@@ -162,6 +166,11 @@ class Door:
             return error
         connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?, ?, ?)", report)
         return False
+
+
+def code_of(server: int, key: ServerKey, agreement: Agreement, user: str) -> str:
+    """Return a user's enrolment code for server 0 or 1. It begins with 1 or 2, so that no device gives it to the other."""
+    return f"{server + 1}-{key.code(agreement, user)}"
 
 
 def signed_as(server: int, agreement: Agreement, key: ServerKey, joint: bytes, seal: bytes) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sfumato.collect._connection import JSON, Connection
 from sfumato.collect.two._agreement import SERVERS
-from sfumato.errors import CollectionError
+from sfumato.errors import CollectionError, InputError
 
 if TYPE_CHECKING:
     from sfumato.collect._keys import DeviceKeys
@@ -52,12 +52,28 @@ def check_servers(
     return found
 
 
+def check_codes(codes: Iterable[str], numbers: Sequence[int] = SERVERS) -> None:
+    """Refuse a code that would go to the other server, which could then enrol as this user at the one that it is for.
+
+    Raises:
+        InputError: it is so.
+    """
+    for number, code in zip(numbers, codes, strict=True):
+        if not code.startswith(f"{number + 1}-"):
+            raise InputError(
+                f"Expected the code of the {('first', 'second')[number]} server, which begins with {number + 1}-, got another "
+                "one. Nothing was sent. Give each code in its place."
+            )
+
+
 def enrol(servers: Sequence[Connection], user: str, keys: DeviceKeys, codes: Sequence[str]) -> None:
     """Tell both servers the public key of the device; again, nothing changes.
 
     Raises:
+        InputError: a code is not for the server that would get it. Nothing was sent.
         CollectionError: one of them refuses or does not answer.
     """
+    check_codes(codes)
     for number, server, code in zip(SERVERS, servers, codes, strict=True):
         body = {"user": user, "sign_key": keys.sign_key.hex(), "code": code}
         try:

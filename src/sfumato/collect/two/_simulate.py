@@ -20,6 +20,7 @@ from sfumato.collect._keys import DeviceKeys
 from sfumato.collect._simulate import ENROLLED_AT_ONCE, Summary, understood
 from sfumato.collect.two._agreement import SERVERS
 from sfumato.collect.two._device import drawn_all
+from sfumato.collect.two._sending import check_codes
 from sfumato.errors import CollectionError, DataError, InputError
 
 if TYPE_CHECKING:
@@ -117,8 +118,11 @@ class Devices:
         """Tell both servers the keys of all devices that they do not have.
 
         Raises:
+            InputError: a code is not for the server that would get it. Nothing was sent.
             RefusedError: a server refuses one of them.
         """
+        for number, own in zip(SERVERS, codes, strict=True):
+            check_codes(own.values(), [number] * len(own))
         for number in SERVERS:
             for rows in self._waiting(
                 f"enrolled{number}", number, ENROLLED_AT_ONCE, f"Enrol at server {number + 1}", report
