@@ -332,8 +332,8 @@ def test_what_two_servers_open_is_learned_from(tmp_path):
     for node in np.flatnonzero(asked):
         device = Device.create(tmp_path / names[node], names[node], epsilon_cap=5)
         sent = split(device.folder, agreement, partition, signatures, trusted, agreement.classes[graph.y[node]])
-        for server, key, message in zip(servers, keys, sent, strict=True):
-            server.enrol(device.user, device.keys.sign_key, key.code(agreement, device.user))
+        for server, message in zip(servers, sent, strict=True):
+            server.enrol(device.user, device.keys.sign_key, server.code(device.user))
             server.take(message)
     files = [server.close() for server in servers]
     for step in ("proofs", "accepted", "opening"):
