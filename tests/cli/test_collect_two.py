@@ -302,3 +302,9 @@ def test_a_least_that_no_group_reaches_is_refused_before_anybody_spends(folder, 
 def test_the_fewest_reports_may_be_those_of_the_largest_group(folder, sfumato):
     (folder / "questions.toml").write_text(QUESTIONS.replace("[label]", "least = 3\n[label]"))
     assert sfumato(*INIT, "first").code == 0
+
+
+def test_the_folder_of_a_server_is_no_collection(agreed, sfumato):
+    for words in (("estimate", "first"), ("estimate", str(agreed))):
+        done = sfumato("collect", *words)
+        assert (done.code, "`sfumato collect open`" in done.err) == (2, True)

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
     Told = tuple[Answers | OpenedAnswers, list[str]]
 
+_OUTSIDE = "Estimates have no bias, so one may lie outside what is possible; intervals are cut there."
 _COVERS = (
     "An interval holds the true share or mean of the users who reported in about 95 of 100 repetitions with fresh noise. It says "
-    "nothing of users who did not report. Each stands alone: of twenty, one is expected to miss."
+    f"nothing of users who did not report. Each stands alone: of twenty, one is expected to miss. {_OUTSIDE}"
 )
 _NOT_COUNTED = {
     "first_alone": "reported to the first server alone",
@@ -152,7 +153,7 @@ def _of_opened(opened: OpenedFile, delta: float | None, dishonest: int | None, *
     return found, [
         f"Of {found.asked:,} users who were asked, {found.silent:,} did not answer{reasons}. Counts do not tell who they are.",
         "An interval holds the true share of the users who were counted in about 95 of 100 repetitions with fresh noise of both "
-        "servers. It says nothing of the others. Each stands alone: of twenty, one is expected to miss.",
+        f"servers. It says nothing of the others. Each stands alone: of twenty, one is expected to miss. {_OUTSIDE}",
         f"A report cost its user epsilon {rounded(found.epsilon)} against everybody, and against either server alone; if both "
         "work together nothing is claimed. Both signed these counts; that each drew its noise is their word.",
     ]

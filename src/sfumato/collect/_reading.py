@@ -60,6 +60,11 @@ def _is_store(where: str) -> bool:
     if "://" in where:
         return True
     check_plain(where)
+    if Path(where).is_dir():
+        raise DataError(
+            f"Expected {where} to be a closed collection or a store, got a folder. Of two servers, name the file that `sfumato "
+            "collect open` wrote."
+        )
     if not Path(where).is_file():
         raise DataError(f"Expected {where} to be a closed collection or a store, but there is none. Check the path.")
     with Path(where).open("rb") as file:
