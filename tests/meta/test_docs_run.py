@@ -33,6 +33,14 @@ NOT_RUN = {
     "python -m zipfile -e wheels/": "reads what the line before it downloads",
     "ray st": "starts and stops processes that stay; tests/distributed has clusters",
     "sfumato train gap --engine ray": "needs Ray; tests/distributed trains on it",
+    "OMP_NUM_THREADS=1 python ": "minutes on real data",
+    "sfumato train auto --nodes jan.csv": "months of a town; tests/cli/test_population.py has twelve of them",
+    "sfumato train auto --nodes feb.csv": "months of a town; tests/cli/test_population.py has twelve of them",
+    "sfumato train auto --nodes people.csv": "months of payments; tests/cli/test_windows.py has some",
+    "sfumato ledger show town.jsonl": "reads the ledger of a line before it",
+    "sfumato verify town.jsonl": "reads the ledger of a line before it",
+    "sfumato ledger plan town.jsonl": "reads the ledger of a line before it",
+    "sfumato verify pay.jsonl": "reads the ledger of a line before it",
     "make ": "builds an environment; continuous integration runs `make check docs test`",
     "python benchmarks/": "minutes on real data",
     "python -m pytest ": "a test of its own",
@@ -57,6 +65,7 @@ REPLACED = {
         "a download: the generated network",
     ),
     "/shared/": ("shared-", "a network file system: the folder of the page"),
+    'load_dataset("planetoid/cora", "DATA")': ('load_dataset("campus")', "real data: the generated network"),
     "campus(10_000)": ("campus(300)", "half a minute of training"),
     "--teachers 250 --queries 2200": (
         "--teachers 50 --queries 100 --quick",
@@ -116,12 +125,14 @@ def run_page(tmp_path, monkeypatch, capsys):
                 Path(named[1] if named else "schema.toml").write_text(body)
             elif language == "json":
                 json.loads(body)
+            elif language == "html":
+                continue
             elif language == "text":
                 if outputs:
                     assert missing(body, shown) == []
                 continue
             else:
-                pytest.fail(f"a block in {language or 'no language'!r}: name one of python, sh, toml, json, text")
+                pytest.fail(f"a block in {language or 'no language'!r}: name one of python, sh, toml, json, html, text")
             shown = "".join(capsys.readouterr())
         return names
 
