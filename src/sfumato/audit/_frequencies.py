@@ -12,7 +12,6 @@ learned, whatever the mechanism does:
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from scipy import sparse
 from sfumato._validate import check_int, fail
 from sfumato.audit._evidence import CONFIDENCE
 from sfumato.audit._thresholds import Split, audit_runs
-from sfumato.noise._geometric import zero_sum_laplace
+from sfumato.noise._geometric import replaced_scale, zero_sum_laplace
 from sfumato.noise.coins import SecretWords
 from sfumato.randomizers import Collision, Direction, NeighborLists, PrivUnit, Sketch
 from sfumato.randomizers._randomized_response import Labels
@@ -107,7 +106,7 @@ def audit_counts(epsilon: float, num_classes: int, *, runs: int = 20_000, confid
     source, sides = SecretWords(), []
     unit = np.eye(num_classes, dtype=np.int64)
     for own in (0, 1):
-        seen = unit[own] + zero_sum_laplace(source, Fraction(2) / Fraction(epsilon), runs, num_classes)
+        seen = unit[own] + zero_sum_laplace(source, replaced_scale(epsilon), runs, num_classes)
         away = [np.abs(seen - unit[other]).sum(axis=1) for other in (0, 1)]
         sides.append((away[1] - away[0]).astype(np.float64))
     return audit_runs(

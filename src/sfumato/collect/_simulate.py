@@ -69,7 +69,7 @@ class Devices:
         self._file = sqlite3.connect(path, isolation_level=None)
         try:
             self._file.execute("pragma synchronous = full")
-            with self._transaction():
+            with transaction(self._file):
                 for statement in _TABLES.split(";"):
                     self._file.execute(statement)
                 self._file.execute(
@@ -108,7 +108,7 @@ class Devices:
             if not known.issuperset(values.users):
                 messages = draw(self._schema, values, SecretWords())
                 rows = [(user, os.urandom(64), message) for user, message in zip(values.users, messages, strict=True)]
-                with self._transaction():
+                with transaction(self._file):
                     self._file.executemany("insert or ignore into devices (user, keys, message) values (?, ?, ?)", rows)
             done += len(values.users)
             if report:
@@ -187,12 +187,12 @@ class Devices:
                 report(step, int(done), total)
 
     def _mark(self, column: str, places: list[int]) -> None:
-        with self._transaction():
+        with transaction(self._file):
             self._file.executemany(f"update devices set {column} = 1 where place = ?", [(place,) for place in places])
 
     def _unmark(self) -> None:
         """The next run asks the server about every device."""
-        with self._transaction():
+        with transaction(self._file):
             self._file.execute(_UNMARK)
 
     @contextmanager
@@ -206,19 +206,19 @@ class Devices:
                 error.add_note("Run the same command again: it enrols all devices again.")
             raise
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            self._file.execute("begin immediate")
-            yield
-            self._file.execute("commit")
-        except sqlite3.Error as error:
-            raise DataError(
-                f"The state file of the simulation fails: {error}. Make room, or name another one."
-            ) from error
-        finally:
-            if self._file.in_transaction:
-                self._file.execute("rollback")
+
+@contextmanager
+def transaction(file: sqlite3.Connection) -> Iterator[None]:
+    """One transaction on the state of a simulation: all of it, or nothing."""
+    try:
+        file.execute("begin immediate")
+        yield
+        file.execute("commit")
+    except sqlite3.Error as error:
+        raise DataError(f"The state file of the simulation fails: {error}. Make room, or name another one.") from error
+    finally:
+        if file.in_transaction:
+            file.execute("rollback")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from functools import partial
 from os import urandom
 from typing import TYPE_CHECKING, Any
 
-from sfumato.collect._simulate import Devices, Report, Row, Summary
+from sfumato.collect._simulate import Devices, Report, Row, Summary, transaction
 from sfumato.collect._spending import anonymous_upload, asked
 from sfumato.collect._tokens import Token
 
@@ -36,7 +36,7 @@ class AnonymousDevices(Devices):
 
     def join(self, users: Iterable[str]) -> None:
         """Make a device for each new user, which has no report yet: its name in the report is that of its token."""
-        with self._transaction():
+        with transaction(self._file):
             self._file.executemany(
                 "insert or ignore into devices (user, keys, message) values (?, ?, x'')",
                 [(user, urandom(64)) for user in users],
@@ -58,11 +58,11 @@ class AnonymousDevices(Devices):
                     text, inverse = nonce.blind(public, digest)
                     drawn.append((place, nonce.nonce, f"{inverse:x}", text))
                     known[place] = [nonce.nonce, f"{inverse:x}", text, None]
-            with self._transaction():
+            with transaction(self._file):
                 self._file.executemany("insert into tokens (place, nonce, inverse, blinded) values (?, ?, ?, ?)", drawn)
             with self._answered(), ThreadPoolExecutor(_TOGETHER) as pool:
                 signed = list(pool.map(lambda row: self._signed(server, row, known.pop(row[0])), rows))
-            with self._transaction():
+            with transaction(self._file):
                 self._file.executemany("update tokens set signature = ? where place = ?", signed)
 
     def _signed(self, server: Connection, row: Row, drawn: Sequence[Any]) -> tuple[bytes, int]:
@@ -92,7 +92,7 @@ class AnonymousDevices(Devices):
             if new:
                 own = replace(values, users=tuple(names.get(user, user) for user in values.users))
                 messages = draw(self._schema, own, SecretWords())
-                with self._transaction():
+                with transaction(self._file):
                     self._file.executemany(
                         "update devices set message = ? where user = ?",
                         [(messages[place], values.users[place]) for place in new],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from sfumato.local._opened import smoothed
 from sfumato.local._smoothed import Cache, for_last
 from sfumato.method.card import CEILING, Audience, Card, Control
 from sfumato.method.contract import Arrays, Outcome, Planned, Session
-from sfumato.noise._geometric import zero_sum_laplace
+from sfumato.noise._geometric import replaced_scale, zero_sum_laplace
 from sfumato.noise.coins import SecretWords
 from sfumato.noise.exact import round_up
 from sfumato.noise.keys import derive_key, operand_mac
@@ -172,7 +171,7 @@ class SharedCounts(AskingMethod):
         np.add.at(counts, (cells[asked], graph.y[asked]), 1)
         for server in SERVERS[:servers]:
             own = SecretWords(derive_key(derive_key(key, server), operand_mac(key, counts)))
-            counts = counts + zero_sum_laplace(own, Fraction(2) / Fraction(self.epsilon_y), *counts.shape)
+            counts = counts + zero_sum_laplace(own, replaced_scale(self.epsilon_y), *counts.shape)
         rows = np.where(asked[:, None], counts[cells], 0)
         return np.concatenate((cells[:, None], rows), axis=1)
 
@@ -186,7 +185,7 @@ class SharedCounts(AskingMethod):
         ``opened`` is what :meth:`opened` returned with so many ``servers``.
         """
         cells, counts = opened[:, 0], _of_cells(opened)
-        variance = servers * zero_sum_variance(2 / self.epsilon_y, counts.shape[1])
+        variance = servers * zero_sum_variance(float(replaced_scale(self.epsilon_y)), counts.shape[1])
         found = for_last(_CACHE, sp.csr_matrix(topology(graph)), kernels)
         return smoothed(found, cells, counts, variance).astype(np.float32)
 
@@ -204,7 +203,9 @@ class SharedCounts(AskingMethod):
         """
         counts, cells = _of_cells(opened), opened[:, 0]
         num_classes, total = counts.shape[1], counts.sum()
-        free = 2 * zero_sum_variance(2 / self.epsilon_y, num_classes) * num_classes / (num_classes - 1)
+        free = (
+            2 * zero_sum_variance(float(replaced_scale(self.epsilon_y)), num_classes) * num_classes / (num_classes - 1)
+        )
         mean = half = 0.0
         for third in range(3):
             held = np.flatnonzero((cells >= 0) & (cells % 3 == third) & (opened[:, 1:].sum(axis=1) > 0))

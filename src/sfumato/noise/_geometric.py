@@ -187,6 +187,17 @@ def keyed_discrete_laplace(key: Key, scale: Fraction, start: int, stop: int) -> 
     return geometric(rate, words[:, 0], extend(0)) - geometric(rate, words[:, 1], extend(1))
 
 
+def replaced_scale(epsilon: float) -> Fraction:
+    r"""Return the scale b of :func:`zero_sum_laplace` for counts of classes, exactly: a replaced class moves two counts by 1.
+
+    **Formal guarantee.** The L1 sensitivity is 2, so :math:`b = 2 / \epsilon` gives pure :math:`\epsilon`.
+
+    >>> replaced_scale(0.5)
+    Fraction(4, 1)
+    """
+    return Fraction(2) / Fraction(epsilon)
+
+
 def zero_sum_laplace(source: SecretWords, scale: Fraction, rows: int, columns: int) -> NDArray[np.int64]:
     r"""Draw exact noise on the integer vectors that sum to zero, :math:`P(x) \propto e^{-\|x\|_1 / b}`: int64 [rows, columns].
 

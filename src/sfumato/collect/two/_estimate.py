@@ -24,6 +24,7 @@ from sfumato.collect._estimate import Answer, answers_of
 from sfumato.errors import DataError
 from sfumato.local._drop import Z
 from sfumato.local._shared_counts import LEAST_EPSILON, zero_sum_variance
+from sfumato.noise._geometric import replaced_scale
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +91,7 @@ def estimate(file: OpenedFile, *, by_cell: bool = False) -> OpenedAnswers:
     heard = opened.counted > 0
     if not heard.any():
         raise DataError("Expected at least one report that both servers counted, got none. Nothing can be estimated.")
-    variance = 2 * zero_sum_variance(2 / agreement.epsilon, len(agreement.classes))
+    variance = 2 * zero_sum_variance(float(replaced_scale(agreement.epsilon)), len(agreement.classes))
     everybody = _shares(agreement.classes, opened.counts[heard], variance)
     return OpenedAnswers(
         agreement.collection,

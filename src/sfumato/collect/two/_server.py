@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import nullcontext
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +32,7 @@ from sfumato.collect.two._door import Door, signed_as
 from sfumato.collect.two._register import one_book
 from sfumato.collect.two._signed import SealKey, read_signed
 from sfumato.errors import DataError
-from sfumato.noise._geometric import zero_sum_laplace
+from sfumato.noise._geometric import replaced_scale, zero_sum_laplace
 from sfumato.noise.coins import SecretWords
 from sfumato.record.ledger import canonical_json
 
@@ -165,9 +164,7 @@ class Server(Door):
 
         def make(connection: sqlite3.Connection) -> bytes:
             path = self.book.beside("opening")
-            erase_behind(
-                path
-            )  # it may hold other noise; whoever writes it has the lock of the book, as this process does
+            erase_behind(path)  # other noise of a process that died: this one has the lock of the book
             if not path.exists():
                 made = self._opened(connection, theirs)
                 with whole_file(path) as file:
@@ -213,7 +210,7 @@ class Server(Door):
         prio, partition = self.agreement.prio, self.book.partition
         cells = partition.rows([one.user for one in fixed])
         sums = prio.aggregate(state, accepted, cells, partition.num_cells)
-        scale = Fraction(2) / Fraction(self.agreement.epsilon)
+        scale = replaced_scale(self.agreement.epsilon)
         noise = zero_sum_laplace(self._words(), scale, partition.num_cells, prio.length)
         counted = np.bincount(cells[accepted], minlength=partition.num_cells)
         few = counted < self.agreement.least

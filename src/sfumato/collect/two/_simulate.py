@@ -11,13 +11,12 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.collect._connection import JSON, Connection, RefusedError, plain
 from sfumato.collect._keys import DeviceKeys
-from sfumato.collect._simulate import ENROLLED_AT_ONCE, Summary, understood
+from sfumato.collect._simulate import ENROLLED_AT_ONCE, Summary, transaction, understood
 from sfumato.collect.two._agreement import SERVERS
 from sfumato.collect.two._device import drawn_all
 from sfumato.collect.two._sending import check_codes
@@ -65,7 +64,7 @@ class Devices:
         self._agreement, self._partition = agreed.agreement, agreed.partition
         self._file = sqlite3.connect(path, isolation_level=None)
         try:
-            with self._transaction():
+            with transaction(self._file):
                 for statement in _TABLES.split(";"):
                     self._file.execute(statement)
                 self._file.execute(
@@ -105,7 +104,7 @@ class Devices:
             devices = [(user, self._partition.cells[user], DeviceKeys(os.urandom(32), bytes(32))) for user in users]
             made = drawn_all(self._agreement, devices, [answers[user] for user in users])
             rows = [(user, keys.signing, *both) for (user, _, keys), both in zip(devices, made, strict=True)]
-            with self._transaction():
+            with transaction(self._file):
                 self._file.executemany(
                     "INSERT OR IGNORE INTO devices (user, key, message0, message1) VALUES (?, ?, ?, ?)", rows
                 )
@@ -164,22 +163,8 @@ class Devices:
 
     def _mark(self, column: str, rows: Sequence[Row], answers: Sequence[tuple[int, str]]) -> None:
         good = [(row.place,) for row, (status, _) in zip(rows, answers, strict=True) if status in _GOOD]
-        with self._transaction():
+        with transaction(self._file):
             self._file.executemany(f"UPDATE devices SET {column} = 1 WHERE place = ?", good)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        try:
-            self._file.execute("BEGIN IMMEDIATE")
-            yield
-            self._file.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise DataError(
-                f"The state file of the simulation fails: {error}. Make room, or name another one."
-            ) from error
-        finally:
-            if self._file.in_transaction:
-                self._file.execute("ROLLBACK")
 
 
 def _answers(server: Connection, path: str, body: bytes, kind: str, count: int) -> list[tuple[int, str]]:
