@@ -166,6 +166,19 @@ class TestNoise:
             assert (counts - own == exact + other).all()
         assert SharedCounts(0.5).size == 64
 
+    @pytest.mark.parametrize("epsilon", [0.5, 4.0])
+    def test_noise_is_as_large_as_epsilon_asks(self, epsilon):
+        """Fixed keys: the noise of both servers has the scale 2 / epsilon each; two thirds of it have 0.44 of the variance."""
+        asked, ratios = asked_of(GRAPH), []
+        for number in range(60):
+            opened = SharedCounts(epsilon).opened(GRAPH, 3, bytes([number] * 32))
+            exact = np.zeros((1 + opened[:, 0].max(), 3), np.int64)
+            np.add.at(exact, (opened[asked, 0], GRAPH.y[asked]), 1)
+            counts = np.zeros_like(exact)
+            counts[opened[asked, 0]] = opened[asked, 1:]
+            ratios.append((counts - exact).var() / (2 * module.zero_sum_variance(2 / epsilon, 3)))
+        assert np.mean(ratios) == pytest.approx(1, abs=0.15)
+
     def test_a_key_serves_once(self):
         """The same key on other labels draws other noise, so that no difference of two runs is free of it."""
         changed = GRAPH.y.copy()
